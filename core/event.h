@@ -1,0 +1,345 @@
+// The whole boundary of the engine on one page: events in, commands out.
+//
+//   std::span<const Command> Engine::step(Instant now, std::span<const Event> events);
+//
+// Events are facts a backend has observed; commands are orders it carries out. A backend owns its
+// loop: it collects what has happened, calls `step`, obeys. Lists inside an event belong to the
+// caller and need to live for the call only; lists inside a command belong to the engine and live
+// until the next step.
+//
+// Every order that takes time carries a Request: an id, and the number of the attempt. Its
+// completion quotes both; a completion of a cancelled or older attempt changes nothing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "core/types.h"
+
+namespace batchflow {
+
+struct Request {
+  RequestId id;
+  std::uint32_t attempt = 0;
+  friend constexpr auto operator<=>(const Request&, const Request&) = default;
+};
+
+// ---------------------------------------------------------------------------- what blocks are ----
+
+// A block by name: pass `pass` of lane `lane` of generation `generation`, block `block` of that
+// pass. A strict epoch e is generation e, pass 0 of each lane. In a weighted order the generation
+// is the digest of weights and epoch, and lane, pass are 0.
+struct BlockName {
+  std::uint64_t generation = 0;
+  std::uint32_t lane = 0;
+  std::uint32_t pass = 0;
+  std::uint32_t block = 0;
+  friend constexpr auto operator<=>(const BlockName&, const BlockName&) = default;
+};
+
+// What a block is rebuilt from, to the same bytes, on any node at any time.
+struct Lineage {
+  DatasetId dataset;
+  Digest dataset_version = 0;   // D of the order rules
+  PipelineId pipeline;
+  Digest pipeline_hash = 0;
+  Order order = Order::relaxed;
+  std::uint64_t seed = 0;       // S: the seed of the seed group
+  std::uint32_t block_samples = 0;  // B
+  std::uint32_t lane_blocks = 0;    // L
+  BlockName name;
+  std::uint32_t samples = 0;    // in this block; less than B in the last one
+};
+
+// A piece of a block in a batch: its samples [from, to). Fillers repeat the tail of an epoch; they
+// are delivered so that all ranks get equal counts, and are not part of the epoch.
+struct Slice {
+  BlockName name;
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  bool filler = false;
+};
+
+// A corrupt sample in a block and the good one that stands in its place (order rules, section 6).
+struct Replacement {
+  std::uint32_t place;   // in the block
+  SampleId corrupt;
+  SampleId used;
+};
+
+// One sample of a block to prepare: whose bytes to use and where they are.
+struct Ingredient {
+  std::uint32_t place;   // in the block
+  SampleId sample;
+  Form form;             // encoded or decoded
+  Tier tier;             // of the preparing node; store: read for this block alone, not cached
+  bool keep_decoded;     // the decoded form goes into its share
+};
+
+// --------------------------------------------------------------------------------- positions ----
+
+// Where a job is in its data: what `state_dict` holds (core/position.h has its text forms).
+class Position;
+
+// ------------------------------------------------------------------------------------ events ----
+
+struct CatalogueKnown {   // look it up in the Catalogues the engine was given
+  DatasetId dataset;
+  Digest version;
+};
+struct PipelineKnown {
+  PipelineId pipeline;
+  Digest hash;
+};
+
+// All ranks of a job have come (again: a job that resumes joins with its position).
+struct JobJoined {
+  JobId job;                        // never used before in this engine: one id an incarnation
+  std::uint64_t user = 0;           // hash of the user id
+  DatasetId dataset;
+  PipelineId pipeline;
+  Order order = Order::relaxed;
+  bool has_shuffle_seed = false;
+  std::uint64_t shuffle_seed = 0;
+  std::uint32_t batch_samples = 1;  // b, of one rank
+  bool drop_last = false;
+  std::uint32_t epochs = 0;         // how many the job will run; 0: not known, until it leaves
+  std::uint32_t credits = 0;        // a rank; 0: the default of the configuration
+  double weight = 1.0;              // of its stalls, for policies
+  std::span<const NodeId> ranks;    // the node of each
+  const Position* position = nullptr;  // where to start; null: at the beginning
+};
+struct JobLeft {
+  JobId job;
+};
+// A rank died. Uncommitted steps return to the pool; the job waits for JobResized.
+struct RankLost {
+  JobId job;
+  Rank rank;
+};
+// The job goes on from its last commit with other ranks or another batch size.
+struct JobResized {
+  JobId job;
+  std::uint32_t batch_samples;
+  std::span<const NodeId> ranks;
+};
+
+struct BatchWanted {   // the rank has room for `credits` more batches
+  JobId job;
+  Rank rank;
+  std::uint32_t credits = 1;
+};
+// A listed order: these samples, in this order, as one batch. `next_uses` is empty, or says for
+// each sample at which later request of the same share it is wanted next (kNeverUsed, kUnknownUse).
+struct SamplesWanted {
+  JobId job;
+  Rank rank;
+  std::span<const SampleId> samples;
+  std::span<const std::uint64_t> next_uses;
+  std::span<const Bytes> sizes;   // empty, or the sizes to use in place of the catalogue's
+};
+struct BatchConsumed {   // trained on; a step is committed when all its ranks have said so
+  JobId job;
+  Rank rank;
+  std::uint64_t step;
+  Duration compute{0};   // measured time of the step, waiting not included
+};
+struct SlotReleased {   // no tensor, and no device, refers to the batch any more
+  JobId job;
+  Rank rank;
+  std::uint64_t step;
+};
+struct Score {
+  SampleId sample;
+  float value;
+};
+struct ScoresReported {
+  JobId job;
+  std::span<const Score> scores;
+};
+
+enum class Outcome : std::uint8_t {
+  done,
+  failed,    // nothing came of it (I/O error, no route, peer gone): tried again within a bound
+  corrupt,   // done, but for the samples listed: their bytes cannot be decoded
+};
+struct ReadDone {
+  Request request;
+  Outcome outcome = Outcome::done;
+  std::span<const SampleId> failed;   // of a failed read: those not read; empty means all
+};
+struct PreparationDone {
+  Request request;
+  Outcome outcome = Outcome::done;
+  std::span<const SampleId> failed;   // of a corrupt one: those that cannot be decoded
+};
+struct TransferDone {
+  Request request;
+  Outcome outcome = Outcome::done;
+};
+struct DeliveryDone {
+  Request request;
+  Outcome outcome = Outcome::done;
+};
+
+struct NodeJoined {
+  NodeId node;
+};
+struct NodeQuiesced {   // takes no more work, finishes what it has
+  NodeId node;
+};
+struct NodeLost {       // with everything on it
+  NodeId node;
+};
+struct WorkerJoined {
+  WorkerId worker;
+  NodeId node;
+};
+// The worker takes no more orders and writes no more memory: what it had is free.
+struct WorkerQuiesced {
+  WorkerId worker;
+};
+// The worker does not answer. Until it is quiet, the slot it might still write stays taken.
+struct WorkerLost {
+  WorkerId worker;
+};
+struct CapacityChanged {   // of a place; a new place begins with this, zero ends it
+  Place place;
+  Bytes bytes;
+};
+struct PolicyChanged {     // `kind=name:parameter=value`
+  std::string_view text;
+};
+struct ConfigurationChanged {   // `key=value`, one of those the engine can change while it runs
+  std::string_view text;
+};
+struct TimerFired {
+  TimerId timer;
+};
+
+using Event =
+    std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
+                 BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported, ReadDone,
+                 PreparationDone, TransferDone, DeliveryDone, NodeJoined, NodeQuiesced, NodeLost,
+                 WorkerJoined, WorkerQuiesced, WorkerLost, CapacityChanged, PolicyChanged,
+                 ConfigurationChanged, TimerFired>;
+
+// ---------------------------------------------------------------------------------- commands ----
+
+// The job is in. Sizes it needs to know stand here.
+struct Admit {
+  JobId job;
+  StreamId stream;
+  std::uint32_t credits;        // a rank, what its reserve covers
+  std::uint32_t block_samples;  // B
+};
+
+enum class Refusal : std::uint8_t {
+  no_room,           // its minimum does not fit: `needed` and `available` bytes
+  unknown_dataset,
+  unknown_pipeline,
+  bad_position,      // another dataset version, seed or size: `needed` is theirs, `available` ours
+  bad_request,       // zero ranks, zero batch, an unknown node, a repeated id
+  rank_lost,         // no resize came in time
+  too_many_corrupt,  // `needed` corrupt samples, `available` allowed
+  storage_failed,    // a read failed more often than the configuration allows
+  no_workers,
+};
+// The job is not served, or no longer: every rank gets this as its answer.
+struct Refuse {
+  JobId job;
+  Refusal why;
+  std::uint64_t needed = 0;
+  std::uint64_t available = 0;
+};
+
+// Bring samples' stored bytes to a node: into its encoded share (`keep`) or, for this block alone,
+// into the staging memory of its preparation.
+struct Read {
+  Request request;
+  DatasetId dataset;
+  Place from;            // a store, a device of a node, or a peer's memory
+  Place to;
+  Form form = Form::encoded;
+  bool keep = false;
+  WorkerId held = WorkerId::none();     // a worker that is kept waiting meanwhile, if any
+  Lineage lineage;                      // of the block it is for; `samples` empty: all of them
+  std::span<const SampleId> samples;
+};
+
+// Make a block, or (with `places`) parts of it anew. `slot` is where the prepared form goes.
+struct Prepare {
+  Request request;
+  WorkerId worker;
+  NodeId node;
+  Lineage lineage;
+  ShareId share;
+  SlotId slot;
+  // Empty: every sample of the lineage, encoded, from staging. Else one entry a sample to prepare.
+  std::span<const Ingredient> ingredients;
+  std::span<const Replacement> replacements;  // for corrupt samples: drawn with the key of `corrupt`
+};
+
+// Copy a slice of a block into a batch's slot, on the same node or to another.
+struct Transfer {
+  Request request;
+  Place from;
+  Place to;
+  ShareId from_share;
+  SlotId from_slot;
+  ShareId to_share;
+  SlotId to_slot;
+  Slice slice;
+  std::uint32_t offset_samples = 0;  // where in the batch
+};
+
+// Hand a batch to a rank. In place: `slot` is the block's, the batch its samples [from, to) of the
+// only slice. Otherwise `slot` holds the gathered batch.
+struct Deliver {
+  Request request;
+  JobId job;
+  Rank rank;
+  std::uint64_t step;      // counts the job's steps over all epochs of this incarnation
+  std::uint32_t epoch;
+  bool last_of_epoch = false;
+  bool in_place = false;
+  Place place;
+  ShareId share;
+  SlotId slot;
+  std::span<const Slice> slices;     // fillers last
+  std::span<const SampleId> samples; // the ids, for weighted and listed orders; else empty
+  std::span<const Replacement> replacements;  // `place` counts within the batch
+  std::uint32_t repeats = 0;         // samples this job had before with the same draws
+};
+
+// An item or block leaves a place. Its slot is free when this has been carried out, at once.
+struct Drop {
+  ShareId share;
+  Place place;
+  Form form;
+  ItemId item;
+  SlotId slot = SlotId::none();
+};
+struct Cancel {
+  Request request;
+};
+struct EpochEnded {
+  JobId job;
+  std::uint32_t epoch;
+  std::uint64_t samples;   // delivered and acknowledged in it, fillers excluded
+};
+struct SetWorkers {
+  NodeId node;
+  std::uint32_t workers;
+};
+struct SetTimer {
+  TimerId timer;
+  Instant at;
+};
+
+using Command = std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel,
+                             EpochEnded, SetWorkers, SetTimer>;
+
+}  // namespace batchflow
