@@ -11,11 +11,10 @@ namespace batchflow {
 
 }  // namespace batchflow
 
-#define BF_CHECK(condition) \
-  (static_cast<bool>(condition) \
-       ? void(0) \
-       : ::batchflow::check_failed(#condition, __FILE__, __LINE__, ""))
+#define BF_CHECK(condition)               \
+  (static_cast<bool>(condition) ? void(0) \
+                                : ::batchflow::check_failed(#condition, __FILE__, __LINE__, ""))
 #define BF_CHECK_MSG(condition, message) \
-  (static_cast<bool>(condition) \
-       ? void(0) \
+  (static_cast<bool>(condition)          \
+       ? void(0)                         \
        : ::batchflow::check_failed(#condition, __FILE__, __LINE__, message))

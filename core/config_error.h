@@ -1,6 +1,7 @@
 // The one exception of BatchFlow: a configuration, trace or command line that cannot be right.
 //
-// Thrown while loading, caught in main, printed as it is: `file:line: what is wrong; what to write`.
+// Thrown while loading, caught in main, printed as it is: `file:line: what is wrong; what to
+// write`.
 #pragma once
 
 #include <stdexcept>

@@ -42,15 +42,15 @@ struct BlockName {
 // What a block is rebuilt from, to the same bytes, on any node at any time.
 struct Lineage {
   DatasetId dataset;
-  Digest dataset_version = 0;   // D of the order rules
+  Digest dataset_version = 0;  // D of the order rules
   PipelineId pipeline;
   Digest pipeline_hash = 0;
   Order order = Order::relaxed;
-  std::uint64_t seed = 0;       // S: the seed of the seed group
+  std::uint64_t seed = 0;           // S: the seed of the seed group
   std::uint32_t block_samples = 0;  // B
   std::uint32_t lane_blocks = 0;    // L
   BlockName name;
-  std::uint32_t samples = 0;    // in this block; less than B in the last one
+  std::uint32_t samples = 0;  // in this block; less than B in the last one
 };
 
 // A piece of a block in a batch: its samples [from, to). Fillers repeat the tail of an epoch; they
@@ -64,18 +64,19 @@ struct Slice {
 
 // A corrupt sample in a block and the good one that stands in its place (order rules, section 6).
 struct Replacement {
-  std::uint32_t place;   // in the block
+  std::uint32_t place;  // in the block
   SampleId corrupt;
   SampleId used;
 };
 
 // One sample of a block to prepare: whose bytes to use and where they are.
 struct Ingredient {
-  std::uint32_t place;   // in the block
+  std::uint32_t place = 0;    // in the block
+  bool keep_decoded = false;  // the decoded form goes into its share
+  Form form = Form::encoded;  // encoded or decoded
   SampleId sample;
-  Form form;             // encoded or decoded
-  Tier tier;             // of the preparing node; store: read for this block alone, not cached
-  bool keep_decoded;     // the decoded form goes into its share
+  // The read whose staging memory holds it; none: it is in its share on the preparing node.
+  RequestId staging = RequestId::none();
 };
 
 // --------------------------------------------------------------------------------- positions ----
@@ -85,7 +86,7 @@ class Position;
 
 // ------------------------------------------------------------------------------------ events ----
 
-struct CatalogueKnown {   // look it up in the Catalogues the engine was given
+struct CatalogueKnown {  // look it up in the Catalogues the engine was given
   DatasetId dataset;
   Digest version;
 };
@@ -96,8 +97,8 @@ struct PipelineKnown {
 
 // All ranks of a job have come (again: a job that resumes joins with its position).
 struct JobJoined {
-  JobId job;                        // never used before in this engine: one id an incarnation
-  std::uint64_t user = 0;           // hash of the user id
+  JobId job;               // never used before in this engine: one id an incarnation
+  std::uint64_t user = 0;  // hash of the user id
   DatasetId dataset;
   PipelineId pipeline;
   Order order = Order::relaxed;
@@ -105,10 +106,10 @@ struct JobJoined {
   std::uint64_t shuffle_seed = 0;
   std::uint32_t batch_samples = 1;  // b, of one rank
   bool drop_last = false;
-  std::uint32_t epochs = 0;         // how many the job will run; 0: not known, until it leaves
-  std::uint32_t credits = 0;        // a rank; 0: the default of the configuration
-  double weight = 1.0;              // of its stalls, for policies
-  std::span<const NodeId> ranks;    // the node of each
+  std::uint32_t epochs = 0;            // how many the job will run; 0: not known, until it leaves
+  std::uint32_t credits = 0;           // a rank; 0: the default of the configuration
+  double weight = 1.0;                 // of its stalls, for policies
+  std::span<const NodeId> ranks;       // the node of each
   const Position* position = nullptr;  // where to start; null: at the beginning
 };
 struct JobLeft {
@@ -126,7 +127,7 @@ struct JobResized {
   std::span<const NodeId> ranks;
 };
 
-struct BatchWanted {   // the rank has room for `credits` more batches
+struct BatchWanted {  // the rank has room for `credits` more batches
   JobId job;
   Rank rank;
   std::uint32_t credits = 1;
@@ -138,15 +139,15 @@ struct SamplesWanted {
   Rank rank;
   std::span<const SampleId> samples;
   std::span<const std::uint64_t> next_uses;
-  std::span<const Bytes> sizes;   // empty, or the sizes to use in place of the catalogue's
+  std::span<const Bytes> sizes;  // empty, or the sizes to use in place of the catalogue's
 };
-struct BatchConsumed {   // trained on; a step is committed when all its ranks have said so
+struct BatchConsumed {  // trained on; a step is committed when all its ranks have said so
   JobId job;
   Rank rank;
   std::uint64_t step;
-  Duration compute{0};   // measured time of the step, waiting not included
+  Duration compute{0};  // measured time of the step, waiting not included
 };
-struct SlotReleased {   // no tensor, and no device, refers to the batch any more
+struct SlotReleased {  // no tensor, and no device, refers to the batch any more
   JobId job;
   Rank rank;
   std::uint64_t step;
@@ -162,18 +163,18 @@ struct ScoresReported {
 
 enum class Outcome : std::uint8_t {
   done,
-  failed,    // nothing came of it (I/O error, no route, peer gone): tried again within a bound
-  corrupt,   // done, but for the samples listed: their bytes cannot be decoded
+  failed,   // nothing came of it (I/O error, no route, peer gone): tried again within a bound
+  corrupt,  // done, but for the samples listed: their bytes cannot be decoded
 };
 struct ReadDone {
   Request request;
   Outcome outcome = Outcome::done;
-  std::span<const SampleId> failed;   // of a failed read: those not read; empty means all
+  std::span<const SampleId> failed;  // of a failed read: those not read; empty means all
 };
 struct PreparationDone {
   Request request;
   Outcome outcome = Outcome::done;
-  std::span<const SampleId> failed;   // of a corrupt one: those that cannot be decoded
+  std::span<const SampleId> failed;  // of a corrupt one: those that cannot be decoded
 };
 struct TransferDone {
   Request request;
@@ -187,10 +188,10 @@ struct DeliveryDone {
 struct NodeJoined {
   NodeId node;
 };
-struct NodeQuiesced {   // takes no more work, finishes what it has
+struct NodeQuiesced {  // takes no more work, finishes what it has
   NodeId node;
 };
-struct NodeLost {       // with everything on it
+struct NodeLost {  // with everything on it
   NodeId node;
 };
 struct WorkerJoined {
@@ -205,26 +206,25 @@ struct WorkerQuiesced {
 struct WorkerLost {
   WorkerId worker;
 };
-struct CapacityChanged {   // of a place; a new place begins with this, zero ends it
+struct CapacityChanged {  // of a place; a new place begins with this, zero ends it
   Place place;
   Bytes bytes;
 };
-struct PolicyChanged {     // `kind=name:parameter=value`
+struct PolicyChanged {  // `kind=name:parameter=value`
   std::string_view text;
 };
-struct ConfigurationChanged {   // `key=value`, one of those the engine can change while it runs
+struct ConfigurationChanged {  // `key=value`, one of those the engine can change while it runs
   std::string_view text;
 };
 struct TimerFired {
   TimerId timer;
 };
 
-using Event =
-    std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
-                 BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported, ReadDone,
-                 PreparationDone, TransferDone, DeliveryDone, NodeJoined, NodeQuiesced, NodeLost,
-                 WorkerJoined, WorkerQuiesced, WorkerLost, CapacityChanged, PolicyChanged,
-                 ConfigurationChanged, TimerFired>;
+using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
+                           BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported,
+                           ReadDone, PreparationDone, TransferDone, DeliveryDone, NodeJoined,
+                           NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced, WorkerLost,
+                           CapacityChanged, PolicyChanged, ConfigurationChanged, TimerFired>;
 
 // ---------------------------------------------------------------------------------- commands ----
 
@@ -237,7 +237,7 @@ struct Admit {
 };
 
 enum class Refusal : std::uint8_t {
-  no_room,           // its minimum does not fit: `needed` and `available` bytes
+  no_room,  // its minimum does not fit: `needed` and `available` bytes
   unknown_dataset,
   unknown_pipeline,
   bad_position,      // another dataset version, seed or size: `needed` is theirs, `available` ours
@@ -255,17 +255,17 @@ struct Refuse {
   std::uint64_t available = 0;
 };
 
-// Bring samples' stored bytes to a node: into its encoded share (`keep`) or, for this block alone,
-// into the staging memory of its preparation.
+// Bring samples' bytes to a node: into a share (`keep`), or into staging memory that stays until
+// the read is released.
 struct Read {
   Request request;
   DatasetId dataset;
-  Place from;            // a store, a device of a node, or a peer's memory
-  Place to;
+  Place from;  // a store, a device of a node, or a peer's memory
+  Place to;    // with keep: the place of the share
   Form form = Form::encoded;
-  bool keep = false;
-  WorkerId held = WorkerId::none();     // a worker that is kept waiting meanwhile, if any
-  Lineage lineage;                      // of the block it is for; `samples` empty: all of them
+  ShareId keep = ShareId::none();
+  WorkerId held = WorkerId::none();  // a worker that is kept waiting meanwhile, if any
+  Lineage lineage;                   // of the block it is for; `samples` empty: all of them
   std::span<const SampleId> samples;
 };
 
@@ -277,9 +277,12 @@ struct Prepare {
   Lineage lineage;
   ShareId share;
   SlotId slot;
-  // Empty: every sample of the lineage, encoded, from staging. Else one entry a sample to prepare.
+  // Empty: every sample of the lineage, encoded, from the staging memory of `staging`. Else one
+  // entry for each sample to prepare.
+  RequestId staging = RequestId::none();
   std::span<const Ingredient> ingredients;
-  std::span<const Replacement> replacements;  // for corrupt samples: drawn with the key of `corrupt`
+  std::span<const Replacement>
+      replacements;  // for corrupt samples: drawn with the key of `corrupt`
 };
 
 // Copy a slice of a block into a batch's slot, on the same node or to another.
@@ -301,17 +304,17 @@ struct Deliver {
   Request request;
   JobId job;
   Rank rank;
-  std::uint64_t step;      // counts the job's steps over all epochs of this incarnation
+  std::uint64_t step;  // counts the job's steps over all epochs of this incarnation
   std::uint32_t epoch;
   bool last_of_epoch = false;
   bool in_place = false;
   Place place;
   ShareId share;
   SlotId slot;
-  std::span<const Slice> slices;     // fillers last
-  std::span<const SampleId> samples; // the ids, for weighted and listed orders; else empty
+  std::span<const Slice> slices;              // fillers last
+  std::span<const SampleId> samples;          // the ids, for weighted and listed orders; else empty
   std::span<const Replacement> replacements;  // `place` counts within the batch
-  std::uint32_t repeats = 0;         // samples this job had before with the same draws
+  std::uint32_t repeats = 0;                  // samples this job had before with the same draws
 };
 
 // An item or block leaves a place. Its slot is free when this has been carried out, at once.
@@ -325,10 +328,14 @@ struct Drop {
 struct Cancel {
   Request request;
 };
+// The staging memory of a read that was not kept is needed no more.
+struct Release {
+  Request request;
+};
 struct EpochEnded {
   JobId job;
   std::uint32_t epoch;
-  std::uint64_t samples;   // delivered and acknowledged in it, fillers excluded
+  std::uint64_t samples;  // delivered and acknowledged in it, fillers excluded
 };
 struct SetWorkers {
   NodeId node;
@@ -339,7 +346,7 @@ struct SetTimer {
   Instant at;
 };
 
-using Command = std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel,
+using Command = std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel, Release,
                              EpochEnded, SetWorkers, SetTimer>;
 
 }  // namespace batchflow

@@ -17,7 +17,7 @@ struct Parameter {
   Type type = Type::number;
   std::string_view default_value;
   std::string_view help;
-  double least = 0;      // for integer and number
+  double least = 0;  // for integer and number
   double greatest = 1e18;
 };
 

@@ -21,8 +21,8 @@ namespace batchflow {
 
 // ---------------------------------------------------------------------------------- eviction ----
 
-inline constexpr std::uint64_t kUnknownUse = UINT64_MAX;      // nobody knows the next use
-inline constexpr std::uint64_t kNeverUsed = UINT64_MAX - 1;   // known not to be used again
+inline constexpr std::uint64_t kUnknownUse = UINT64_MAX;     // nobody knows the next use
+inline constexpr std::uint64_t kNeverUsed = UINT64_MAX - 1;  // known not to be used again
 
 struct Access {
   ItemId item;
@@ -33,8 +33,8 @@ struct Access {
 // What is to be done with an item that was asked for and is not here.
 enum class Admission : std::uint8_t {
   insert,
-  bypass,      // serve it once, keep nothing, evict nothing
-  make_room,   // evict as if for insertion, then keep it out (S3-FIFO with an item as large as S)
+  bypass,     // serve it once, keep nothing, evict nothing
+  make_room,  // evict as if for insertion, then keep it out (S3-FIFO with an item as large as S)
 };
 
 enum class Removal : std::uint8_t {
@@ -54,7 +54,7 @@ class Pins {
 };
 
 struct EvictionContext {
-  std::size_t items;      // ids are dense, in [0, items)
+  std::size_t items;  // ids are dense, in [0, items)
   Slots capacity;
   Random random;
   const Parameters& parameters;
@@ -98,12 +98,12 @@ struct ShareView {
   DatasetId dataset;
   Bytes slot_bytes;
   Slots slots_now;
-  Slots slots_least;        // what the engine has promised; less is raised to it
-  Slots slots_all;          // what the whole dataset in this form (or the stream's window) would take
-  std::uint32_t jobs;       // jobs that read from it
-  double requests_per_s;    // smoothed
+  Slots slots_least;      // what the engine has promised; less is raised to it
+  Slots slots_all;        // what the whole dataset in this form (or the stream's window) would take
+  std::uint32_t jobs;     // jobs that read from it
+  double requests_per_s;  // smoothed
   double hit_ratio;
-  double saved_s_per_hit;   // time of storage and CPU that one hit saves, smoothed
+  double saved_s_per_hit;  // time of storage and CPU that one hit saves, smoothed
 };
 
 struct PlaceView {
@@ -124,10 +124,10 @@ class AllocationPolicy {
 
 // A block the order allows a job to take next.
 struct SelectionCandidate {
-  std::uint32_t distance;    // places from the oldest block the job has not taken
-  bool ready;                // resident and whole; only these may be chosen
-  std::uint32_t needed_by;   // jobs that still need it, this one included
-  double ready_s;            // how long it has been ready
+  std::uint32_t distance;   // places from the oldest block the job has not taken
+  bool ready;               // resident and whole; only these may be chosen
+  std::uint32_t needed_by;  // jobs that still need it, this one included
+  double ready_s;           // how long it has been ready
 };
 
 struct SelectionView {
@@ -149,19 +149,19 @@ class SelectionPolicy {
 
 // A block that somebody needs made. There is at most one candidate a job.
 struct WorkCandidate {
-  JobId job;                 // who needs it first
+  JobId job;  // who needs it first
   StreamId stream;
-  std::uint64_t asked;       // order in which the needs arose; unique
-  std::uint32_t distance;    // blocks the job has before it will need this one; 0: it waits
-  std::uint32_t depth;       // the look-ahead depth the scaling policy gave the job
-  Instant deadline;          // when the job is expected to need it
-  std::uint32_t waiting;     // ranks that wait for a batch right now
-  std::uint32_t needed_by;   // jobs of the stream that will use the block
-  std::uint32_t lead;        // blocks the job is ahead of the slowest job of its stream
-  double cached;             // share of its samples that need no read from a store
-  double prepare_s;          // expected time of its preparation
-  double stall_s;            // what the job has stalled of late, smoothed
-  std::uint64_t served;      // blocks started for this job so far
+  std::uint64_t asked;      // order in which the needs arose; unique
+  std::uint32_t distance;   // blocks the job has before it will need this one; 0: it waits
+  std::uint32_t depth;      // the look-ahead depth the scaling policy gave the job
+  Instant deadline;         // when the job is expected to need it
+  std::uint32_t waiting;    // ranks that wait for a batch right now
+  std::uint32_t needed_by;  // jobs of the stream that will use the block
+  std::uint32_t lead;       // blocks the job is ahead of the slowest job of its stream
+  double cached;            // share of its samples that need no read from a store
+  double prepare_s;         // expected time of its preparation
+  double stall_s;           // what the job has stalled of late, smoothed
+  std::uint64_t served;     // blocks started for this job so far
 };
 
 struct DispatchView {
@@ -182,7 +182,7 @@ class DispatchPolicy {
 struct NodeView {
   NodeId node;
   std::uint32_t workers_now;
-  std::uint32_t workers_most;   // cores given to preparation
+  std::uint32_t workers_most;  // cores given to preparation
   std::uint32_t busy;
   std::uint32_t ready_to_prepare;  // blocks that wait for a worker
   double prepare_s;                // smoothed time of one preparation
@@ -191,8 +191,8 @@ struct NodeView {
 
 struct JobView {
   JobId job;
-  double step_s;       // smoothed compute time of one step
-  double prepare_s;    // smoothed preparation time of one block of its stream
+  double step_s;     // smoothed compute time of one step
+  double prepare_s;  // smoothed preparation time of one block of its stream
   double blocks_per_step;
   double stall_fraction;
   std::uint32_t window;  // blocks the stream's share holds

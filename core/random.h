@@ -1,4 +1,5 @@
-// The only source of chance in BatchFlow: mix, hash, draw and below, as the order rules define them.
+// The only source of chance in BatchFlow: mix, hash, draw and below, as the order rules define
+// them.
 //
 // All arithmetic is unsigned 64-bit and wraps; no floating point. Golden values stand in
 // tests/core/random_test.cpp; a change of any of these functions changes every order ever promised.

@@ -1,0 +1,347 @@
+#include "core/engine/memory.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace batchflow {
+
+namespace {
+
+bool of_blocks(ShareUse use) {
+  return use == ShareUse::blocks || use == ShareUse::batches;
+}
+
+Form form_of(ShareUse use) {
+  switch (use) {
+    case ShareUse::encoded:
+      return Form::encoded;
+    case ShareUse::decoded:
+      return Form::decoded;
+    default:
+      return Form::prepared;
+  }
+}
+
+}  // namespace
+
+Memory::Memory(const PolicyChoice& allocation, const PolicyChoice& eviction,
+               const PolicyChoice& prepared_eviction, Random random)
+    : allocation_(allocation),
+      eviction_(eviction),
+      prepared_eviction_(prepared_eviction),
+      random_(random) {
+  change_allocation(allocation);
+}
+
+// ---------------------------------------------------------------------------------- places ----
+
+void Memory::set_capacity(Place place, Bytes bytes) {
+  PlacePart& part = places_[place];
+  part.capacity = bytes;
+  plan_again(place);
+}
+
+Bytes Memory::capacity(Place place) const {
+  const auto found = places_.find(place);
+  return found == places_.end() ? 0 : found->second.capacity;
+}
+
+Bytes Memory::promised(Place place) const {
+  const auto found = places_.find(place);
+  if (found == places_.end()) return 0;
+  Bytes bytes = 0;
+  for (const std::uint32_t share : found->second.shares) {
+    bytes += shares_[share].least * shares_[share].spec.slot_bytes;
+  }
+  return bytes;
+}
+
+void Memory::forget_node(NodeId node) {
+  for (auto place = places_.begin(); place != places_.end();) {
+    if (place->first.node == node) {
+      BF_CHECK(place->second.shares.empty());
+      place = places_.erase(place);
+    } else {
+      ++place;
+    }
+  }
+}
+
+bool Memory::promises_kept(Place place) const {
+  const auto found = places_.find(place);
+  if (found == places_.end()) return false;
+  return std::all_of(found->second.shares.begin(), found->second.shares.end(),
+                     [&](std::uint32_t share) {
+                       return shares_[share].share->capacity() >= shares_[share].least;
+                     });
+}
+
+// ---------------------------------------------------------------------------------- shares ----
+
+std::unique_ptr<EvictionPolicy> Memory::make_policy(const ShareSpec& spec, Slots capacity) {
+  const PolicyChoice& choice = of_blocks(spec.use) ? prepared_eviction_ : eviction_;
+  return std::get<MakeEviction>(choice.entry->make)(
+      {spec.items, capacity, random_.split(++policies_made_), choice.parameters});
+}
+
+std::uint32_t Memory::add_share(const ShareSpec& spec) {
+  BF_CHECK(spec.slot_bytes > 0);
+  const auto place = places_.find(spec.place);
+  BF_CHECK_MSG(place != places_.end(), "a share needs a place that has a capacity");
+  const std::uint32_t index = shares_.make();
+  SharePart& part = shares_[index];
+  part.spec = spec;
+  part.id = ShareId(index);
+  part.share = std::make_unique<Share>(spec.items, 0, make_policy(spec, 0));
+  place->second.shares.push_back(index);
+  plan_again(spec.place);
+  return index;
+}
+
+void Memory::remove_share(std::uint32_t index) {
+  SharePart& part = shares_[index];
+  BF_CHECK(part.share->used() == part.share->evictable());
+  PlacePart& place = places_.at(part.spec.place);
+  place.granted -= part.share->capacity() * part.spec.slot_bytes;
+  std::erase(place.shares, index);
+  std::erase(adopting_, index);
+  plan_again(part.spec.place);
+  shares_.release(index);
+}
+
+void Memory::promise(std::uint32_t index, Slots least) {
+  SharePart& part = shares_[index];
+  if (part.least == least) return;
+  part.least = least;
+  plan_again(part.spec.place);
+}
+
+std::optional<Memory::Taken> Memory::take(std::uint32_t index, std::uint32_t owner,
+                                          std::vector<Evicted>& evicted) {
+  SharePart& part = shares_[index];
+  Share& share = *part.share;
+  if (share.used() >= share.capacity() && share.evictable() == 0) return std::nullopt;
+  if (share.capacity() == 0) return std::nullopt;
+
+  if (part.free_items.empty()) {
+    const auto item = static_cast<std::uint32_t>(part.owner_of.size());
+    part.owner_of.push_back(kNone);
+    part.slot_of.push_back(SlotId::none());
+    share.grow(item + 1);
+    part.free_items.push_back(ItemId(item));
+  }
+  const ItemId item = part.free_items.back();
+  share.forget(item);
+  std::vector<ItemId> gone;
+  if (!share.insert_forced({item, 1, kUnknownUse}, gone)) return std::nullopt;
+  part.free_items.pop_back();
+  share.pin(item);
+  note_evicted(index, gone, evicted);
+
+  if (part.free_slots.empty()) part.free_slots.push_back(SlotId(part.slots_made++));
+  const SlotId slot = part.free_slots.back();
+  part.free_slots.pop_back();
+  part.slot_of[item.value] = slot;
+  part.owner_of[item.value] = owner;
+  return Taken{item, slot};
+}
+
+// Evicted items are free at once: their owners are told, and drop before anything is put there.
+void Memory::note_evicted(std::uint32_t index, const std::vector<ItemId>& gone,
+                          std::vector<Evicted>& evicted) {
+  SharePart& part = shares_[index];
+  for (const ItemId item : gone) {
+    if (of_blocks(part.spec.use)) {
+      evicted.push_back({index, item, part.owner_of[item.value], part.slot_of[item.value]});
+      free_item(part, item);
+    } else {
+      evicted.push_back({index, item});
+    }
+  }
+}
+
+void Memory::free_item(SharePart& part, ItemId item) {
+  part.free_slots.push_back(part.slot_of[item.value]);
+  part.slot_of[item.value] = SlotId::none();
+  part.owner_of[item.value] = kNone;
+  part.free_items.push_back(item);
+}
+
+void Memory::give_back(std::uint32_t index, ItemId item) {
+  SharePart& part = shares_[index];
+  while (part.share->pinned(item)) part.share->unpin(item);
+  part.share->remove(item, Removal::invalidated);
+  free_item(part, item);
+}
+
+// ------------------------------------------------------------------------------ allocation ----
+
+void Memory::plan_again(Place place) {
+  const auto found = places_.find(place);
+  if (found == places_.end()) return;
+  found->second.plan_due = true;
+  found->second.settled = false;
+}
+
+void Memory::plan(Place place, PlacePart& part) {
+  part.plan_due = false;
+  std::vector<ShareView> views;
+  views.reserve(part.shares.size());
+  for (const std::uint32_t index : part.shares) {
+    const SharePart& share = shares_[index];
+    const auto& counters = share.share->counters();
+    const double requests = static_cast<double>(counters.hits + counters.misses);
+    views.push_back({share.id, form_of(share.spec.use), share.spec.dataset, share.spec.slot_bytes,
+                     share.share->capacity(), share.least, share.spec.slots_all, share.jobs,
+                     requests, requests > 0 ? static_cast<double>(counters.hits) / requests : 0.0,
+                     share.saved_s_per_hit});
+  }
+  std::vector<Slots> slots(views.size(), 0);
+  allocate_->allocate({place, part.capacity, views}, slots);
+
+  unsigned __int128 asked = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    asked += static_cast<unsigned __int128>(slots[i]) * views[i].slot_bytes;
+  }
+  if (asked > part.capacity) {
+    ++refused_allocations_;
+    for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = views[i].slots_now;
+  }
+  scale_down(part, slots);
+  for (std::size_t i = 0; i < slots.size(); ++i) shares_[part.shares[i]].target = slots[i];
+}
+
+// Raises each share to its promise, and takes what that costs from all that is above its promise,
+// in proportion.
+void Memory::scale_down(const PlacePart& part, std::vector<Slots>& slots) const {
+  unsigned __int128 least_bytes = 0;
+  unsigned __int128 extra_bytes = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const SharePart& share = shares_[part.shares[i]];
+    slots[i] = std::max(slots[i], share.least);
+    least_bytes += static_cast<unsigned __int128>(share.least) * share.spec.slot_bytes;
+    extra_bytes += static_cast<unsigned __int128>(slots[i] - share.least) * share.spec.slot_bytes;
+  }
+  const unsigned __int128 room = part.capacity > least_bytes ? part.capacity - least_bytes : 0;
+  if (extra_bytes <= room) return;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const SharePart& share = shares_[part.shares[i]];
+    // room <= 2^64 and extra slots <= 2^64, so the product fits.
+    const unsigned __int128 extra = slots[i] - share.least;
+    slots[i] = share.least + static_cast<Slots>(extra * room / extra_bytes);
+  }
+}
+
+void Memory::set_share_capacity(PlacePart& part, SharePart& share, Slots capacity) {
+  part.granted -= share.share->capacity() * share.spec.slot_bytes;
+  share.share->set_capacity(capacity);
+  part.granted += capacity * share.spec.slot_bytes;
+}
+
+// True when all shares are at or below their targets.
+bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Evicted>& evicted) {
+  bool all = true;
+  for (const std::uint32_t index : part.shares) {
+    SharePart& share = shares_[index];
+    if (share.share->capacity() <= share.target) continue;
+    const Slots pinned = share.share->used() - share.share->evictable();
+    const Slots goal = std::max(share.target, pinned);
+    std::vector<ItemId> gone;
+    share.share->set_capacity(goal);  // the books follow below, when the evictions are known
+    share.share->shrink(limit, gone);
+    limit -= std::min(limit, gone.size());
+    note_evicted(index, gone, evicted);
+    share.share->set_capacity(std::max(goal, share.share->used()));
+    all = all && share.share->capacity() <= share.target;
+  }
+  part.granted = 0;
+  for (const std::uint32_t index : part.shares) {
+    part.granted += shares_[index].share->capacity() * shares_[index].spec.slot_bytes;
+  }
+  return all;
+}
+
+void Memory::grow(PlacePart& part) {
+  // What is promised comes first.
+  for (const bool promised : {true, false}) {
+    for (const std::uint32_t index : part.shares) {
+      SharePart& share = shares_[index];
+      const Slots now = share.share->capacity();
+      const Slots goal = promised ? std::min(share.least, share.target) : share.target;
+      if (now >= goal || part.granted >= part.capacity) continue;
+      const Slots room = (part.capacity - part.granted) / share.spec.slot_bytes;
+      const Slots more = std::min(goal - now, room);
+      if (more > 0) set_share_capacity(part, share, now + more);
+    }
+  }
+}
+
+bool Memory::settle(std::size_t limit, std::vector<Evicted>& evicted) {
+  bool more = false;
+  for (auto& [place, part] : places_) {
+    if (part.plan_due) plan(place, part);
+    if (part.settled) continue;
+    const std::size_t before = evicted.size();
+    part.settled = shrink(part, limit, evicted);
+    grow(part);
+    // Only pinned items are left in the way: there is nothing to do until they are released.
+    more = more || (!part.settled && evicted.size() != before);
+  }
+  return more;
+}
+
+// -------------------------------------------------------------------------------- policies ----
+
+void Memory::change_allocation(const PolicyChoice& choice) {
+  allocation_ = choice;
+  allocate_ = std::get<MakeAllocation>(choice.entry->make)(
+      {random_.split(++policies_made_), allocation_.parameters});
+  for (const auto& [place, part] : places_) plan_again(place);
+}
+
+void Memory::change_eviction(const PolicyChoice& choice, bool prepared) {
+  (prepared ? prepared_eviction_ : eviction_) = choice;
+  for (std::uint32_t index = 0; index < shares_.size(); ++index) {
+    if (!shares_.live(index) || of_blocks(shares_[index].spec.use) != prepared) continue;
+    SharePart& part = shares_[index];
+    ShareSpec spec = part.spec;
+    spec.items = std::max(spec.items, part.owner_of.size());
+    part.share->swap_policy(make_policy(spec, part.share->capacity()));
+    adopting_.push_back(index);
+  }
+}
+
+bool Memory::adopt(std::size_t limit) {
+  while (!adopting_.empty()) {
+    if (!shares_[adopting_.back()].share->adopt(limit)) return true;
+    adopting_.pop_back();
+  }
+  return false;
+}
+
+// ------------------------------------------------------------------------------- the books ----
+
+Memory::Counters Memory::counters() const {
+  Counters counters;
+  counters.refused_allocations = refused_allocations_;
+  for (std::uint32_t index = 0; index < shares_.size(); ++index) {
+    if (shares_.live(index)) counters.refused_evictions += shares_[index].share->counters().refused;
+  }
+  return counters;
+}
+
+void Memory::check_consistency() const {
+  for (const auto& [place, part] : places_) {
+    Bytes granted = 0;
+    for (const std::uint32_t index : part.shares) {
+      const SharePart& share = shares_[index];
+      BF_CHECK(share.spec.place == place);
+      BF_CHECK(share.share->used() <= share.share->capacity());
+      granted += share.share->capacity() * share.spec.slot_bytes;
+    }
+    BF_CHECK(granted == part.granted);
+  }
+}
+
+}  // namespace batchflow

@@ -1,0 +1,155 @@
+// Places and their shares: who may use how many slots of which memory.
+//
+// A place is cut into shares: the encoded or decoded items of a dataset, the prepared blocks of a
+// stream, the batches of a job whose batch is larger than its block. The allocation policy says how
+// many slots each share should have; this class raises every answer to what was promised, refuses
+// answers that exceed the place, and moves memory from one share to another in slices: a share
+// grows only by what another has really given up. The sum of all shares never exceeds the place.
+//
+// Used by the engine's parts; knows nothing of jobs, blocks or orders.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/policy_list.h"
+#include "core/pool.h"
+#include "core/share.h"
+#include "core/types.h"
+
+namespace batchflow {
+
+enum class ShareUse : std::uint8_t { encoded, decoded, blocks, batches };
+
+// What a share is for, and in what units it counts.
+struct ShareSpec {
+  Place place;
+  ShareUse use = ShareUse::blocks;
+  DatasetId dataset;
+  Digest prefix = 0;  // decoded: hash of the pipeline's deterministic prefix
+  Bytes slot_bytes = 1;
+  std::size_t items = 0;  // the universe of dense ids; 0: as many as it has slots, and one
+  Slots slots_all = 0;    // what everything that could be kept in it would take
+};
+
+struct SharePart {
+  ShareSpec spec;
+  ShareId id = ShareId::none();
+  std::unique_ptr<Share> share;
+  Slots least = 0;         // promised: reserves and one preparation
+  Slots target = 0;        // what the allocation policy wants, raised to `least`
+  std::uint32_t jobs = 0;  // that read from it
+  double saved_s_per_hit = 0;
+  // Shares of blocks and batches: ids are drawn from a pool, and each resident has a slot.
+  std::vector<ItemId> free_items;
+  std::vector<SlotId> free_slots;
+  std::vector<SlotId> slot_of;
+  std::vector<std::uint32_t> owner_of;  // block or batch that an item is
+  std::uint32_t slots_made = 0;
+
+  void reset() { *this = SharePart(); }
+};
+
+// A resident that left its share because another needs the room.
+struct Evicted {
+  std::uint32_t share;
+  ItemId item;
+  std::uint32_t owner = kNone;  // of a block or batch
+  SlotId slot = SlotId::none();
+};
+
+class Memory {
+ public:
+  struct Counters {
+    std::uint64_t refused_allocations = 0;
+    std::uint64_t refused_evictions = 0;
+  };
+
+  Memory(const PolicyChoice& allocation, const PolicyChoice& eviction,
+         const PolicyChoice& prepared_eviction, Random random);
+
+  // ------------------------------------------------------------------------------ places ----
+  void set_capacity(Place place, Bytes bytes);
+  Bytes capacity(Place place) const;
+  bool has(Place place) const { return places_.count(place) != 0; }
+  // What all promises of a place take together.
+  Bytes promised(Place place) const;
+  // All places of `node` are gone; their shares are removed by their owners first.
+  void forget_node(NodeId node);
+
+  // ------------------------------------------------------------------------------ shares ----
+  std::uint32_t add_share(const ShareSpec& spec);
+  // REQUIRES: nothing in it is pinned. Its residents are gone with it.
+  void remove_share(std::uint32_t share);
+  SharePart& operator[](std::uint32_t share) { return shares_[share]; }
+  const SharePart& operator[](std::uint32_t share) const { return shares_[share]; }
+  bool live(std::uint32_t share) const { return shares_.live(share); }
+  std::uint32_t share_count() const { return shares_.size(); }
+  void promise(std::uint32_t share, Slots least);
+
+  // Puts something of one slot, owned by `owner`, into a share of blocks or batches and pins it
+  // once. Nothing when everything in it is pinned.
+  struct Taken {
+    ItemId item;
+    SlotId slot;
+  };
+  std::optional<Taken> take(std::uint32_t share, std::uint32_t owner,
+                            std::vector<Evicted>& evicted);
+  // It leaves by its owner's wish, pinned or not.
+  void give_back(std::uint32_t share, ItemId item);
+
+  // -------------------------------------------------------------------------- allocation ----
+  // Something changed: ask the allocation policy before the next `settle`.
+  void plan_again(Place place);
+  // Moves memory towards the targets, at most `limit` evictions; true when more is left to do.
+  bool settle(std::size_t limit, std::vector<Evicted>& evicted);
+  // Whether every share of the place has at least what was promised.
+  bool promises_kept(Place place) const;
+
+  // ---------------------------------------------------------------------------- policies ----
+  void change_allocation(const PolicyChoice& choice);
+  void change_eviction(const PolicyChoice& choice, bool prepared);
+  // Continues the adoption of residents by new policies; true when more is left to do.
+  bool adopt(std::size_t limit);
+
+  // REQUIRES nothing: asserts that no place is over its capacity and all books agree.
+  void check_consistency() const;
+  Counters counters() const;
+  std::string_view allocation_name() const { return allocation_.entry->name; }
+
+ private:
+  struct PlacePart {
+    Bytes capacity = 0;
+    Bytes granted = 0;  // sum of the shares' capacities in bytes
+    std::vector<std::uint32_t> shares;
+    bool plan_due = false;
+    bool settled = true;
+  };
+
+  void note_evicted(std::uint32_t share, const std::vector<ItemId>& gone,
+                    std::vector<Evicted>& evicted);
+  void free_item(SharePart& part, ItemId item);
+  void plan(Place place, PlacePart& part);
+  void scale_down(const PlacePart& part, std::vector<Slots>& slots) const;
+  bool shrink(PlacePart& part, std::size_t& limit, std::vector<Evicted>& evicted);
+  void grow(PlacePart& part);
+  void set_share_capacity(PlacePart& part, SharePart& share, Slots capacity);
+  std::unique_ptr<EvictionPolicy> make_policy(const ShareSpec& spec, Slots capacity);
+
+  PolicyChoice allocation_;
+  PolicyChoice eviction_;
+  PolicyChoice prepared_eviction_;
+  std::unique_ptr<AllocationPolicy> allocate_;
+  Random random_;
+  std::uint64_t policies_made_ = 0;
+  std::map<Place, PlacePart> places_;  // few; ordered by name, so that no address decides
+  Pool<SharePart> shares_;
+  std::vector<std::uint32_t> adopting_;
+  std::uint64_t refused_allocations_ = 0;
+};
+
+}  // namespace batchflow
