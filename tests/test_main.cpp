@@ -1,2 +1,21 @@
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
+
+#include <iostream>
+
+#include "tests/skip.h"
+
+namespace {
+bool any_skipped = false;
+}
+
+void batchflow::test::skipped(std::string_view why) {
+  any_skipped = true;
+  std::cout << "skipped: " << why << std::endl;
+}
+
+int main(int argc, char** argv) {
+  doctest::Context context(argc, argv);
+  const int result = context.run();
+  return result == 0 && any_skipped ? 77 : result;
+}

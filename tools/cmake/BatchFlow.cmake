@@ -1,8 +1,15 @@
 # What every target of BatchFlow shares, and the proof that its parts keep to their boundaries.
 
 include_guard()
+include(CheckLinkerFlag)
 
-option(BATCHFLOW_WERROR "Warnings are errors" ON)
+# A newer compiler may warn of more; that must not keep anybody from building. So warnings are
+# errors with the compiler the project is developed with, and a choice elsewhere.
+set(werror OFF)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  set(werror ON)
+endif()
+option(BATCHFLOW_WERROR "Warnings are errors" ${werror})
 set(BATCHFLOW_SANITIZE "" CACHE STRING "Sanitizers for all targets, as for -fsanitize=")
 
 add_library(batchflow_options INTERFACE)
@@ -16,10 +23,24 @@ if(BATCHFLOW_SANITIZE)
   target_link_options(batchflow_options INTERFACE -fsanitize=${BATCHFLOW_SANITIZE})
 endif()
 
-# A package of the distribution: found, or the message says what to install.
+# A faster linker where there is one; nothing depends on it.
+foreach(linker mold lld)
+  find_program(BATCHFLOW_${linker} NAMES ${linker} ld.${linker})
+  if(BATCHFLOW_${linker} AND CMAKE_CXX_COMPILER_LOADED)
+    check_linker_flag(CXX -fuse-ld=${linker} BATCHFLOW_LINKS_WITH_${linker})
+    if(BATCHFLOW_LINKS_WITH_${linker})
+      target_link_options(batchflow_options INTERFACE -fuse-ld=${linker})
+      break()
+    endif()
+  endif()
+endforeach()
+
+# A package of the distribution: found, or the message says what to install. Versions are compared
+# here, since some packages' own version files refuse newer minor versions, which are welcome.
 macro(batchflow_require package version debian_package)
-  find_package(${package} ${version} QUIET)
-  if(NOT ${package}_FOUND)
+  find_package(${package} QUIET)
+  if(NOT ${package}_FOUND OR
+     (DEFINED ${package}_VERSION AND ${package}_VERSION VERSION_LESS ${version}))
     message(FATAL_ERROR "${package} ${version} or newer was not found; "
             "install it with: apt-get install ${debian_package}   (or run ./dev build)")
   endif()
@@ -33,12 +54,18 @@ function(batchflow_library name)
   target_link_libraries(batchflow_${name} PUBLIC batchflow_options ${ARG_LINKS})
 endfunction()
 
-# All targets that `target` links, directly or not.
+# All targets and libraries that `target` links, directly or not.
 function(batchflow_closure target result)
   set(open ${target})
   set(closed)
   while(open)
     list(POP_FRONT open next)
+    if(TARGET ${next})
+      get_target_property(real ${next} ALIASED_TARGET)
+      if(real)
+        set(next ${real})
+      endif()
+    endif()
     if(next IN_LIST closed)
       continue()
     endif()
@@ -59,24 +86,30 @@ function(batchflow_closure target result)
   set(${result} ${closed} PARENT_SCOPE)
 endfunction()
 
-# core and policies link std, fmt and Eigen alone; sim and runtime do not know each other.
+# batchflow_must_not_link(TARGET REGEX): an error when TARGET is there and links such a name.
+function(batchflow_must_not_link target pattern)
+  if(TARGET ${target})
+    batchflow_closure(${target} links)
+    foreach(link ${links})
+      string(TOLOWER ${link} name)
+      if(name MATCHES "${pattern}")
+        message(FATAL_ERROR "${target} must not link ${link}")
+      endif()
+    endforeach()
+  endif()
+endfunction()
+
+# core and policies link std, fmt and Eigen alone; sim and runtime do not know each other. What
+# the files include is the test `boundaries.includes`.
 function(batchflow_check_boundaries)
   foreach(target batchflow_core batchflow_policies)
     batchflow_closure(${target} links)
     foreach(link ${links})
-      if(NOT link MATCHES "^(batchflow_options|batchflow_core|batchflow::core|fmt::fmt|Eigen3::Eigen|Threads::Threads)$")
+      if(NOT link MATCHES "^(batchflow_options|batchflow_core|fmt::fmt|Eigen3::Eigen)$")
         message(FATAL_ERROR "${target} must not link ${link}: core and policies know no backend")
       endif()
     endforeach()
   endforeach()
-  foreach(pair "sim;runtime" "runtime;sim" "runtime;SimGrid")
-    list(GET pair 0 from)
-    list(GET pair 1 to)
-    if(TARGET batchflow_${from})
-      batchflow_closure(batchflow_${from} links)
-      if(links MATCHES "(batchflow_${to}|batchflow::${to}|${to}::)")
-        message(FATAL_ERROR "${from} must not link ${to}")
-      endif()
-    endif()
-  endforeach()
+  batchflow_must_not_link(batchflow_sim "runtime|uring|cuda")
+  batchflow_must_not_link(batchflow_runtime "batchflow_sim|simgrid")
 endfunction()

@@ -1,0 +1,74 @@
+// The parts lanes are made of: passes with the state of their blocks, generations with the demand
+// for their lanes, seats that members have in passes. Used by lanes.h alone.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/bitmap.h"
+#include "core/lane_sizes.h"
+#include "core/types.h"
+
+namespace batchflow {
+
+using MemberId = Id<struct MemberTag, std::uint32_t>;
+
+// Of a block in one pass. `remaking`: in preparation, and was made in this pass before.
+enum class BlockState : std::uint8_t { absent, making, remaking, resident, dropped };
+inline constexpr bool is_here(BlockState state) {
+  return state == BlockState::making || state == BlockState::remaking ||
+         state == BlockState::resident;
+}
+
+// A member in a pass it has open. Slots are reused.
+struct Seat {
+  MemberId member;
+  std::uint32_t run = 0;      // 0: of its running epoch, 1: of the next
+  std::uint32_t pass = 0;     // slot
+  std::uint32_t untaken = 0;  // blocks of the pass it has not taken; of these:
+  std::uint32_t here = 0;     // resident or in preparation
+  std::uint32_t dropped = 0;  // made once and gone
+  Bitmap taken;
+};
+
+// One pass of a lane: exists while a member has it open or a block of it is here. Slots are reused;
+// `serial` tells one use of a slot from the next.
+struct Pass {
+  std::uint32_t generation = 0;  // slot
+  std::uint32_t lane = 0;
+  std::uint32_t number = 0;  // r
+  std::uint64_t serial = 0;  // of all passes ever opened in this Lanes; 0: free
+  std::uint32_t here = 0;
+  std::uint32_t dropped = 0;
+  std::vector<BlockState> states;
+  std::vector<std::uint32_t> taken;  // a block: seats that have taken it
+  std::vector<std::uint32_t> tags;   // the engine's own
+  Bitmap absent_blocks, here_blocks, dropped_blocks;
+  std::vector<std::uint32_t> seats;  // slots
+
+  std::uint32_t blocks() const { return static_cast<std::uint32_t>(states.size()); }
+  void open(std::uint32_t block_count, std::uint64_t its_serial);
+  void move_to(std::uint32_t block, BlockState state);
+};
+
+// Members that have a lane before them, and how many of those are about to run dry.
+struct Demand {
+  std::uint32_t members = 0;
+  std::uint32_t hungry = 0;
+};
+
+// Exists while a member is in it or a pass of it exists. Slots are reused.
+struct Generation {
+  std::uint64_t number = 0;  // g
+  LaneSizes sizes;
+  bool used = false;
+  std::uint32_t runs = 0;
+  std::uint32_t passes_alive = 0;
+  std::uint64_t passes_opened = 0;                    // i of the tie rule
+  std::vector<std::uint32_t> next_pass;               // a lane: one above the greatest ever opened
+  std::vector<Demand> demand;                         // a lane: relaxed members
+  std::vector<Demand> strict_demand;                  // a lane: strict members, their next lane only
+  std::vector<std::vector<std::uint32_t>> open;       // a lane: its passes, oldest first
+};
+
+}  // namespace batchflow

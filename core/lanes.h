@@ -1,0 +1,208 @@
+// The relaxed order of one stream: generations, lanes, passes, and who needs which block.
+//
+// A generation is a random cut of the dataset into blocks, a lane L consecutive blocks of it, a
+// pass a new cut of a lane's samples. A job's epoch is one generation, one pass of each lane, every
+// block of it once, in any order; so an epoch has each sample exactly once whatever jobs join,
+// leave, stall or lose. Members are the jobs of the stream, relaxed ones and the strict ones of the
+// same seed group, whose epoch e is pass 0 of generation e in sequence.
+//
+// This is state without time, bytes or ids of samples. The engine drives it:
+//
+//   while (lanes.supply(m) < depth)             look-ahead, rules 2 to 5
+//     switch (need = lanes.want(m); need.kind)
+//       make:     start its preparation; lanes.making(need.block)
+//       joined:   nothing to do, the supply has grown
+//       nothing:  all of the epoch is had or here; lanes.begin_next_epoch(m), or stop
+//   lanes.candidates(m, out); lanes.take(m, ref)         rule 1; ends an epoch with its last block
+//   lanes.made(ref), lanes.failed(ref), lanes.dropped(ref)         as backends report
+//
+// A member may be in two epochs: the running one, of which it takes blocks, and the next, for which
+// blocks are made and lanes joined when the running one has nothing left to make or join.
+//
+// What the rules leave open is read as follows (the figures of the sharing table hold so):
+//  - see lanes.cpp, "Readings".
+//
+// Costs: want, take, making, made, failed and dropped are O(members of the pass + open lanes), with
+// O(V + open passes) once a lane opened or joined; nothing depends on N or on other members.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/event.h"
+#include "core/generation.h"
+#include "core/lane_position.h"
+#include "core/lane_sizes.h"
+#include "core/types.h"
+
+namespace batchflow {
+
+// A block of an open pass, for O(1) access. Valid while the block is here (in preparation or
+// resident) or a member has its pass open.
+struct BlockRef {
+  std::uint32_t pass = UINT32_MAX;
+  std::uint32_t block = 0;
+  std::uint64_t serial = 0;
+  bool is_none() const { return pass == UINT32_MAX; }
+  friend constexpr bool operator==(const BlockRef&, const BlockRef&) = default;
+};
+
+class Lanes {
+ public:
+  struct Options {
+    Digest dataset_version = 0;  // D
+    std::uint64_t seed = 0;      // S
+    LaneSizes sizes;             // of generations opened from now on
+    std::uint32_t generation_epochs = 8;  // UINT32_MAX: no limit
+    std::uint32_t ready_window = 16;
+    std::uint32_t open_lanes_most = 64;  // a member
+    std::uint32_t passes_most = 254;     // a lane and generation
+  };
+
+  explicit Lanes(const Options& options);
+
+  // ---- members. `tag` is the engine's own. Each begins its first epoch at once.
+
+  MemberId add_relaxed(std::uint32_t tag);
+  // From a committed position, with the sizes it holds.
+  MemberId add_relaxed(std::uint32_t tag, const LanePosition& position);
+  // At block `first_block` of epoch `epoch`, with the sizes of new generations.
+  MemberId add_strict(std::uint32_t tag, std::uint64_t epoch, std::uint64_t first_block);
+  void remove(MemberId member);
+
+  // A job reports this generation: new ones get greater numbers.
+  void observe(std::uint64_t generation);
+  // For generations opened from now on; those begun keep theirs.
+  void set_sizes(const LaneSizes& sizes);
+  // How many blocks the engine keeps here ahead of the member; not counted against its hunger.
+  void set_look_ahead(MemberId member, std::uint32_t blocks);
+
+  // ---- rule 1: what a member may take now.
+
+  struct Candidate {
+    BlockRef block;
+    std::uint32_t distance;  // places from the first in the list
+    bool ready;              // resident
+  };
+  // The first `ready_window` blocks that are here, untaken by the member and of lanes open to it in
+  // its running epoch, lanes in the order opened, then by index. A strict member's list is its
+  // sequence as far as it is here without a gap.
+  void candidates(MemberId member, std::vector<Candidate>& out) const;
+  // REQUIRES: resident, needed by the member in its running epoch; the next in sequence if strict.
+  // True: that was the last block of its epoch; the next epoch runs, if begun.
+  bool take(MemberId member, BlockRef block);
+
+  // ---- rules 2 to 5: what should be made.
+
+  struct Need {
+    enum class Kind : std::uint8_t { make, joined, nothing };
+    Kind kind = Kind::nothing;
+    BlockRef block;           // to make
+    bool remake = false;      // it was made in this pass before
+    bool next_epoch = false;  // it is for the epoch after the running one
+  };
+  // Joins or opens a lane if that is what the rules say; the same answer until something changes.
+  // Of two epochs the running one comes first (a block of it may have been lost).
+  Need want(MemberId member);
+  // The running epoch, or the next if begun, has nothing left to make or join.
+  bool may_begin_next_epoch(MemberId member) const;
+  // REQUIRES: may_begin_next_epoch(member)
+  void begin_next_epoch(MemberId member);
+
+  // ---- what became of blocks.
+
+  void making(BlockRef block);   // REQUIRES: absent or dropped
+  void made(BlockRef block);     // REQUIRES: making or remaking
+  void failed(BlockRef block);   // or cancelled. REQUIRES: making or remaking
+  void dropped(BlockRef block);  // REQUIRES: resident
+
+  // ---- questions about members.
+
+  std::uint32_t tag(MemberId member) const;
+  bool strict(MemberId member) const;
+  bool in_epoch(MemberId member) const;           // false: ended, and the next not begun
+  bool next_epoch_begun(MemberId member) const;
+  std::uint64_t generation(MemberId member) const;        // of the running epoch, else the last one
+  const LaneSizes& sizes(MemberId member) const;          // likewise
+  std::uint64_t blocks_left(MemberId member) const;       // untaken in the running epoch
+  // Untaken blocks here, in lanes open to the member, of both epochs.
+  std::uint32_t supply(MemberId member) const;
+  // Blocks of its open lanes the member could still take without a remake.
+  std::uint32_t left_in_open_lanes(MemberId member) const;
+  // The member has the block's pass open and has not taken it.
+  bool needs(MemberId member, BlockRef block) const;
+  // A block of a lane that is open to the member in its running epoch, or none.
+  BlockRef find(MemberId member, const BlockName& name) const;
+  // As of the blocks taken; what is open for the next epoch is left out.
+  LanePosition position(MemberId member) const;
+
+  // ---- questions about blocks, O(1).
+
+  bool valid(BlockRef block) const;
+  BlockName name(BlockRef block) const;
+  const LaneSizes& sizes(BlockRef block) const;
+  std::uint32_t samples(BlockRef block) const;
+  BlockState state(BlockRef block) const;
+  std::uint32_t& tag(BlockRef block);
+  // Members that have its pass open and have not taken it.
+  std::uint32_t needed(BlockRef block) const;
+  // Members that may yet join its pass: they have its lane before them in their epoch.
+  std::uint32_t may_join(BlockRef block) const;
+  // visit(MemberId) for each member that needs it, in the order they came to its pass.
+  template <class Visit>
+  void for_each_needing(BlockRef block, Visit visit) const {
+    const Pass& pass = passes_[block.pass];
+    for (const std::uint32_t slot : pass.seats)
+      if (!seats_[slot].taken.test(block.block)) visit(seats_[slot].member);
+  }
+
+  // ---- sizes, for tests and statistics.
+
+  std::size_t members() const { return member_count_; }
+  std::size_t open_passes() const { return passes_.size() - free_passes_.size(); }
+  std::size_t generations_alive() const;
+  // Recounts everything that is kept by increments; BF_CHECKs that it agrees.
+  void check_consistency() const;
+
+ private:
+  // One epoch of a member.
+  struct Run {
+    bool active = false;
+    std::uint32_t generation = 0;  // slot
+    std::uint32_t epochs = 0;      // of this member in this generation, this one included
+    std::vector<std::uint8_t> passes;  // a lane: last pass used + 1
+    Bitmap needs;                      // lanes neither had nor open; strict: the next lane alone
+    std::uint32_t lanes_left = 0;      // lanes neither had nor open
+    std::uint64_t untaken = 0;         // blocks
+    std::vector<std::uint32_t> open;   // seats, in the order opened
+    std::uint32_t next_lane = 0;       // strict: not open yet
+    std::uint64_t next_block = 0;      // strict: in sequence, not taken yet
+  };
+  struct Member {
+    bool used = false;
+    bool strict = false;
+    bool hungry = false;
+    std::uint32_t tag = 0;
+    std::uint32_t look_ahead = 0;
+    std::uint32_t here = 0;  // sums over its seats
+    std::uint32_t left = 0;
+    std::array<Run, 2> runs;  // the running epoch and the next
+  };
+
+  Options options_;
+  std::uint64_t last_generation_plus_1_ = 0;
+  std::uint64_t serials_ = 0;
+  std::size_t member_count_ = 0;
+  std::vector<Member> members_;
+  std::vector<std::uint32_t> free_members_;
+  std::vector<Generation> generations_;
+  std::vector<std::uint32_t> free_generations_;
+  std::vector<Pass> passes_;
+  std::vector<std::uint32_t> free_passes_;
+  std::vector<Seat> seats_;
+  std::vector<std::uint32_t> free_seats_;
+};
+
+}  // namespace batchflow

@@ -1,0 +1,3 @@
+// Breaks a rule on purpose: the test boundaries.includes_canary must find it.
+#include <simgrid/s4u.hpp>
+#  include "runtime/agent.h"

@@ -1,0 +1,31 @@
+# cmake -DROOT=... -P CheckIncludes.cmake: no source includes what its part must not know.
+# Prints each offending line with its place and fails; says how many files it read otherwise.
+
+set(no_backend "simgrid|boost|asio|liburing|cuda|yaml-cpp|nlohmann|CLI|sim|runtime|traces|configs")
+set(forbidden_in_core "${no_backend}|policies")
+set(forbidden_in_policies "${no_backend}")
+set(forbidden_in_configs "simgrid|boost|liburing|cuda|sim|runtime")
+set(forbidden_in_traces "simgrid|liburing|cuda|sim|runtime")
+set(forbidden_in_sim "liburing|cuda|runtime")
+set(forbidden_in_runtime "simgrid|sim")
+
+set(offences 0)
+set(files_read 0)
+foreach(part core policies configs traces sim runtime)
+  file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${part}/*.h ${ROOT}/${part}/*.cpp)
+  foreach(file ${files})
+    math(EXPR files_read "${files_read} + 1")
+    file(STRINGS ${ROOT}/${file} lines
+         REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"](${forbidden_in_${part}})[/._]")
+    foreach(line ${lines})
+      message("${file}: ${part}/ must not contain: ${line}")
+      math(EXPR offences "${offences} + 1")
+    endforeach()
+  endforeach()
+endforeach()
+if(files_read EQUAL 0)
+  message(FATAL_ERROR "no sources under ${ROOT}")
+elseif(offences)
+  message(FATAL_ERROR "${offences} includes cross a boundary")
+endif()
+message("${files_read} files keep to their boundaries")
