@@ -1,0 +1,31 @@
+#include "core/block_size.h"
+
+#include <algorithm>
+
+namespace batchflow {
+namespace {
+
+constexpr Bytes kBlockBytes = Bytes{32} << 20;
+
+std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
+}  // namespace
+
+std::uint32_t block_samples_for(Bytes prepared_bytes_mean) {
+  // Twice the size is nearer from 1.5 sizes on: 32 MiB / mean >= 1.5 * size, without a division.
+  const Bytes mean = std::min(std::max<Bytes>(prepared_bytes_mean, 1), 2 * kBlockBytes);
+  std::uint32_t size = 1;
+  while (size < kBlockSamplesMost && 2 * kBlockBytes >= 3 * size * mean) size *= 2;
+  return size;
+}
+
+std::uint32_t lane_blocks_for(std::uint64_t blocks, std::uint64_t window_blocks) {
+  const std::uint64_t at_least_128_lanes = divide_up(blocks, 128);
+  const std::uint64_t in_half_window = std::min(divide_up(blocks, 32), window_blocks / 2);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(
+      kLaneBlocksMost, std::max<std::uint64_t>({1, at_least_128_lanes, in_half_window})));
+}
+
+}  // namespace batchflow

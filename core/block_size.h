@@ -1,0 +1,24 @@
+// How large blocks and lanes are, from what is known of a dataset and of the stream's window.
+//
+// A block is as large as amortises the cost of a decision and small enough to be prepared by one
+// worker in a second or so; a lane is short enough to stay in the window, for a lane longer than
+// that loses what sharing gains. Both are fixed for a generation.
+#pragma once
+
+#include <cstdint>
+
+#include "core/types.h"
+
+namespace batchflow {
+
+inline constexpr std::uint32_t kBlockSamplesMost = 4096;
+inline constexpr std::uint32_t kLaneBlocksMost = 4096;
+
+// B: the power of two nearest to 32 MiB / mean bytes of a prepared sample, in 1..4096; the greater
+// one if two are as near.
+std::uint32_t block_samples_for(Bytes prepared_bytes_mean);
+
+// L: from K blocks in a generation and the blocks that the stream's window holds.
+std::uint32_t lane_blocks_for(std::uint64_t blocks, std::uint64_t window_blocks);
+
+}  // namespace batchflow

@@ -1,0 +1,39 @@
+#include "core/block_size.h"
+
+#include <doctest/doctest.h>
+
+#include "core/lane_sizes.h"
+
+using namespace batchflow;
+
+TEST_CASE("blocks are near 32 MiB") {
+  CHECK(block_samples_for(224 * 224 * 3) == 256);
+  CHECK(block_samples_for(224 * 224 * 3 * 4) == 64);
+  CHECK(block_samples_for(Bytes{2} << 20) == 16);
+  CHECK(block_samples_for(Bytes{32} << 20) == 1);
+  CHECK(block_samples_for(Bytes{1} << 40) == 1);
+  CHECK(block_samples_for(UINT64_MAX) == 1);
+  CHECK(block_samples_for(100) == 4096);
+  CHECK(block_samples_for(0) == 4096);
+}
+
+TEST_CASE("the nearest power of two, the greater one half-way") {
+  const Bytes half_way = (Bytes{32} << 20) / 24;  // 24 of them and a bit: between 16 and 32
+  CHECK(block_samples_for(half_way) == 32);
+  CHECK(block_samples_for(half_way + 1) == 16);
+}
+
+TEST_CASE("lanes: at least 128 of them unless the window is large, at most 4096 blocks") {
+  CHECK(lane_blocks_for(5005, 0) == 40);
+  CHECK(lane_blocks_for(5005, 60) == 40);
+  CHECK(lane_blocks_for(5005, 200) == 100);
+  CHECK(lane_blocks_for(5005, 100'000) == 157);  // ceil(5005 / 32)
+  CHECK(lane_blocks_for(1, 1) == 1);
+  CHECK(lane_blocks_for(0, 0) == 1);
+}
+
+TEST_CASE("a thousand million samples make 954 lanes") {
+  LaneSizes sizes{1'000'000'000, 256, 1};
+  sizes.lane_blocks = lane_blocks_for(sizes.blocks(), 0);
+  CHECK(sizes.lanes() == 954);
+}

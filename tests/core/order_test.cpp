@@ -1,0 +1,244 @@
+#include "core/order.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/replacement.h"
+
+using namespace batchflow;
+
+namespace {
+
+constexpr KeyRoot kRoot{0x1234, 42};
+
+GenerationOrder generation_of(Order order, std::uint64_t generation, std::uint64_t samples,
+                              std::uint32_t block_samples, std::uint32_t lane_blocks) {
+  return {order, kRoot, generation, {samples, block_samples, lane_blocks}};
+}
+
+Lineage lineage_of(const GenerationOrder& order, std::uint32_t lane, std::uint32_t pass,
+                   std::uint32_t block) {
+  return order.lineage({order.generation, lane, pass, block}, DatasetId(0), PipelineId(0), 0);
+}
+
+// All blocks of one pass of each lane, end to end.
+std::vector<SampleId> whole_epoch(Expander& expander, const GenerationOrder& order,
+                                  std::uint32_t pass) {
+  std::vector<SampleId> all;
+  std::vector<SampleId> block;
+  for (std::uint32_t lane = 0; lane < order.sizes.lanes(); ++lane) {
+    for (std::uint32_t b = 0; b < order.sizes.blocks_of(lane); ++b) {
+      expander.expand(lineage_of(order, lane, pass, b), order.sizes.samples, block);
+      all.insert(all.end(), block.begin(), block.end());
+    }
+  }
+  return all;
+}
+
+std::vector<SampleId> strict_sequence(std::uint64_t epoch, std::uint64_t samples) {
+  const Permutation permutation(generation_key(kRoot, epoch), samples);
+  std::vector<SampleId> sequence;
+  for (std::uint64_t q = 0; q < samples; ++q) sequence.emplace_back(permutation(q));
+  return sequence;
+}
+
+bool is_each_once(std::vector<SampleId> ids) {
+  std::sort(ids.begin(), ids.end());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] != SampleId(i)) return false;
+  }
+  return true;
+}
+
+// Every place of the pass is found again, and single places agree with whole blocks.
+void check_inverse(Expander& expander, const GenerationOrder& order, std::uint32_t pass) {
+  std::vector<SampleId> block;
+  for (std::uint32_t lane = 0; lane < order.sizes.lanes(); ++lane) {
+    for (std::uint32_t b = 0; b < order.sizes.blocks_of(lane); ++b) {
+      const Lineage lineage = lineage_of(order, lane, pass, b);
+      expander.expand(lineage, order.sizes.samples, block);
+      for (std::uint32_t place = 0; place < block.size(); ++place) {
+        REQUIRE(expander.at(lineage, order.sizes.samples, place) == block[place]);
+        REQUIRE(expander.find(order, pass, block[place]) == Standing{lane, b, place});
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("strict: the sequence and the draws are the same for any block size") {
+  constexpr std::uint64_t kSamples = 10'007;
+  const std::vector<SampleId> expected = strict_sequence(3, kSamples);
+  Expander expander;
+  for (const std::uint32_t block_samples : {16u, 100u, 256u}) {
+    for (const std::uint32_t lane_blocks : {1u, 7u, 4096u}) {
+      const auto order = generation_of(Order::strict, 3, kSamples, block_samples, lane_blocks);
+      CHECK(whole_epoch(expander, order, 0) == expected);
+    }
+  }
+}
+
+TEST_CASE("relaxed: pass 0 is the strict epoch; later passes cut each lane anew") {
+  Expander expander;
+  const auto relaxed = generation_of(Order::relaxed, 5, 9999, 16, 40);
+  const std::vector<SampleId> strict = strict_sequence(5, 9999);
+  CHECK(whole_epoch(expander, relaxed, 0) == strict);
+
+  const std::uint64_t lane_samples = 16 * 40;
+  std::vector<SampleId> before = strict;
+  for (std::uint32_t pass = 1; pass < 4; ++pass) {
+    std::vector<SampleId> now = whole_epoch(expander, relaxed, pass);
+    CHECK(now != before);
+    CHECK(is_each_once(now));
+    before = now;
+    for (std::size_t first = 0; first < now.size(); first += lane_samples) {
+      const std::size_t last = std::min<std::size_t>(now.size(), first + lane_samples);
+      std::vector<SampleId> lane(now.begin() + static_cast<std::ptrdiff_t>(first),
+                                 now.begin() + static_cast<std::ptrdiff_t>(last));
+      std::vector<SampleId> of_strict(strict.begin() + static_cast<std::ptrdiff_t>(first),
+                                      strict.begin() + static_cast<std::ptrdiff_t>(last));
+      std::sort(lane.begin(), lane.end());
+      std::sort(of_strict.begin(), of_strict.end());
+      REQUIRE(lane == of_strict);
+    }
+  }
+}
+
+TEST_CASE("sequential is the identity, whatever the epoch") {
+  Expander expander;
+  const auto order = generation_of(Order::sequential, 9, 1000, 64, 3);
+  const std::vector<SampleId> ids = whole_epoch(expander, order, 0);
+  for (std::size_t i = 0; i < ids.size(); ++i) REQUIRE(ids[i] == SampleId(i));
+  check_inverse(expander, order, 0);
+}
+
+TEST_CASE(
+    "where a sample stands is the inverse of what stands where, also in the last, short lane") {
+  Expander expander;
+  for (const std::uint64_t samples : {1u, 5u, 16u, 17u, 1000u, 1023u, 1024u, 1025u, 70'001u}) {
+    for (const std::uint32_t block_samples : {1u, 16u, 100u}) {
+      if (samples > 2000 && block_samples == 1) continue;
+      const auto order = generation_of(Order::relaxed, 2, samples, block_samples, 8);
+      INFO("samples = " << samples << " block = " << block_samples);
+      check_inverse(expander, order, 0);
+      check_inverse(expander, order, 3);
+      CHECK(is_each_once(whole_epoch(expander, order, 3)));
+    }
+  }
+}
+
+TEST_CASE("a part of a block is that part of the whole") {
+  Expander expander;
+  const auto order = generation_of(Order::relaxed, 2, 100'000, 256, 30);
+  for (const std::uint32_t pass : {0u, 1u}) {
+    const Lineage lineage = lineage_of(order, 3, pass, 7);
+    std::vector<SampleId> whole;
+    std::vector<SampleId> part;
+    expander.expand(lineage, 100'000, whole);
+    expander.expand(lineage, 100'000, 17, 99, part);
+    CHECK(part == std::vector<SampleId>(whole.begin() + 17, whole.begin() + 99));
+  }
+}
+
+TEST_CASE("golden values of a relaxed block: a change here changes every relaxed order") {
+  Expander expander;
+  const GenerationOrder order{Order::relaxed, {1, 2}, 3, {1281167, 256, 40}};
+  std::vector<SampleId> ids;
+  expander.expand(lineage_of(order, 0, 0, 0), 1281167, 0, 1, ids);
+  const Permutation generation(hash(1, 1, 2, 3), 1281167);
+  CHECK(ids[0] == SampleId(generation(0)));
+  expander.expand(lineage_of(order, 125, 2, 4), 1281167, 5, 6, ids);
+  // Lane 125 is the last: 5005 blocks, 5 of them in it, 1281167 - 125 * 40 * 256 = 1167 samples.
+  const Permutation recut(hash(2, 1, 2, 3, 125, 2), 1167);
+  CHECK(ids[0] == SampleId(generation(125 * 40 * 256 + recut(4 * 256 + 5))));
+}
+
+TEST_CASE("lineages of no block are refused") {
+  const auto order = generation_of(Order::relaxed, 0, 1000, 16, 8);  // 63 blocks, 8 lanes
+  const Lineage last = lineage_of(order, 7, 0, 6);
+  CHECK(last.samples == 8);
+  CHECK(valid_lineage(last, 1000));
+  const auto refused = [](Lineage lineage, auto change) {
+    change(lineage);
+    return !valid_lineage(lineage, 1000);
+  };
+  CHECK(refused(last, [](Lineage& l) { l.name.block = 7; }));
+  CHECK(refused(last, [](Lineage& l) { l.name.lane = 8; }));
+  CHECK(refused(last, [](Lineage& l) { l.name.lane = UINT32_MAX; }));
+  CHECK(refused(last, [](Lineage& l) { l.samples = 16; }));
+  CHECK(refused(last, [](Lineage& l) { l.block_samples = 0; }));
+  CHECK(refused(last, [](Lineage& l) { l.lane_blocks = 0; }));
+  CHECK(refused(last, [](Lineage& l) { l.order = Order::listed; }));
+  CHECK(refused(last, [](Lineage& l) {
+    l.order = Order::strict;
+    l.name.pass = 1;
+  }));
+  CHECK(!valid_lineage(last, 0));
+  CHECK(!valid_lineage(last, UINT64_MAX));
+}
+
+TEST_CASE("strict blocks in the words of lanes") {
+  CHECK(strict_block(6, 83, 40) == BlockName{6, 2, 0, 3});
+  CHECK(strict_index(strict_block(6, 83, 40), 40) == 83);
+}
+
+TEST_CASE("draws: fresh for each generation, pass, sample and step; nothing else matters") {
+  const std::uint64_t key = draw_key(kRoot, 1, 2, SampleId(3));
+  CHECK(key != draw_key(kRoot, 2, 2, SampleId(3)));
+  CHECK(key != draw_key(kRoot, 1, 3, SampleId(3)));
+  CHECK(key != draw_key(kRoot, 1, 2, SampleId(4)));
+  CHECK(step_draws(key, 0).draw() == Random(hash(key, 0)).draw());
+}
+
+TEST_CASE("replacements: the first good candidate, the same for everyone; 64 bad ones end it") {
+  const auto candidate = [](std::uint32_t k) {
+    return replacement_candidate(kRoot, 1, 0, SampleId(7), k, 1000);
+  };
+  CHECK(candidate(0) == SampleId(high_64_of_product(hash(5, 0x1234, 42, 1, 0, 7, 0), 1000)));
+  const auto find = [](auto is_corrupt) {
+    return replacement(kRoot, 1, 0, SampleId(7), 1000, is_corrupt);
+  };
+  CHECK(find([](SampleId) { return false; }) == candidate(0));
+  CHECK(find([&](SampleId s) { return s == candidate(0); }) == candidate(1));
+  CHECK(!find([](SampleId) { return true; }));
+}
+
+TEST_CASE("replacements: 1 % corrupt costs 1.01 tries, and no good sample is used often") {
+  // 20 epochs of 1000 corrupt of 100,000: tries are geometric with mean 1 / 0.99.
+  std::uint64_t tries = 0;
+  std::vector<int> used(100'000);
+  for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+    for (std::uint64_t s = 0; s < 1000; ++s) {
+      const auto is_corrupt = [&](SampleId id) {
+        ++tries;
+        return id.value < 1000;
+      };
+      const auto good = replacement(kRoot, epoch, 0, SampleId(s), 100'000, is_corrupt);
+      REQUIRE(good.has_value());
+      ++used[good->value];
+    }
+  }
+  CHECK(static_cast<double>(tries) / 20'000 == doctest::Approx(1 / 0.99).epsilon(0.004));
+  CHECK(*std::max_element(used.begin(), used.end()) <= 6);
+}
+
+TEST_CASE("the limit of corrupt samples") {
+  CHECK(corrupt_samples_most(0.001, 100) == 8);
+  CHECK(corrupt_samples_most(0.001, 1'281'167) == 1281);
+  CHECK(corrupt_samples_most(0.02, 10'000) == 200);
+  CHECK(corrupt_samples_most(0, kSamplesMost) == 8);
+}
+
+TEST_CASE("the cache of permutations forgets the one unused for longest and stays right") {
+  PermutationCache cache(2);
+  const Permutation& first = cache.get(1, 100);
+  cache.get(2, 100);
+  CHECK(&cache.get(1, 100) == &first);
+  cache.get(3, 100);  // takes the place of key 2
+  CHECK(&cache.get(1, 100) == &first);
+  CHECK(cache.get(2, 100)(0) == Permutation(2, 100)(0));
+  CHECK(cache.get(2, 101).size() == 101);
+}

@@ -1,0 +1,120 @@
+#include "core/permutation.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "core/keys.h"
+
+using namespace batchflow;
+
+namespace {
+
+constexpr std::uint64_t kKey = hash(1, 2, 3);
+
+std::vector<std::uint64_t> first_places(const Permutation& permutation, std::size_t count) {
+  std::vector<std::uint64_t> things(count);
+  permutation.fill(0, things);
+  return things;
+}
+
+using List = std::vector<std::uint64_t>;
+
+// Every thing at one place, and the inverse finds it.
+bool is_bijection_with_inverse(const Permutation& permutation) {
+  std::vector<bool> seen(permutation.size());
+  for (std::uint64_t place = 0; place < permutation.size(); ++place) {
+    const std::uint64_t thing = permutation(place);
+    if (thing >= permutation.size() || seen[thing] || permutation.place_of(thing) != place) {
+      return false;
+    }
+    seen[thing] = true;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("golden values: a network over 1,281,167 places") {
+  const Permutation permutation(kKey, 1281167);
+  CHECK(first_places(permutation, 6) == List{1215657, 1208498, 296845, 233270, 781634, 485813});
+  CHECK(permutation.place_of(0) == 848801);
+  std::uint64_t fold = 0;
+  for (std::uint64_t place = 0; place < permutation.size(); ++place) {
+    fold = mix(fold ^ permutation(place));
+  }
+  CHECK(fold == 0x501f32ee5c3059d0);
+}
+
+TEST_CASE("golden values: other sizes, and a table") {
+  CHECK(first_places(Permutation(kKey, 1'000'000'000), 3) == List{585994599, 409207765, 540064518});
+  CHECK(first_places(Permutation(kKey, 65537), 4) == List{42795, 35370, 20425, 6374});
+  CHECK(first_places(Permutation(kKey, 10), 10) == List{8, 3, 1, 4, 0, 5, 6, 7, 2, 9});
+}
+
+TEST_CASE("a bijection with an exact inverse at every size up to 400 and around the table's most") {
+  for (std::uint64_t n = 0; n <= 400; ++n) {
+    INFO("n = " << n);
+    REQUIRE(is_bijection_with_inverse(Permutation(hash(9, n), n)));
+  }
+  for (std::uint64_t n = Permutation::kTableMost - 1; n <= Permutation::kTableMost + 2; ++n) {
+    INFO("n = " << n);
+    REQUIRE(is_bijection_with_inverse(Permutation(hash(9, n), n)));
+  }
+}
+
+TEST_CASE("the inverse is exact at the greatest size") {
+  const Permutation permutation(kKey, kSamplesMost);
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    const std::uint64_t place = Random(hash(8, i)).below(kSamplesMost);
+    REQUIRE(permutation(place) < kSamplesMost);
+    REQUIRE(permutation.place_of(permutation(place)) == place);
+  }
+}
+
+TEST_CASE("runs of places equal single places") {
+  for (const std::uint64_t n : {std::uint64_t{1000}, std::uint64_t{70'001}}) {
+    for (const Permutation& permutation : {Permutation(kKey, n), Permutation::identity(n)}) {
+      Random random(hash(7, n));
+      for (int i = 0; i < 200; ++i) {
+        const std::uint64_t first = random.below(n);
+        std::vector<std::uint64_t> run(random.below(n - first + 1));
+        permutation.fill(first, run);
+        for (std::size_t k = 0; k < run.size(); k += 17) REQUIRE(run[k] == permutation(first + k));
+      }
+    }
+  }
+}
+
+TEST_CASE("keys differ by every word") {
+  const KeyRoot root{2, 3};
+  CHECK(generation_key(root, 4) == hash(1, 2, 3, 4));
+  CHECK(recut_key(root, 4, 5, 6) == hash(2, 2, 3, 4, 5, 6));
+  CHECK(draw_key(root, 4, 5, SampleId(6)) == hash(3, 2, 3, 4, 5, 6));
+  CHECK(occurrence_draw_key(root, 4, SampleId(6), 7) == hash(3, 2, 3, 4, 0, 6, 7));
+  CHECK(lane_choice_key(root, 4, 5, 6) == hash(4, 2, 3, 4, 5, 6));
+  CHECK(replacement_key(root, 4, 5, SampleId(6), 7) == hash(5, 2, 3, 4, 5, 6, 7));
+  CHECK(weighted_key(root, 4) == hash(6, 2, 3, 4));
+  CHECK(step_draws(5, 1).split(0).draw() != step_draws(5, 2).split(0).draw());
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("a bijection with an exact inverse at every size up to 4000 and at well-known ones") {
+    for (std::uint64_t n = 0; n <= 4000; ++n) {
+      INFO("n = " << n);
+      REQUIRE(is_bijection_with_inverse(Permutation(hash(9, n), n)));
+    }
+    for (const std::uint64_t n : {65536, 70001, 999983, 1281167}) {
+      INFO("n = " << n);
+      REQUIRE(is_bijection_with_inverse(Permutation(kKey, n)));
+    }
+  }
+
+  TEST_CASE("the inverse is exact at a million places of the greatest size") {
+    const Permutation permutation(kKey, kSamplesMost);
+    for (std::uint64_t i = 0; i < 1'000'000; ++i) {
+      const std::uint64_t place = Random(hash(8, i)).below(kSamplesMost);
+      REQUIRE(permutation.place_of(permutation(place)) == place);
+    }
+  }
+}
