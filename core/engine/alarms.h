@@ -1,0 +1,53 @@
+// What the engine must look at again at a given time: retries, time-outs, work done in slices.
+//
+// The backend is asked for one timer at a time, the earliest. Whatever is due is handled in any
+// step, so a timer that fires late, twice or not for the latest request does no harm.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/event.h"
+#include "core/types.h"
+
+namespace batchflow {
+
+enum class AlarmKind : std::uint8_t { retry_read, retry_prepare, rank_timeout, go_on };
+
+struct Alarm {
+  AlarmKind kind = AlarmKind::go_on;
+  std::uint32_t subject = 0;
+  std::uint64_t serial = 0;   // of the subject, which may be gone by then
+};
+
+class Alarms {
+ public:
+  void set(Instant at, Alarm alarm) { alarms_.emplace(std::pair{at, ++count_}, alarm); }
+
+  std::optional<Alarm> next_due(Instant now) {
+    if (alarms_.empty() || alarms_.begin()->first.first > now) return std::nullopt;
+    const Alarm alarm = alarms_.begin()->second;
+    alarms_.erase(alarms_.begin());
+    return alarm;
+  }
+
+  // The order for a timer, when the earliest alarm has changed since the last one.
+  std::optional<SetTimer> timer_to_set(Instant now) {
+    if (alarms_.empty()) return std::nullopt;
+    const Instant at = alarms_.begin()->first.first;
+    if (armed_ > now && armed_ <= at && armed_ != kNever) return std::nullopt;
+    armed_ = at;
+    return SetTimer{TimerId(++timers_), at};
+  }
+
+ private:
+  std::map<std::pair<Instant, std::uint64_t>, Alarm> alarms_;
+  std::uint64_t count_ = 0;
+  std::uint64_t timers_ = 0;
+  Instant armed_ = kNever;
+};
+
+}  // namespace batchflow

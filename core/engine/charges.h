@@ -1,0 +1,91 @@
+// Why a block that no batch uses stays: small operations on the books of a stream's share.
+//
+// A share of C slots, whose jobs' reserves are R, holds at any time: slots used by batches, at most
+// R; blocks charged as made ahead, at most C - R - 1; at most one block charged as current; and
+// blocks without a charge, which may be evicted at once. So a block that a job waits for can always
+// be made, and the batch it becomes always has a slot: no set of jobs can stop each other.
+#pragma once
+
+#include <algorithm>
+
+#include "core/engine/state.h"
+
+namespace batchflow {
+
+inline double seconds(Duration duration) { return static_cast<double>(duration.count()) * 1e-9; }
+
+inline StreamNode& node_of(Stream& stream, NodeId node) {
+  const auto found = std::find_if(stream.nodes.begin(), stream.nodes.end(),
+                                  [&](const StreamNode& part) { return part.node == node; });
+  BF_CHECK(found != stream.nodes.end());
+  return *found;
+}
+
+// Slots that work ahead of need may take in all.
+inline Slots spare(const EngineState& s, const StreamNode& part) {
+  const Slots capacity = s.memory[part.share].share->capacity();
+  return capacity > part.reserve + 1 ? capacity - part.reserve - 1 : 0;
+}
+
+// What one job may have of it: no job can keep the others from looking ahead.
+inline Slots quota(const EngineState& s, const Stream& stream, const StreamNode& part) {
+  const Slots jobs = std::max<Slots>(1, stream.jobs.size());
+  return std::max<Slots>(1, spare(s, part) / jobs);
+}
+
+inline bool room_ahead(const EngineState& s, const Stream& stream, const StreamNode& part,
+                       const Job& job) {
+  return part.ahead < spare(s, part) && job.ahead < quota(s, stream, part);
+}
+
+// REQUIRES: the block's item is pinned once for its charge.
+inline void charge(EngineState& s, std::uint32_t index, Charge as, Job& job) {
+  Block& block = s.blocks[index];
+  BF_CHECK(block.charge == Charge::none && as != Charge::none);
+  StreamNode& part = node_of(s.streams[block.stream], block.node);
+  block.charge = as;
+  block.charged_job = job.index;
+  if (as == Charge::ahead) {
+    ++part.ahead;
+    ++job.ahead;
+  } else {
+    BF_CHECK(part.current.index == kNone);
+    part.current = {index, block.serial};
+  }
+}
+
+// Takes the charge off, but leaves its pin.
+inline void lift_charge(EngineState& s, Block& block) {
+  if (block.charge == Charge::none) return;
+  StreamNode& part = node_of(s.streams[block.stream], block.node);
+  if (block.charge == Charge::ahead) {
+    --part.ahead;
+    --s.jobs[block.charged_job].ahead;
+  } else {
+    part.current = {};
+  }
+  block.charge = Charge::none;
+  block.charged_job = kNone;
+}
+
+// From now on the block may be evicted, unless a batch uses it.
+inline void uncharge(EngineState& s, Block& block) {
+  if (block.charge == Charge::none) return;
+  lift_charge(s, block);
+  s.memory[block.share].share->unpin(block.item);
+}
+
+// Tells the eviction policy how many jobs the block is still good for: those that will take it,
+// those that have taken it and not had all of it, those that may yet join its pass.
+inline void tell_need(EngineState& s, std::uint32_t index) {
+  const Block& block = s.blocks[index];
+  if (!block.resident) return;
+  std::uint32_t needed = block.grants;
+  const Lanes& lanes = *s.streams[block.stream].lanes;
+  if (!block.ref.is_none() && lanes.valid(block.ref)) {
+    needed += lanes.needed(block.ref) + lanes.may_join(block.ref);
+  }
+  s.memory[block.share].share->needed(block.item, needed);
+}
+
+}  // namespace batchflow

@@ -1,0 +1,420 @@
+#include "core/engine/delivery.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/engine/charges.h"
+#include "core/engine/grants.h"
+
+namespace batchflow {
+
+// ------------------------------------------------------------------------------- what comes in ----
+
+void Delivery::wanted(Job& job, const BatchWanted& event) {
+  if (event.rank >= job.ranks.size() || event.credits == 0) return s_.protocol_error();
+  RankState& rank = job.ranks[event.rank];
+  const std::size_t held = rank.batches.size() + rank.credits;
+  if (held + event.credits > job.credits) return s_.protocol_error();
+  rank.credits += event.credits;
+  rank.stall.wanted(s_.now, event.credits);
+  s_.touch(job.index);
+}
+
+void Delivery::transferred(const TransferDone& event) {
+  const Requests::Record* record = s_.requests.find(event.request, RequestKind::transfer);
+  if (!record) return s_.stale();
+  const std::uint32_t index = record->subject;
+  Batch& batch = s_.batches[index];
+  Piece& piece = batch.pieces[record->part];
+  s_.requests.close(event.request.id);
+  piece.request = RequestId::none();
+  Block* block = s_.at(piece.block);
+  if (block) {
+    BF_CHECK(block->transfers > 0);
+    --block->transfers;
+    s_.memory[block->share].share->unpin(block->item);
+  }
+  piece.block = {};
+  Job& job = s_.jobs[batch.job];
+  if (event.outcome == Outcome::done) {
+    piece.state = Piece::State::there;
+    serve(job, batch, piece);
+  } else {
+    piece.state = Piece::State::missing;
+  }
+  s_.touch(job.index);
+}
+
+void Delivery::delivered(const DeliveryDone& event) {
+  const Requests::Record* record = s_.requests.find(event.request, RequestKind::deliver);
+  if (!record) return s_.stale();
+  const std::uint32_t index = record->subject;
+  Batch& batch = s_.batches[index];
+  Job& job = s_.jobs[batch.job];
+  if (event.outcome != Outcome::done) {
+    // The batch is still there: hand it over again, until the rank is said to be lost.
+    if (++batch.attempts < s_.config.delivery_attempts) return order_delivery(job, index);
+    return;
+  }
+  s_.requests.close(event.request.id);
+  batch.request = RequestId::none();
+  batch.state = Batch::State::delivered;
+  job.ranks[batch.rank].stall.delivered(s_.now);
+  free_if_over(job, index);
+}
+
+void Delivery::consumed(Job& job, const BatchConsumed& event) {
+  if (event.rank >= job.ranks.size()) return s_.protocol_error();
+  RankState& rank = job.ranks[event.rank];
+  // Ranks train on their batches in order.
+  if (event.step != rank.consumed_steps || event.step >= rank.next_step) return s_.protocol_error();
+  for (const std::uint32_t index : rank.batches) {
+    if (s_.batches[index].step == event.step && s_.batches[index].state == Batch::State::assembling) {
+      return s_.protocol_error();
+    }
+  }
+  ++rank.consumed_steps;
+  rank.stall.consumed(s_.now, event.compute);
+  if (event.compute.count() > 0) smooth(job.step_s, seconds(event.compute));
+  for (const std::uint32_t index : rank.batches) {
+    if (s_.batches[index].step != event.step) continue;
+    s_.batches[index].consumed = true;
+    free_if_over(job, index);
+    break;
+  }
+  commit(job);
+  s_.touch(job.index);
+}
+
+void Delivery::released(Job& job, const SlotReleased& event) {
+  if (event.rank >= job.ranks.size()) return s_.protocol_error();
+  RankState& rank = job.ranks[event.rank];
+  for (const std::uint32_t index : rank.batches) {
+    Batch& batch = s_.batches[index];
+    if (batch.step != event.step) continue;
+    if (batch.state == Batch::State::assembling || batch.released) return s_.protocol_error();
+    batch.released = true;
+    free_if_over(job, index);
+    s_.touch(job.index);
+    return;
+  }
+  s_.protocol_error();
+}
+
+// A batch is forgotten when the device is done with its memory, whether or not it was trained on.
+void Delivery::free_if_over(Job& job, std::uint32_t index) {
+  Batch& batch = s_.batches[index];
+  if (!batch.released || batch.state != Batch::State::delivered) return;
+  unhand(batch);
+  std::erase(job.ranks[batch.rank].batches, index);
+  s_.batches.release(index);
+}
+
+// The memory the batch holds.
+void Delivery::unhand(Batch& batch) {
+  for (Piece& piece : batch.pieces) {
+    if (Block* block = s_.at(piece.block)) {
+      if (piece.state == Piece::State::copying) --block->transfers;
+      s_.memory[block->share].share->unpin(block->item);
+    }
+    piece.block = {};
+    if (piece.request.is_none()) continue;
+    s_.order(Cancel{s_.requests.latest(piece.request)});
+    s_.requests.close(piece.request);
+    piece.request = RequestId::none();
+  }
+  for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);
+  batch.pins.clear();
+  if (batch.share != kNone) {
+    s_.order(Drop{s_.memory[batch.share].id, s_.memory[batch.share].spec.place, Form::prepared,
+                  batch.item, batch.slot});
+    s_.memory.give_back(batch.share, batch.item);
+    batch.share = kNone;
+  }
+}
+
+void Delivery::abandon(Job& job) {
+  for (RankState& rank : job.ranks) {
+    for (const std::uint32_t index : rank.batches) {
+      Batch& batch = s_.batches[index];
+      if (!batch.request.is_none()) {
+        s_.order(Cancel{s_.requests.latest(batch.request)});
+        s_.requests.close(batch.request);
+      }
+      unhand(batch);
+      s_.batches.release(index);
+    }
+    rank.batches.clear();
+    rank.credits = 0;
+  }
+}
+
+void Delivery::lost_block(Handle handle) {
+  const std::uint32_t stream = s_.blocks[handle.index].stream;
+  for (const std::uint32_t job : s_.streams[stream].jobs) {
+    for (RankState& rank : s_.jobs[job].ranks) {
+      for (const std::uint32_t index : rank.batches) {
+        for (Piece& piece : s_.batches[index].pieces) {
+          if (piece.block.index != handle.index || piece.block.serial != handle.serial) continue;
+          piece.block = {};
+          if (piece.state != Piece::State::copying) continue;
+          piece.state = Piece::State::missing;
+          s_.order(Cancel{s_.requests.latest(piece.request)});
+          s_.requests.close(piece.request);
+          piece.request = RequestId::none();
+          s_.touch(job);
+        }
+      }
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------ what goes out ----
+
+void Delivery::pump(Job& job) {
+  job.waits = false;
+  if (job.state != Job::State::running || job.order == Order::listed) return;
+  for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
+    // `advance` does not add or remove batches of the rank.
+    for (std::size_t i = 0; i < job.ranks[rank].batches.size(); ++i) {
+      advance(job, job.ranks[rank].batches[i]);
+    }
+    while (job.ranks[rank].credits > 0 && begin(job, rank)) {
+    }
+  }
+}
+
+// Begins the rank's next batch, if all blocks of its step are granted.
+bool Delivery::begin(Job& job, Rank rank_index) {
+  RankState& rank = job.ranks[rank_index];
+  // Ranks of a job run at most `credits` steps apart.
+  if (rank.next_step >= job.committed_step + job.credits) return false;
+  if (!grants_.has_step(job, rank.next_step)) return false;
+  if (!grants_.cover(job, rank.next_step)) {
+    job.waits = true;
+    return false;
+  }
+  const std::uint32_t index = s_.batches.make();
+  Batch& batch = s_.batches[index];
+  batch.job = job.index;
+  batch.rank = rank_index;
+  batch.step = rank.next_step++;
+  batch.node = rank.node;
+  --rank.credits;
+  rank.batches.push_back(index);
+  cut(job, grants_.run_of(job, batch.step), batch, batch.step);
+  advance(job, index);
+  return true;
+}
+
+void Delivery::cut(Job& job, EpochRun& run, Batch& batch, std::uint64_t step) {
+  (void)job;
+  batch.run_epoch = run.epoch;
+  const RankBatch places = run.plan.batch(step - run.first_step, batch.rank);
+  add_pieces(run, batch, places.own, false);
+  for (const Places& filler : places.fillers) add_pieces(run, batch, filler, true);
+}
+
+void Delivery::add_pieces(EpochRun& run, Batch& batch, Places places, bool filler) {
+  for (std::uint64_t at = places.from; at < places.to;) {
+    const Grant& grant = grants_.grant_at(run, at);
+    const std::uint64_t end = std::min(places.to, grant.start + grant.count);
+    Piece piece;
+    piece.place = at;
+    piece.offset = batch.samples;
+    piece.slice.name = grant.name;
+    piece.slice.from = grant.from + static_cast<std::uint32_t>(at - grant.start);
+    piece.slice.to = grant.from + static_cast<std::uint32_t>(end - grant.start);
+    piece.slice.filler = filler;
+    batch.samples += piece.slice.to - piece.slice.from;
+    batch.pieces.push_back(piece);
+    at = end;
+  }
+}
+
+std::uint32_t Delivery::batch_share(const Job& job, NodeId node) const {
+  if (job.batch_shares.empty()) {
+    for (const StreamNode& part : s_.streams[job.stream].nodes) {
+      if (part.node == node) return part.share;
+    }
+  }
+  for (const std::uint32_t share : job.batch_shares) {
+    if (s_.memory[share].spec.place.node == node) return share;
+  }
+  return kNone;
+}
+
+void Delivery::advance(Job& job, std::uint32_t index) {
+  Batch& batch = s_.batches[index];
+  if (batch.state != Batch::State::assembling) return;
+  if (batch.pieces.empty()) return order_delivery(job, index);
+  if (deliver_in_place(job, index)) return;
+  gather(job, index);
+}
+
+bool Delivery::deliver_in_place(Job& job, std::uint32_t index) {
+  Batch& batch = s_.batches[index];
+  if (batch.pieces.size() != 1 || batch.share != kNone || !job.batch_shares.empty()) return false;
+  Piece& piece = batch.pieces.front();
+  Grant& grant = grants_.grant_at(grants_.run_of(job, batch.step), piece.place);
+  Block* block = s_.at(grant.block);
+  if (!block || !block->resident || block->node != batch.node) return false;
+  piece.block = grant.block;
+  piece.state = Piece::State::there;
+  s_.memory[block->share].share->pin(block->item);
+  batch.in_place = true;
+  batch.replacements = block->replacements;
+  order_delivery(job, index);
+  serve(job, batch, piece);
+  return true;
+}
+
+// Copies what is resident into the batch's own slot; asks for what is gone.
+void Delivery::gather(Job& job, std::uint32_t index) {
+  Batch& batch = s_.batches[index];
+  EpochRun& run = grants_.run_of(job, batch.step);
+  bool all = true;
+  for (std::uint32_t i = 0; i < batch.pieces.size(); ++i) {
+    Piece& piece = batch.pieces[i];
+    if (piece.state != Piece::State::there) all = false;
+    if (piece.state != Piece::State::missing) continue;
+    Grant& grant = grants_.grant_at(run, piece.place);
+    Block* block = s_.at(grant.block);
+    if (!block || !block->resident) {
+      grant.wanted = true;
+      job.waits = true;
+      continue;
+    }
+    if (batch.share == kNone) {
+      const std::uint32_t share = batch_share(job, batch.node);
+      const auto taken = s_.memory.take(share, kNone, s_.evicted);
+      if (!taken) {
+        s_.short_of_memory = true;
+        job.waits = true;
+        return;
+      }
+      batch.share = share;
+      batch.item = taken->item;
+      batch.slot = taken->slot;
+      s_.drop_evicted();
+      block = s_.at(grant.block);   // it may just have been evicted for this very slot
+      if (!block) {
+        grant.wanted = true;
+        job.waits = true;
+        continue;
+      }
+    }
+    piece.state = Piece::State::copying;
+    piece.block = grant.block;
+    ++block->transfers;
+    s_.memory[block->share].share->pin(block->item);
+    const Request request = s_.requests.open(RequestKind::transfer, index, i);
+    piece.request = request.id;
+    s_.order(Transfer{request, s_.memory[block->share].spec.place,
+                      s_.memory[batch.share].spec.place, s_.memory[block->share].id, block->slot,
+                      s_.memory[batch.share].id, batch.slot, piece.slice, piece.offset});
+    for (const Replacement& replacement : block->replacements) {
+      if (replacement.place < piece.slice.from || replacement.place >= piece.slice.to) continue;
+      Replacement moved = replacement;
+      moved.place = replacement.place - piece.slice.from + piece.offset;
+      batch.replacements.push_back(moved);
+    }
+  }
+  if (all) order_delivery(job, index);
+}
+
+// The piece is in the batch: the job is done with that part of the block.
+void Delivery::serve(Job& job, Batch& batch, Piece& piece) {
+  EpochRun& run = grants_.run_of(job, batch.step);
+  Grant& grant = grants_.grant_at(run, piece.place);
+  if (Block* block = s_.at(grant.block)) block->served = true;
+  grants_.served(job, grant, piece.slice.to - piece.slice.from);
+}
+
+void Delivery::order_delivery(Job& job, std::uint32_t index) {
+  Batch& batch = s_.batches[index];
+  const EpochRun& run = grants_.run_of(job, batch.step);
+  Deliver order;
+  order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index)
+                                          : s_.requests.again(batch.request);
+  order.job = job.id;
+  order.rank = batch.rank;
+  order.step = batch.step;
+  order.epoch = run.epoch;
+  order.last_of_epoch = batch.step + 1 == run.first_step + run.steps;
+  order.in_place = batch.in_place;
+  auto slices = s_.arena.make<Slice>(batch.pieces.size());
+  for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
+  order.slices = slices;
+  if (batch.in_place) {
+    const Block& block = *s_.at(batch.pieces.front().block);
+    order.place = s_.memory[block.share].spec.place;
+    order.share = s_.memory[block.share].id;
+    order.slot = block.slot;
+    const Slice& slice = batch.pieces.front().slice;
+    std::vector<Replacement> within;
+    for (Replacement replacement : block.replacements) {
+      if (replacement.place < slice.from || replacement.place >= slice.to) continue;
+      replacement.place -= slice.from;
+      within.push_back(replacement);
+    }
+    order.replacements = s_.arena.copy(within);
+  } else {
+    order.place = s_.memory[batch.share].spec.place;
+    order.share = s_.memory[batch.share].id;
+    order.slot = batch.slot;
+    order.replacements = s_.arena.copy(batch.replacements);
+  }
+  batch.request = order.request.id;
+  batch.state = Batch::State::delivering;
+  s_.order(order);
+  if (order.request.attempt == 0) {
+    ++s_.counters.batches;
+    s_.counters.samples += batch.samples;
+    if (!batch.in_place) ++s_.counters.copied_batches;
+  }
+}
+
+// --------------------------------------------------------------------------------------- commit ----
+
+void Delivery::apply(Job& job, const EpochRun& run) {
+  if (job.order == Order::relaxed && !s_.slices.empty()) {
+    const std::uint64_t generation = s_.slices.front().name.generation;
+    if (!job.committed.has_generation() || job.committed.lanes().generation != generation) {
+      const LaneSizes& sizes = run.grants.front().sizes;
+      job.committed.begin_generation(generation, sizes.block_samples, sizes.lane_blocks);
+    }
+  }
+  const std::string problem = job.committed.apply(s_.slices);
+  BF_CHECK_MSG(problem.empty(), problem.c_str());
+}
+
+void Delivery::commit(Job& job) {
+  std::uint64_t all = UINT64_MAX;
+  for (const RankState& rank : job.ranks) all = std::min(all, rank.consumed_steps);
+  while (job.committed_step < all) {
+    const std::uint64_t step = job.committed_step;
+    EpochRun& run = grants_.run_of(job, step);
+    const Places places = run.plan.step(step - run.first_step);
+    s_.slices.clear();
+    for (std::uint64_t at = places.from; at < places.to;) {
+      const Grant& grant = grants_.grant_at(run, at);
+      const std::uint64_t end = std::min(places.to, grant.start + grant.count);
+      s_.slices.push_back({grant.name, grant.from + static_cast<std::uint32_t>(at - grant.start),
+                           grant.from + static_cast<std::uint32_t>(end - grant.start), false});
+      at = end;
+    }
+    apply(job, run);
+    s_.promise_committed(job, step, run.epoch, s_.slices);
+    run.acknowledged += places.count();
+    ++job.committed_step;
+    if (job.committed_step == run.first_step + run.steps) {
+      s_.order(EpochEnded{job.id, run.epoch, run.acknowledged});
+      job.committed.finish_epoch();
+      s_.promise_epoch_finished(job, run.epoch);
+    }
+  }
+  grants_.forget_committed(job);
+}
+
+}  // namespace batchflow

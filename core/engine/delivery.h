@@ -1,0 +1,52 @@
+// From granted blocks to batches in the hands of ranks, and back to free slots and commits.
+//
+// A batch inside one block on its rank's node is delivered in place: the block is pinned until the
+// rank has released the batch. Any other batch is gathered, piece by piece as its blocks become
+// resident, into a slot of its own, which the rank's reserve covers. So a batch never needs two
+// blocks at once, and a job never needs more than its reserve and one block in preparation.
+#pragma once
+
+#include "core/engine/state.h"
+
+namespace batchflow {
+
+class Grants;
+
+class Delivery {
+ public:
+  Delivery(EngineState& state, Grants& grants) : s_(state), grants_(grants) {}
+
+  // Begins and continues what batches the job's credits and blocks allow.
+  void pump(Job& job);
+
+  void wanted(Job& job, const BatchWanted& event);
+  void transferred(const TransferDone& event);
+  void delivered(const DeliveryDone& event);
+  void consumed(Job& job, const BatchConsumed& event);
+  void released(Job& job, const SlotReleased& event);
+
+  // Ends all batches of the job, whatever their state: a rank died, the job left or was resized.
+  void abandon(Job& job);
+  // A block is gone or will not come: pieces that were being copied from it start over.
+  void lost_block(Handle block);
+
+ private:
+  bool begin(Job& job, Rank rank);
+  void cut(Job& job, EpochRun& run, Batch& batch, std::uint64_t step);
+  void add_pieces(EpochRun& run, Batch& batch, Places places, bool filler);
+  void advance(Job& job, std::uint32_t index);
+  bool deliver_in_place(Job& job, std::uint32_t index);
+  void gather(Job& job, std::uint32_t index);
+  void order_delivery(Job& job, std::uint32_t index);
+  void serve(Job& job, Batch& batch, Piece& piece);
+  void free_if_over(Job& job, std::uint32_t index);
+  void unhand(Batch& batch);
+  void apply(Job& job, const EpochRun& run);
+  void commit(Job& job);
+  std::uint32_t batch_share(const Job& job, NodeId node) const;
+
+  EngineState& s_;
+  Grants& grants_;
+};
+
+}  // namespace batchflow

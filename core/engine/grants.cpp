@@ -1,0 +1,239 @@
+#include "core/engine/grants.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/engine/charges.h"
+
+namespace batchflow {
+
+void Grants::begin(Job& job) {
+  job.runs.clear();
+  job.resumed.clear();
+  Stream& stream = s_.streams[job.stream];
+  const Position& position = job.committed;
+  if (job.order == Order::relaxed) {
+    if (!position.has_generation()) {
+      job.member = stream.lanes->add_relaxed(job.index);
+    } else {
+      // The rest of a block used in part is the job's own business: for the lanes it is had.
+      LanePosition lanes = position.lanes();
+      for (const Position::PartBlock& part : position.part_blocks()) resume(job, part, lanes);
+      job.member = stream.lanes->add_relaxed(job.index, lanes);
+    }
+  } else {
+    job.member = stream.lanes->add_strict(job.index, position.epoch(),
+                                          position.consumed() / stream.block_samples);
+  }
+  open_run(job, position.epoch(), position.consumed());
+}
+
+void Grants::resume(Job& job, const Position::PartBlock& part, LanePosition& lanes) {
+  const auto open = std::find_if(lanes.open.begin(), lanes.open.end(),
+                                 [&](const auto& lane) { return lane.lane == part.lane; });
+  BF_CHECK(open != lanes.open.end());
+  Grant grant;
+  grant.name = {lanes.generation, part.lane, open->pass, part.block};
+  grant.sizes = lanes.sizes;
+  grant.from = part.used;
+  grant.count = lanes.sizes.samples_of(part.lane, part.block) - part.used;
+  job.resumed.push_back(grant);
+  lanes.record(grant.name, lanes.sizes);
+}
+
+void Grants::withdraw(Job& job) {
+  for (EpochRun& run : job.runs) {
+    for (Grant& grant : run.grants) drop_grant(job, grant);
+  }
+  job.runs.clear();
+  job.resumed.clear();
+  if (!job.member.is_none()) {
+    s_.streams[job.stream].lanes->remove(job.member);
+    s_.streams[job.stream].needs_stale = true;
+  }
+  job.member = MemberId::none();
+}
+
+void Grants::open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed) {
+  EpochRun run;
+  run.epoch = epoch;
+  run.plan = {s_.epoch_samples(job), consumed, static_cast<std::uint32_t>(job.ranks.size()),
+              job.batch_samples, job.drop_last};
+  run.steps = run.plan.steps();
+  run.first_step = job.runs.empty() ? job.committed_step
+                                    : job.runs.back().first_step + job.runs.back().steps;
+  job.runs.push_back(std::move(run));
+}
+
+bool Grants::may_open_next(const Job& job) const {
+  const EpochRun& last = job.runs.back();
+  return job.epochs == 0 || last.epoch + 1 < job.epochs;
+}
+
+// The job goes on to its next epoch: what is left of this one (a tail that drop_last leaves out)
+// is given up.
+bool Grants::open_next_run(Job& job) {
+  if (!may_open_next(job)) return false;
+  Lanes& lanes = *s_.streams[job.stream].lanes;
+  const EpochRun& last = job.runs.back();
+  const bool whole = last.plan.consumed + last.granted == last.plan.samples;
+  if (!whole) lanes.end_epoch(job.member);
+  if (!lanes.in_epoch(job.member)) lanes.begin_next_epoch(job.member);
+  s_.streams[job.stream].needs_stale = true;
+  open_run(job, last.epoch + 1, 0);
+  return true;
+}
+
+bool Grants::has_step(Job& job, std::uint64_t step) {
+  while (step >= job.runs.back().first_step + job.runs.back().steps) {
+    if (!open_next_run(job)) return false;
+  }
+  return true;
+}
+
+EpochRun& Grants::run_of(Job& job, std::uint64_t step) {
+  for (EpochRun& run : job.runs) {
+    if (step < run.first_step + run.steps) return run;
+  }
+  check_failed("a step belongs to an epoch", __FILE__, __LINE__, "");
+}
+
+bool Grants::cover(Job& job, std::uint64_t step) {
+  EpochRun& run = run_of(job, step);
+  const std::uint64_t end = run.plan.step(step - run.first_step).to;
+  while (run.plan.consumed + run.granted < end) {
+    if (!take_next(job, run)) return false;
+  }
+  if (step + 1 == run.first_step + run.steps) count_fillers(run);
+  return true;
+}
+
+// The tail repeats samples from its start: their blocks are not done with before that.
+void Grants::count_fillers(EpochRun& run) {
+  if (run.fillers_counted) return;
+  run.fillers_counted = true;
+  for (Rank rank = 0; rank < run.plan.ranks; ++rank) {
+    for (const Places& filler : run.plan.batch(run.steps - 1, rank).fillers) {
+      for (std::uint64_t at = filler.from; at < filler.to;) {
+        Grant& grant = grant_at(run, at);
+        const std::uint64_t end = std::min(filler.to, grant.start + grant.count);
+        grant.unserved += static_cast<std::uint32_t>(end - at);
+        at = end;
+      }
+    }
+  }
+}
+
+bool Grants::take_next(Job& job, EpochRun& run) {
+  if (!job.resumed.empty()) {
+    const Grant grant = job.resumed.front();
+    job.resumed.erase(job.resumed.begin());
+    push(run, grant);
+    return true;
+  }
+  Stream& stream = s_.streams[job.stream];
+  Lanes& lanes = *stream.lanes;
+  lanes.candidates(job.member, found_);
+  if (found_.empty()) return false;
+  views_.clear();
+  for (const Lanes::Candidate& candidate : found_) {
+    const Block& block = s_.blocks[lanes.tag(candidate.block)];
+    views_.push_back({candidate.distance, candidate.ready, lanes.needed(candidate.block),
+                      seconds(s_.now - block.since)});
+  }
+  const std::size_t choice = selection_->choose({job.id, job.order, views_});
+  if (choice == kNoChoice) return false;
+  const bool in_order = job.order == Order::relaxed || choice == 0;
+  if (choice >= found_.size() || !views_[choice].ready || !in_order) {
+    ++refused_;
+    return false;
+  }
+  const BlockRef ref = found_[choice].block;
+  const std::uint32_t index = lanes.tag(ref);
+  Grant grant;
+  grant.block = {index, s_.blocks[index].serial};
+  grant.ref = ref;
+  grant.name = s_.blocks[index].name;
+  grant.sizes = s_.blocks[index].sizes;
+  grant.count = s_.blocks[index].samples;
+  // A strict job may have been resumed inside a block.
+  if (job.order != Order::relaxed && run.granted == 0) {
+    grant.from = static_cast<std::uint32_t>(run.plan.consumed % grant.sizes.block_samples);
+    grant.count -= grant.from;
+  }
+  lanes.take(job.member, ref);
+  push(run, grant);
+  tell_need(s_, index);
+  return true;
+}
+
+void Grants::push(EpochRun& run, const Grant& grant) {
+  run.grants.push_back(grant);
+  Grant& mine = run.grants.back();
+  mine.start = run.plan.consumed + run.granted;
+  mine.unserved = mine.count;
+  run.granted += mine.count;
+  if (Block* block = s_.at(mine.block)) ++block->grants;
+}
+
+Grant& Grants::grant_at(EpochRun& run, std::uint64_t place) {
+  auto after = std::upper_bound(
+      run.grants.begin(), run.grants.end(), place,
+      [](std::uint64_t value, const Grant& grant) { return value < grant.start; });
+  BF_CHECK(after != run.grants.begin());
+  Grant& grant = *std::prev(after);
+  BF_CHECK(place < grant.start + grant.count);
+  return grant;
+}
+
+void Grants::served(Job& job, Grant& grant, std::uint32_t samples) {
+  BF_CHECK(grant.unserved >= samples);
+  grant.unserved -= samples;
+  if (grant.unserved == 0) drop_grant(job, grant);
+}
+
+// The job has had all of the block, or gives it up.
+void Grants::drop_grant(Job& job, Grant& grant) {
+  Block* block = s_.at(grant.block);
+  grant.block = {};
+  grant.wanted = false;
+  if (!block) return;
+  BF_CHECK(block->grants > 0);
+  --block->grants;
+  if (block->charged_job == job.index && block->resident) uncharge(s_, *block);
+  const auto index = block->resident ? s_.memory[block->share].owner_of[block->item.value] : kNone;
+  if (index != kNone) tell_need(s_, index);
+}
+
+void Grants::forget_committed(Job& job) {
+  while (!job.runs.empty()) {
+    EpochRun& run = job.runs.front();
+    const std::uint64_t done = std::min(job.committed_step - run.first_step, run.steps);
+    const std::uint64_t upto =
+        done == run.steps ? run.plan.samples : run.plan.step(done).from;
+    while (!run.grants.empty() && run.grants.front().start + run.grants.front().count <= upto &&
+           (run.grants.front().unserved == 0 || done == run.steps)) {
+      drop_grant(job, run.grants.front());
+      run.grants.pop_front();
+    }
+    if (done < run.steps || job.runs.size() == 1) return;
+    for (Grant& grant : run.grants) drop_grant(job, grant);
+    job.runs.pop_front();
+  }
+}
+
+std::uint32_t Grants::missing_blocks(Job& job) {
+  if (!job.waits) return 0;
+  std::uint64_t samples = 0;
+  for (const RankState& rank : job.ranks) {
+    if (rank.credits == 0 || !has_step(job, rank.next_step)) continue;
+    EpochRun& run = run_of(job, rank.next_step);
+    const std::uint64_t end = run.plan.step(rank.next_step - run.first_step).to;
+    const std::uint64_t have = run.plan.consumed + run.granted;
+    if (end > have) samples = std::max(samples, end - have);
+  }
+  const std::uint32_t block = s_.streams[job.stream].block_samples;
+  return static_cast<std::uint32_t>((samples + block - 1) / block);
+}
+
+}  // namespace batchflow

@@ -1,0 +1,58 @@
+// A job's sequence: which blocks it has taken, in which order, and in which epoch it is.
+//
+// The order (core/lanes.h) says which blocks a job may take, the selection policy which of them it
+// takes; this part checks the choice, takes it, and cuts epochs into steps.
+#pragma once
+
+#include "core/engine/state.h"
+
+namespace batchflow {
+
+class Grants {
+ public:
+  Grants(EngineState& state, std::unique_ptr<SelectionPolicy> selection)
+      : s_(state), selection_(std::move(selection)) {}
+
+  // Starts the job's sequence at its committed position.
+  void begin(Job& job);
+  // Gives up everything that is not committed.
+  void withdraw(Job& job);
+
+  // Whether the job has a step of that number: false after its last epoch.
+  bool has_step(Job& job, std::uint64_t step);
+  // Takes blocks until the step's places are granted; false: not all of them are ready.
+  // REQUIRES: has_step(job, step)
+  bool cover(Job& job, std::uint64_t step);
+  EpochRun& run_of(Job& job, std::uint64_t step);
+
+  // The grant that holds a place of a run's sequence. REQUIRES: granted, not yet committed.
+  Grant& grant_at(EpochRun& run, std::uint64_t place);
+  // `samples` of the grant have been delivered or copied.
+  void served(Job& job, Grant& grant, std::uint32_t samples);
+  // All steps below job.committed_step are committed: forgets what only they needed.
+  void forget_committed(Job& job);
+
+  // Blocks the job still has to get to serve the ranks that wait.
+  std::uint32_t missing_blocks(Job& job);
+
+  void change_selection(std::unique_ptr<SelectionPolicy> policy) { selection_ = std::move(policy); }
+  std::uint64_t refused() const { return refused_; }
+
+ private:
+  void open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed);
+  bool open_next_run(Job& job);
+  bool may_open_next(const Job& job) const;
+  bool take_next(Job& job, EpochRun& run);
+  void resume(Job& job, const Position::PartBlock& part, LanePosition& lanes);
+  void count_fillers(EpochRun& run);
+  void push(EpochRun& run, const Grant& grant);
+  void drop_grant(Job& job, Grant& grant);
+
+  EngineState& s_;
+  std::unique_ptr<SelectionPolicy> selection_;
+  std::uint64_t refused_ = 0;
+  std::vector<Lanes::Candidate> found_;
+  std::vector<SelectionCandidate> views_;
+};
+
+}  // namespace batchflow

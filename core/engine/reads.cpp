@@ -1,0 +1,200 @@
+#include "core/engine/reads.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace batchflow {
+
+namespace {
+
+// Waiters are makings and listed batches; the highest bit tells them apart.
+constexpr std::uint32_t kListed = 1u << 31;
+
+}  // namespace
+
+std::uint64_t Reads::key(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) {
+  BF_CHECK(node < 1u << 12 && dataset.value < 1u << 10 && sample.value < std::uint64_t{1} << 41);
+  return std::uint64_t{form == Form::decoded} << 63 | std::uint64_t{node} << 51 |
+         std::uint64_t{dataset.value} << 41 | sample.value;
+}
+
+std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
+  const std::uint32_t index = s_.reads.make();
+  ReadJob& read = s_.reads[index];
+  read.request = s_.requests.open(RequestKind::read, index);
+  read.dataset = spec.dataset;
+  read.from = spec.from;
+  read.to = spec.to;
+  read.form = spec.form;
+  read.keep = spec.keep;
+  read.node = spec.node;
+  read.held = spec.held;
+  read.lineage = spec.lineage;
+  read.shared = !spec.alone;
+  read.samples.assign(samples.begin(), samples.end());
+  if (read.shared) {
+    for (const SampleId sample : samples) {
+      in_flight_.set(key(spec.node, spec.dataset, sample, spec.form), index);
+    }
+  }
+  order(read);
+  return index;
+}
+
+void Reads::order(ReadJob& read) {
+  s_.order(Read{read.request, read.dataset, read.from, read.to, read.form,
+                read.keep == kNone ? ShareId::none() : s_.memory[read.keep].id, read.held,
+                read.lineage, s_.arena.copy(read.samples)});
+  ++s_.counters.reads;
+  s_.counters.samples_read += read.samples.empty() ? read.lineage.samples : read.samples.size();
+}
+
+std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample,
+                          Form form) const {
+  return in_flight_.find(key(node, dataset, sample, form));
+}
+
+void Reads::use(std::uint32_t index, std::uint32_t making_index) {
+  ReadJob& read = s_.reads[index];
+  Making& making = s_.makings[making_index];
+  if (std::find(making.reads.begin(), making.reads.end(), index) != making.reads.end()) return;
+  making.reads.push_back(index);
+  ++read.holders;
+  if (read.done) return;
+  read.waiters.push_back(making_index);
+  ++making.waiting;
+}
+
+void Reads::use_listed(std::uint32_t index, std::uint32_t batch_index) {
+  ReadJob& read = s_.reads[index];
+  Batch& batch = s_.batches[batch_index];
+  if (std::find(batch.reads.begin(), batch.reads.end(), index) != batch.reads.end()) return;
+  batch.reads.push_back(index);
+  ++read.holders;
+  if (read.done) return;
+  read.waiters.push_back(batch_index | kListed);
+  ++batch.waiting_reads;
+}
+
+void Reads::leave(Making& making, std::uint32_t index) {
+  for (const std::uint32_t read_index : making.reads) {
+    ReadJob& read = s_.reads[read_index];
+    std::erase(read.waiters, index);
+    BF_CHECK(read.holders > 0);
+    --read.holders;
+    release_if_unused(read_index);
+  }
+  making.reads.clear();
+}
+
+void Reads::leave_listed(Batch& batch, std::uint32_t index) {
+  for (const std::uint32_t read_index : batch.reads) {
+    ReadJob& read = s_.reads[read_index];
+    std::erase(read.waiters, index | kListed);
+    --read.holders;
+    release_if_unused(read_index);
+  }
+  batch.reads.clear();
+}
+
+void Reads::forget_samples(ReadJob& read) {
+  if (!read.shared) return;
+  for (const SampleId sample : read.samples) {
+    in_flight_.erase(key(read.node, read.dataset, sample, read.form));
+  }
+}
+
+// A read into a share is over when it is done; one into staging when nobody holds it.
+void Reads::release_if_unused(std::uint32_t index) {
+  ReadJob& read = s_.reads[index];
+  if (!read.done || read.holders > 0) return;
+  if (read.keep == kNone || s_.memory[read.keep].spec.place.tier != Tier::dram) {
+    s_.order(Release{s_.requests.latest(read.request.id)});
+  }
+  if (read.keep == kNone) forget_samples(read);
+  s_.requests.close(read.request.id);
+  s_.reads.release(index);
+}
+
+void Reads::done(const ReadDone& event) {
+  const Requests::Record* record = s_.requests.find(event.request, RequestKind::read);
+  if (!record) return s_.stale();
+  const std::uint32_t index = record->subject;
+  ReadJob& read = s_.reads[index];
+  if (read.done) return s_.stale();
+  if (event.outcome != Outcome::done) return fail(index);
+  read.done = true;
+  if (read.keep != kNone) forget_samples(read);
+  std::vector<std::uint32_t> waiters;
+  waiters.swap(read.waiters);
+  for (const std::uint32_t waiter : waiters) {
+    if (waiter & kListed) {
+      Batch& batch = s_.batches[waiter & ~kListed];
+      if (--batch.waiting_reads == 0) listener_.listed_ready(waiter & ~kListed);
+    } else {
+      Making& making = s_.makings[waiter];
+      BF_CHECK(making.waiting > 0);
+      if (--making.waiting == 0) listener_.making_ready(waiter);
+    }
+  }
+  if (s_.reads.live(index)) release_if_unused(index);
+}
+
+// An I/O error is never taken for corruption: the read is ordered again, later each time, and those
+// who wait are told only when the attempts are used up.
+void Reads::fail(std::uint32_t index) {
+  ReadJob& read = s_.reads[index];
+  ++s_.counters.failed_reads;
+  read.request = s_.requests.again(read.request.id);
+  if (++read.attempts < s_.config.read_attempts) {
+    const Duration wait = s_.config.retry_wait * (std::int64_t{1} << std::min(read.attempts - 1, 10u));
+    s_.alarms.set(s_.now + wait, {AlarmKind::retry_read, index, read.request.id.value});
+    return;
+  }
+  const std::vector<std::uint32_t> waiters = read.waiters;
+  // The read is over without a result; nobody may find it any more.
+  forget_samples(read);
+  read.shared = false;
+  if (read.keep != kNone) {
+    Share& share = *s_.memory[read.keep].share;
+    for (const SampleId sample : read.samples) s_.lose_item(share, sample);
+  }
+  read.done = true;
+  read.waiters.clear();
+  for (const std::uint32_t waiter : waiters) {
+    if (waiter & kListed) {
+      listener_.listed_failed(waiter & ~kListed, Refusal::storage_failed);
+    } else {
+      listener_.making_failed(waiter, Refusal::storage_failed);
+    }
+  }
+  if (s_.reads.live(index)) release_if_unused(index);
+}
+
+void Reads::retry(std::uint32_t index, std::uint64_t serial) {
+  if (!s_.reads.live(index) || s_.reads[index].request.id.value != serial) return;
+  if (!s_.reads[index].done) order(s_.reads[index]);
+}
+
+void Reads::lose_node(std::uint32_t node, NodeId id) {
+  for (std::uint32_t index = 0; index < s_.reads.size(); ++index) {
+    if (!s_.reads.live(index)) continue;
+    ReadJob& read = s_.reads[index];
+    if (read.node != node && read.from.node != id) continue;
+    if (read.done && read.node != node) continue;
+    // Those who wait on other nodes begin anew; those on the lost node are ended by their owner.
+    const std::vector<std::uint32_t> waiters = read.waiters;
+    forget_samples(read);
+    read.shared = false;
+    read.done = true;
+    read.waiters.clear();
+    s_.order(Cancel{s_.requests.latest(read.request.id)});
+    for (const std::uint32_t waiter : waiters) {
+      if (!(waiter & kListed)) listener_.making_failed(waiter, Refusal::storage_failed);
+    }
+    if (s_.reads.live(index)) release_if_unused(index);
+  }
+}
+
+}  // namespace batchflow

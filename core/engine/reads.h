@@ -1,0 +1,69 @@
+// Reads in flight: one for many who want the same samples, retried within a bound.
+//
+// A read goes into a share (its items are resident and pinned from the order on, and loading until
+// it is done) or into staging memory, which is held by the makings that use it and released after
+// the last. Whoever wants a sample that is loading or staged on his node waits for that read in
+// place of ordering another: N jobs on a cold dataset read it once.
+#pragma once
+
+#include "core/engine/state.h"
+
+namespace batchflow {
+
+class Reads {
+ public:
+  // Told when a making has nothing left to wait for, or cannot be made.
+  struct Listener {
+    virtual void making_ready(std::uint32_t making) = 0;
+    virtual void making_failed(std::uint32_t making, Refusal why) = 0;
+    virtual void listed_ready(std::uint32_t batch) = 0;
+    virtual void listed_failed(std::uint32_t batch, Refusal why) = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  Reads(EngineState& state, Listener& listener) : s_(state), listener_(listener) {}
+
+  struct Spec {
+    DatasetId dataset;
+    Place from;
+    Place to;
+    Form form = Form::encoded;
+    std::uint32_t keep = kNone;
+    std::uint32_t node = kNone;       // where it goes
+    WorkerId held = WorkerId::none();
+    Lineage lineage;
+    bool alone = false;               // nobody else may use it: a second look at a bad sample
+  };
+  // `samples` empty: all of the lineage.
+  std::uint32_t open(const Spec& spec, std::span<const SampleId> samples);
+
+  // The read under way, or still staged, for a sample on a node; kNone if there is none.
+  std::uint32_t find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const;
+
+  // The making uses the read: it waits for it, unless it is done, and holds its staging memory.
+  void use(std::uint32_t read, std::uint32_t making);
+  void use_listed(std::uint32_t read, std::uint32_t batch);
+  // The making is over: its reads are held by one less.
+  void leave(Making& making, std::uint32_t index);
+  void leave_listed(Batch& batch, std::uint32_t index);
+
+  void done(const ReadDone& event);
+  void retry(std::uint32_t read, std::uint64_t serial);
+  // All reads to or from the node are void; those who wait for one are told.
+  void lose_node(std::uint32_t node, NodeId id);
+
+ private:
+  static std::uint64_t key(std::uint32_t node, DatasetId dataset, SampleId sample, Form form);
+  void order(ReadJob& read);
+  void forget_samples(ReadJob& read);
+  void fail(std::uint32_t index);
+  void release_if_unused(std::uint32_t index);
+
+  EngineState& s_;
+  Listener& listener_;
+  FlatMap in_flight_;
+};
+
+}  // namespace batchflow

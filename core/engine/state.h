@@ -1,0 +1,360 @@
+// What the engine knows, as plain data, shared by its parts.
+//
+// Each structure belongs to one part, which alone changes it: nodes and workers, the making of
+// blocks, the caches of items, streams, jobs and their batches. Indices into pools name things;
+// a handle (index and serial) notices that what it named is gone.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/catalogue.h"
+#include "core/engine/alarms.h"
+#include "core/engine/memory.h"
+#include "core/engine/requests.h"
+#include "core/engine_config.h"
+#include "core/event.h"
+#include "core/flat_map.h"
+#include "core/keys.h"
+#include "core/lanes.h"
+#include "core/order.h"
+#include "core/policy_list.h"
+#include "core/pool.h"
+#include "core/position.h"
+#include "core/statistics.h"
+#include "core/step_plan.h"
+#include "core/types.h"
+
+namespace batchflow {
+
+// ------------------------------------------------------------------------ nodes and workers ----
+
+struct Worker {
+  WorkerId id;
+  std::uint32_t node = kNone;
+  enum class State : std::uint8_t { idle, busy, lost, quiesced } state = State::idle;
+  std::uint32_t making = kNone;
+  // Slots it might still write after it was lost: free when it is quiet.
+  std::vector<Evicted> quarantine;
+};
+
+struct Node {
+  NodeId id;
+  bool takes_work = true;
+  std::vector<std::uint32_t> idle;      // workers, used last in first out
+  std::uint32_t workers = 0;            // idle and busy
+  std::uint32_t workers_wanted = 0;     // as last ordered by SetWorkers
+  std::uint32_t started = 0;            // makings not finished
+  std::deque<std::uint32_t> ready;      // makings that wait for a worker only
+  double prepare_s = 0;                 // smoothed
+};
+
+// ----------------------------------------------------------------------------------- blocks ----
+
+// Why a block that is not used by a batch may not be evicted.
+enum class Charge : std::uint8_t {
+  none,
+  ahead,    // made ahead of need; counts against what is spare in its share
+  current,  // a job waits for it now; one a share, always possible
+};
+
+struct Handle {
+  std::uint32_t index = kNone;
+  std::uint64_t serial = 0;
+};
+
+// A prepared block, in the making or resident.
+struct Block {
+  std::uint64_t serial = 0;
+  std::uint32_t stream = kNone;
+  BlockName name;
+  LaneSizes sizes;
+  BlockRef ref;                    // none: remade for one job alone, after its pass was closed
+  std::uint32_t samples = 0;
+  std::uint32_t share = kNone;
+  ItemId item;
+  SlotId slot;
+  NodeId node;
+  bool resident = false;
+  bool served = false;             // something was delivered from it
+  std::uint32_t making = kNone;
+  Charge charge = Charge::none;
+  std::uint32_t charged_job = kNone;
+  std::uint32_t transfers = 0;     // that read from it
+  std::uint32_t grants = 0;        // jobs that took it and have not had all of it
+  std::vector<Replacement> replacements;
+  Instant since;                   // in the making or resident
+
+  void reset() {
+    const auto kept = serial;
+    *this = Block();
+    serial = kept;
+  }
+};
+
+// An item of a share that must stay until a block is made.
+struct ItemPin {
+  std::uint32_t share;
+  ItemId item;
+};
+
+// What a block needs while it is made: reads, a worker, ingredients.
+struct Making {
+  std::uint32_t block = kNone;
+  std::uint32_t job = kNone;           // who asked; for statistics and limits
+  std::uint32_t node = kNone;
+  std::uint32_t waiting = 0;           // reads and other makings it waits for
+  std::uint32_t worker = kNone;
+  bool remake = false;
+  bool ready = false;                  // in the queue for a worker
+  RequestId request = RequestId::none();
+  std::uint32_t attempts = 0;
+  std::vector<Ingredient> ingredients;  // empty: all samples from one staging read
+  RequestId staging = RequestId::none();
+  std::vector<std::uint32_t> reads;     // whose staging memory it holds
+  std::vector<ItemPin> pins;
+  std::vector<ItemPin> decoding;        // decoded items it will put into their share
+  std::vector<std::uint32_t> dependents;  // makings that wait for its decoded items
+  // Corrupt samples under treatment: place, the sample in use, how many store reads failed.
+  struct Suspect {
+    std::uint32_t place;
+    SampleId original;
+    SampleId used;
+    std::uint32_t candidate = 0;      // next k of the replacement rule
+    std::uint32_t store_reads = 0;
+  };
+  std::vector<Suspect> suspects;
+  Instant since;
+  Instant prepare_since;
+
+  void reset() { *this = Making(); }
+};
+
+// One Read order, waited for by makings.
+struct ReadJob {
+  Request request;
+  DatasetId dataset;
+  Place from;
+  Place to;
+  Form form = Form::encoded;
+  std::uint32_t keep = kNone;            // share
+  WorkerId held = WorkerId::none();
+  bool shared = true;                    // others find it
+  std::uint32_t node = kNone;            // where it goes
+  std::vector<SampleId> samples;         // empty: all of the block's
+  Lineage lineage;
+  std::vector<std::uint32_t> waiters;    // makings, or listed batches
+  std::uint32_t holders = 0;             // of its staging memory
+  std::uint32_t attempts = 0;
+  bool done = false;
+  Instant retry_at = kNever;
+
+  void reset() { *this = ReadJob(); }
+};
+
+// ---------------------------------------------------------------------------------- streams ----
+
+// A stream's memory on one node.
+struct StreamNode {
+  NodeId node;
+  std::uint32_t share = kNone;
+  Slots reserve = 0;             // ranks x credits of the jobs whose batches live in this share
+  Slots ahead = 0;               // blocks charged as made ahead
+  Handle current;                // the block charged as current, if any
+};
+
+struct Dataset {
+  DatasetId id;
+  const Catalogue* catalogue = nullptr;
+  std::vector<SampleId> corrupt;         // sorted
+  std::uint32_t users = 0;               // streams
+};
+
+struct Stream {
+  StreamId id;
+  std::uint32_t dataset = kNone;
+  const PipelineInfo* pipeline = nullptr;
+  PipelineId pipeline_id;
+  Order family = Order::relaxed;         // relaxed stands for strict too; or sequential, weighted
+  std::uint64_t seed = 0;
+  std::uint64_t sharing_key = 0;
+  std::uint32_t block_samples = 1;
+  Bytes block_bytes = 0;
+  std::unique_ptr<Lanes> lanes;
+  std::vector<StreamNode> nodes;
+  std::vector<std::uint32_t> jobs;
+  double prepare_s = 0;                  // smoothed
+
+  Expander expander;                     // block names to sample ids
+  bool needs_stale = false;              // who needs which block has changed for policies
+
+  void reset() { *this = Stream(); }
+};
+
+// ------------------------------------------------------------------------- jobs and batches ----
+
+// A block in a job's sequence: `count` of its samples from `from`, at places [start, start+count).
+struct Grant {
+  Handle block;
+  BlockRef ref;
+  BlockName name;
+  LaneSizes sizes;
+  std::uint32_t from = 0;
+  std::uint32_t count = 0;
+  std::uint64_t start = 0;
+  std::uint32_t unserved = 0;       // samples of it not delivered yet
+  bool wanted = false;              // a batch waits for it, and it is gone: to be made again
+};
+
+// One epoch of a job, from where it began it to its last commit.
+struct EpochRun {
+  std::uint32_t epoch = 0;
+  StepPlan plan;
+  std::uint64_t first_step = 0;     // of the job
+  std::uint64_t steps = 0;
+  std::uint64_t granted = 0;        // places granted, from plan.consumed on
+  std::uint64_t acknowledged = 0;   // samples in committed steps
+  bool fillers_counted = false;     // in the grants of the tail
+  std::deque<Grant> grants;
+};
+
+// A piece of a batch: places of the job's sequence that lie in one block.
+struct Piece {
+  std::uint64_t place = 0;          // in the epoch's sequence
+  Slice slice;
+  std::uint32_t offset = 0;         // in the batch
+  enum class State : std::uint8_t { missing, copying, there } state = State::missing;
+  Handle block;                     // while copying or delivered in place
+  RequestId request = RequestId::none();
+};
+
+struct Batch {
+  std::uint32_t job = kNone;
+  Rank rank = 0;
+  std::uint64_t step = 0;
+  std::uint32_t run_epoch = 0;
+  std::uint32_t samples = 0;
+  std::vector<Piece> pieces;
+  std::vector<Replacement> replacements;
+  enum class State : std::uint8_t { assembling, delivering, delivered } state = State::assembling;
+  bool in_place = false;
+  bool consumed = false;
+  bool released = false;
+  std::uint32_t share = kNone;      // of its own slot, when gathered
+  ItemId item;
+  SlotId slot;
+  NodeId node;
+  RequestId request = RequestId::none();
+  std::uint32_t attempts = 0;
+  std::vector<SampleId> listed;     // a listed order's samples, in order
+  std::vector<ItemPin> pins;        // items delivered as they are stored
+  std::uint32_t waiting_reads = 0;
+  std::vector<std::uint32_t> reads;
+
+  void reset() { *this = Batch(); }
+};
+
+struct RankState {
+  NodeId node;
+  bool lost = false;
+  std::uint32_t credits = 0;              // batches asked for and not yet begun
+  std::uint64_t next_step = 0;
+  std::vector<std::uint32_t> batches;     // begun and not released, oldest first
+  std::uint64_t consumed_steps = 0;       // all below are consumed
+  StallMeter stall;
+};
+
+struct Job {
+  JobId id;
+  std::uint32_t index = kNone;
+  std::uint64_t user = 0;
+  std::uint32_t stream = kNone;
+  std::uint32_t dataset = kNone;
+  Order order = Order::relaxed;
+  std::uint32_t batch_samples = 1;
+  bool drop_last = false;
+  std::uint32_t epochs = 0;
+  std::uint32_t credits = 0;
+  double weight = 1;
+  MemberId member;
+  std::vector<RankState> ranks;
+  std::vector<std::uint32_t> batch_shares;   // a node: where batches larger than a block live
+  enum class State : std::uint8_t { joining, running, degraded } state = State::joining;
+  bool waits = false;                        // a rank has a credit that cannot be served now
+  bool dirty = false;
+
+  std::deque<EpochRun> runs;                 // oldest uncommitted first; the last one is granting
+  std::uint64_t committed_step = 0;          // all below are committed
+  Position committed;
+  std::vector<Grant> resumed;                // rests of partly used blocks, taken first
+
+  std::uint32_t ahead = 0;                   // blocks charged to it
+  std::uint64_t served_blocks = 0;           // makings started for it
+  std::uint64_t asked = 0;                   // when its present need arose
+  std::uint32_t candidate_slot = kNone;      // in the engine's list of needs
+  double step_s = 0;                         // smoothed compute time of a step
+  Instant lost_since = kNever;
+
+  void reset() { *this = Job(); }
+};
+
+// ------------------------------------------------------------------------------------ state ----
+
+struct EngineState {
+  EngineState(const EngineConfig& engine_config, const PolicyList& policies,
+              const Catalogues& known);
+
+  EngineConfig config;
+  const PolicyList& list;
+  const Catalogues& catalogues;
+  Random random;
+  Instant now{};
+
+  Arena arena;
+  std::vector<Command> commands;
+  void order(const Command& command) { commands.push_back(command); }
+
+  Requests requests;
+  Alarms alarms;
+  Memory memory;
+
+  std::vector<Node> nodes;                                 // by joining; never erased, ids reused
+  std::unordered_map<std::uint32_t, std::uint32_t> node_of;      // looked up only
+  std::vector<Worker> workers;
+  std::unordered_map<std::uint32_t, std::uint32_t> worker_of;
+
+  std::vector<Dataset> datasets;                           // by DatasetId of the backend
+  std::unordered_map<std::uint32_t, std::uint32_t> dataset_of;
+  std::unordered_map<std::uint32_t, const PipelineInfo*> pipelines;
+
+  Pool<Block> blocks;
+  Pool<Making> makings;
+  Pool<ReadJob> reads;
+  Pool<Stream> streams;
+  Pool<Job> jobs;
+  Pool<Batch> batches;
+  std::unordered_map<std::uint32_t, std::uint32_t> job_of;
+  std::uint64_t serials = 0;
+
+  std::vector<std::uint32_t> dirty;                        // jobs to look at before the step ends
+  void touch(std::uint32_t job) {
+    if (!jobs[job].dirty) {
+      jobs[job].dirty = true;
+      dirty.push_back(job);
+    }
+  }
+  Block* at(Handle handle) {
+    if (handle.index == kNone || !blocks.live(handle.index)) return nullptr;
+    Block& block = blocks[handle.index];
+    return block.serial == handle.serial ? &block : nullptr;
+  }
+};
+
+}  // namespace batchflow
