@@ -63,6 +63,11 @@ struct EvictionContext {
 // One instance serves one share. The sequence for a request is: `hit`, when the item is resident;
 // else `missed`, and if it answers insert (or make_room) and the item is no larger than the share,
 // `victim` until the item fits, each followed by `removed`, then `inserted`.
+//
+// Two liberties the engine takes, which every policy must bear: an item may be inserted whatever
+// `missed` answered (a prepared block must be somewhere; a resident is adopted after a swap), and
+// may be left out although it was to be inserted (the rest is pinned). `removed` may come at any
+// time. An item has at least one slot and fewer than 2^32.
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
@@ -77,8 +82,11 @@ class EvictionPolicy {
   virtual std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) = 0;
   virtual void removed(ItemId item, Removal why) = 0;
 
-  // The share's size changed. The engine evicts what is too much by asking `victim`.
+  // The share's size changed. The engine evicts what is too much by asking `victim`, with a newcomer
+  // that is nobody (ItemId::none(), no slots).
   virtual void resized(Slots capacity) = 0;
+  // Ids in [0, items) may be named from now on; there were fewer before.
+  virtual void grow(std::size_t items) = 0;
   // `item` will name something else from now on: forget its ghosts and counts. It is not resident.
   virtual void forget(ItemId item) = 0;
   // How many jobs still need a resident item (prepared blocks, known exactly).

@@ -18,6 +18,7 @@ namespace batchflow {
 enum class PolicyKind : std::uint8_t { allocation, eviction, selection, dispatch, scaling };
 inline constexpr std::size_t kPolicyKinds = 5;
 std::string_view policy_kind_name(PolicyKind kind);
+PolicyKind policy_kind(std::string_view name);  // throws ConfigError naming the nearest kind
 
 using MakeEviction = std::unique_ptr<EvictionPolicy> (*)(const EvictionContext&);
 using MakeAllocation = std::unique_ptr<AllocationPolicy> (*)(const PolicyContext&);
@@ -53,6 +54,8 @@ class PolicyList {
   // `text` is `name[:parameter=value[:parameter=value...]]`. Throws ConfigError naming the nearest
   // policy or parameter.
   PolicyChoice choose(PolicyKind kind, std::string_view text) const;
+  // The same with the kind in front: `kind=name[:parameter=value...]`.
+  PolicyChoice choose(std::string_view text) const;
 
  private:
   std::span<const PolicyEntry* const> entries_;

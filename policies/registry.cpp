@@ -4,7 +4,11 @@
 #include "policies/registry.h"
 
 #define BATCHFLOW_POLICIES(POLICY) \
-  POLICY(eviction_lru)
+  POLICY(eviction_fifo)            \
+  POLICY(eviction_lru)             \
+  POLICY(eviction_mru)             \
+  POLICY(eviction_clock)           \
+  POLICY(eviction_sieve)
 
 namespace batchflow {
 

@@ -1,0 +1,251 @@
+#include "core/share.h"
+
+#include <bit>
+
+#include "core/check.h"
+
+namespace batchflow {
+namespace {
+
+constexpr std::size_t words_for(std::size_t items) {
+  return (items + 63) / 64;
+}
+constexpr std::uint64_t bit_of(ItemId item) {
+  return std::uint64_t{1} << (item.value & 63);
+}
+constexpr Access kNobody{ItemId::none(), 0, kUnknownUse};
+
+}  // namespace
+
+std::string_view refused_name(Refused reason) {
+  constexpr std::string_view kNames[kRefusedReasons] = {"none", "no victim named", "no such item",
+                                                        "not resident", "pinned"};
+  return kNames[static_cast<std::size_t>(reason)];
+}
+
+Share::Share(std::size_t items, Slots capacity, std::unique_ptr<EvictionPolicy> policy)
+    : items_(items),
+      capacity_(capacity),
+      resident_(words_for(items)),
+      lowest_word_(resident_.size()),
+      policy_(std::move(policy)) {
+  BF_CHECK(policy_ != nullptr && items < UINT32_MAX);
+}
+
+// -------------------------------------------------------------------- requests and residents ----
+
+Share::Result Share::access(const Access& access, std::vector<ItemId>& evicted) {
+  BF_CHECK(access.item.value < items_ && access.slots - 1 < UINT32_MAX);
+  counters_.slots_requested += access.slots;
+  if (resident(access.item)) {
+    ++counters_.hits;
+    policy_->hit(access);
+    if (told_incoming(access.item)) incoming_->hit(access);
+    return Result::hit;
+  }
+  ++counters_.misses;
+  counters_.slots_missed += access.slots;
+  const Admission answer = tell_missed(access);
+  if (answer == Admission::bypass || !make_room(access, false, evicted)) return Result::bypassed;
+  if (answer == Admission::make_room) return Result::bypassed;
+  insert(access);
+  return Result::inserted;
+}
+
+bool Share::insert_forced(const Access& access, std::vector<ItemId>& evicted) {
+  BF_CHECK(access.item.value < items_ && access.slots - 1 < UINT32_MAX);
+  BF_CHECK(!resident(access.item));
+  if (!fits(access, true)) return false;
+  tell_missed(access);
+  BF_CHECK(make_room(access, true, evicted));
+  insert(access);
+  return true;
+}
+
+void Share::remove(ItemId item, Removal why) {
+  BF_CHECK(resident(item));
+  if (pinned(item)) {
+    pinned_slots_ -= slots(item);
+    while (pins_.drop(item) != 0) {
+    }
+  }
+  leave(item, why);
+}
+
+void Share::forget(ItemId item) {
+  BF_CHECK(item.value < items_ && !resident(item));
+  policy_->forget(item);
+  if (told_incoming(item)) incoming_->forget(item);
+}
+
+void Share::pin(ItemId item) {
+  BF_CHECK(resident(item));
+  if (pins_.add(item) == 1) pinned_slots_ += slots(item);
+}
+
+void Share::unpin(ItemId item) {
+  if (pins_.drop(item) == 0) pinned_slots_ -= slots(item);
+}
+
+Admission Share::tell_missed(const Access& access) {
+  if (told_incoming(access.item)) incoming_->missed(access);
+  return policy_->missed(access);
+}
+
+void Share::insert(const Access& access) {
+  const ItemId item = access.item;
+  if (access.slots != 1 && more_slots_.empty()) more_slots_.grow(items_);
+  if (!more_slots_.empty()) more_slots_[item.value] = static_cast<std::uint32_t>(access.slots - 1);
+  resident_[item.value >> 6] |= bit_of(item);
+  if (item.value >> 6 < lowest_word_) lowest_word_ = item.value >> 6;
+  ++residents_;
+  used_ += access.slots;
+  ++counters_.insertions;
+  policy_->inserted(access);
+  if (told_incoming(item)) incoming_->inserted(access);
+}
+
+void Share::leave(ItemId item, Removal why) {
+  resident_[item.value >> 6] &= ~bit_of(item);
+  --residents_;
+  used_ -= slots(item);
+  policy_->removed(item, why);
+  if (told_incoming(item)) incoming_->removed(item, why);
+}
+
+// --------------------------------------------------------------------------------- eviction ----
+
+// Whether room can be made without touching the pinned. A share that is being shrunk lets in only
+// what must be somewhere: nobody should wait in one request for all that `shrink` has to evict.
+bool Share::fits(const Access& newcomer, bool forced) const {
+  if (newcomer.slots > capacity_ || pinned_slots_ > capacity_ - newcomer.slots) return false;
+  return forced || used_ <= capacity_;
+}
+
+bool Share::make_room(const Access& newcomer, bool forced, std::vector<ItemId>& evicted) {
+  if (!fits(newcomer, forced)) return false;
+  while (used_ > capacity_ - newcomer.slots) {
+    const ItemId victim = choose_victim(newcomer, forced);
+    if (victim.is_none()) return false;
+    evict(victim);
+    evicted.push_back(victim);
+  }
+  return true;
+}
+
+// REQUIRES: somebody may leave. None when the policy named nobody who may and nothing forces it.
+ItemId Share::choose_victim(const Access& newcomer, bool forced) {
+  const std::optional<ItemId> proposal = policy_->victim(newcomer, pins_);
+  const Refused reason = proposal ? objection(*proposal) : Refused::no_victim;
+  if (reason == Refused::none) return *proposal;
+  refuse(reason);
+  return forced ? lowest_unpinned() : ItemId::none();
+}
+
+Refused Share::objection(ItemId proposal) const {
+  if (proposal.value >= items_) return Refused::out_of_range;
+  if (!resident(proposal)) return Refused::not_resident;
+  return pinned(proposal) ? Refused::pinned : Refused::none;
+}
+
+void Share::refuse(Refused reason) {
+  ++counters_.refused;
+  ++counters_.refused_by_reason[static_cast<std::size_t>(reason)];
+  counters_.last_refused = reason;
+}
+
+ItemId Share::lowest_unpinned() {
+  while (lowest_word_ < resident_.size() && resident_[lowest_word_] == 0) ++lowest_word_;
+  for (std::size_t word = lowest_word_; word < resident_.size(); ++word) {
+    for (std::uint64_t bits = resident_[word]; bits != 0; bits &= bits - 1) {
+      const ItemId item(static_cast<std::uint32_t>(64 * word + std::countr_zero(bits)));
+      if (!pinned(item)) return item;
+    }
+  }
+  return ItemId::none();
+}
+
+void Share::evict(ItemId item) {
+  ++counters_.evictions;
+  leave(item, Removal::evicted);
+}
+
+// --------------------------------------------------------------------------------- capacity ----
+
+void Share::set_capacity(Slots capacity) {
+  capacity_ = capacity;
+  policy_->resized(capacity);
+  if (incoming_) incoming_->resized(capacity);
+}
+
+bool Share::shrink(std::size_t limit, std::vector<ItemId>& evicted) {
+  for (; used_ > capacity_ && evictable() > 0; --limit) {
+    if (limit == 0) return false;
+    const ItemId victim = choose_victim(kNobody, true);
+    evict(victim);
+    evicted.push_back(victim);
+  }
+  return true;
+}
+
+void Share::grow(std::size_t items) {
+  BF_CHECK(items < UINT32_MAX);
+  if (items <= items_) return;
+  // No resident stands beyond the old words, so a "none" at their end becomes one at the new end.
+  if (lowest_word_ == resident_.size()) lowest_word_ = words_for(items);
+  resident_.resize(words_for(items));
+  if (!more_slots_.empty()) more_slots_.grow(items);
+  items_ = items;
+  policy_->grow(items);
+  if (incoming_) incoming_->grow(items);
+}
+
+// ---------------------------------------------------------------------- facts for a policy ----
+
+void Share::needed(ItemId item, std::uint32_t jobs) {
+  policy_->needed(item, jobs);
+  if (told_incoming(item)) incoming_->needed(item, jobs);
+}
+
+void Share::scored(ItemId item, float score) {
+  policy_->scored(item, score);
+  if (incoming_) incoming_->scored(item, score);
+}
+
+void Share::epoch_began(JobId job, std::uint32_t epoch) {
+  policy_->epoch_began(job, epoch);
+  if (incoming_) incoming_->epoch_began(job, epoch);
+}
+
+// ---------------------------------------------------------------------- changing the policy ----
+
+void Share::swap_policy(std::unique_ptr<EvictionPolicy> policy) {
+  BF_CHECK(policy != nullptr);
+  incoming_ = std::move(policy);
+  adopted_ = 0;
+}
+
+bool Share::adopt(std::size_t limit, std::vector<ItemId>& adopted) {
+  if (!incoming_) return true;
+  // A slice is bounded in words too: a large share may hold few items.
+  for (std::size_t budget = 64 * limit; adopted_ < items_; ++adopted_) {
+    if (adopted_ % 64 == 0 && resident_[adopted_ / 64] == 0) {
+      if (budget < 64) return false;
+      budget -= 64;
+      adopted_ += 63;
+      continue;
+    }
+    const ItemId item(static_cast<std::uint32_t>(adopted_));
+    if (!resident(item)) continue;
+    if (limit == 0) return false;
+    --limit;
+    const Access access{item, slots(item), kUnknownUse};
+    incoming_->missed(access);
+    incoming_->inserted(access);
+    adopted.push_back(item);
+  }
+  policy_ = std::move(incoming_);
+  return true;
+}
+
+}  // namespace batchflow

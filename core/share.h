@@ -1,0 +1,169 @@
+// One share of a place: which items are resident, how many slots they take, who is pinned, and the
+// eviction policy that says who leaves. The engine keeps its cache in shares, and a trace is
+// replayed through one; both go through the functions below, so the two cannot differ.
+//
+// The share disposes what the policy proposes. It guarantees, whatever the policy answers: no more
+// slots are used than the capacity (but while the share is being shrunk), no pinned item leaves,
+// and the policy is told of every item that enters or leaves. A proposal that breaks a rule is
+// refused and counted.
+//
+// Bytes are not here: the owner carries out what is reported as inserted and evicted.
+//
+// Memory: a bit an item, four bytes an item once a size other than one slot is seen, and a table of
+// the pinned.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/pin_table.h"
+#include "core/policy.h"
+#include "core/types.h"
+#include "core/zero_array.h"
+
+namespace batchflow {
+
+// Why a proposal of a policy was not carried out.
+enum class Refused : std::uint8_t {
+  none,          // nothing was ever refused
+  no_victim,     // it named nobody although there was somebody to name
+  out_of_range,  // there is no such item
+  not_resident,
+  pinned,
+};
+inline constexpr std::size_t kRefusedReasons = 5;
+std::string_view refused_name(Refused reason);
+
+struct ShareCounters {
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+  Slots slots_requested = 0;
+  Slots slots_missed = 0;
+  std::uint64_t insertions = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t refused = 0;  // proposals of the policy, for the reasons below
+  std::array<std::uint64_t, kRefusedReasons> refused_by_reason{};
+  Refused last_refused = Refused::none;
+};
+
+class Share {
+ public:
+  // Items are named by ids in [0, items).
+  Share(std::size_t items, Slots capacity, std::unique_ptr<EvictionPolicy> policy);
+  Share(Share&&) = delete;  // policies are handed a reference to the pins
+
+  // -------------------------------------------------------------------- requests and residents --
+
+  enum class Result : std::uint8_t {
+    hit,
+    inserted,
+    bypassed,  // not resident after this: serve it once. Others may have been evicted even so.
+  };
+  // Someone asks for an item; on a miss it is inserted if the policy admits it and there is or can
+  // be made room. Who leaves is appended to `evicted`, in order.
+  // REQUIRES: access.item is in range, 1 <= access.slots < 2^32.
+  Result access(const Access& access, std::vector<ItemId>& evicted);
+  // Lets an item in that must be somewhere, a prepared block: the policy is not asked whether, only
+  // who leaves for it, and where it names nobody that may leave, the unpinned resident of the
+  // lowest id does. False: what is not pinned does not suffice; nothing was evicted.
+  // REQUIRES: as above, and the item is not resident.
+  bool insert_forced(const Access& access, std::vector<ItemId>& evicted);
+  // A resident leaves on the owner's word, pinned or not (its pins go with it).
+  // REQUIRES: resident(item)
+  void remove(ItemId item, Removal why);
+  // The id will name something else: the policy forgets its ghosts and counts.
+  // REQUIRES: !resident(item)
+  void forget(ItemId item);
+
+  bool resident(ItemId item) const {
+    return item.value < items_ && (resident_[item.value >> 6] >> (item.value & 63) & 1) != 0;
+  }
+  std::size_t residents() const { return residents_; }
+  Slots slots(ItemId item) const { return more_slots_.empty() ? 1 : 1 + more_slots_[item.value]; }
+
+  // A pinned item does not leave but by `remove`. Pins are counted.
+  // REQUIRES: resident(item)
+  void pin(ItemId item);
+  // REQUIRES: pinned(item)
+  void unpin(ItemId item);
+  bool pinned(ItemId item) const { return pins_.pinned(item); }
+
+  // ---------------------------------------------------------------------------------- capacity --
+
+  Slots used() const { return used_; }
+  Slots capacity() const { return capacity_; }
+  Slots evictable() const { return used_ - pinned_slots_; }
+  // A smaller share keeps what it has until `shrink` has evicted it, and lets nothing in by
+  // `access` meanwhile.
+  void set_capacity(Slots capacity);
+  // Evicts at most `limit` items; true when no more is used than the capacity, or all that is left
+  // is pinned.
+  bool shrink(std::size_t limit, std::vector<ItemId>& evicted);
+  std::size_t items() const { return items_; }
+  void grow(std::size_t items);
+
+  // ------------------------------------------------------------------------- facts for a policy --
+
+  void needed(ItemId item, std::uint32_t jobs);
+  void scored(ItemId item, float score);
+  void epoch_began(JobId job, std::uint32_t epoch);
+
+  // ------------------------------------------------------------------------ changing the policy --
+
+  // `policy` takes over once `adopt` has shown it all residents; until then the one there is
+  // answers. A swap on top of an unfinished one replaces the newcomer.
+  void swap_policy(std::unique_ptr<EvictionPolicy> policy);
+  // Shows at most `limit` residents, in order of id, to the new policy as if they came in just now
+  // and appends them to `adopted` (so that the owner can repeat what it knows of them: `needed`).
+  // True when there is nothing left to adopt and the new policy answers.
+  bool adopt(std::size_t limit, std::vector<ItemId>& adopted);
+  bool adopting() const { return incoming_ != nullptr; }
+
+  const ShareCounters& counters() const { return counters_; }
+
+ private:
+  class PinView final : public Pins {
+   public:
+    bool pinned(ItemId item) const override { return any() && table_.count(item) != 0; }
+    std::uint32_t add(ItemId item) { return changed(table_.add(item)); }
+    std::uint32_t drop(ItemId item) { return changed(table_.drop(item)); }
+
+   private:
+    std::uint32_t changed(std::uint32_t pins) {
+      count_ = table_.size();
+      return pins;
+    }
+    PinTable table_;
+  };
+
+  bool told_incoming(ItemId item) const { return incoming_ != nullptr && item.value < adopted_; }
+  Admission tell_missed(const Access& access);
+  bool make_room(const Access& newcomer, bool forced, std::vector<ItemId>& evicted);
+  bool fits(const Access& newcomer, bool forced) const;
+  ItemId choose_victim(const Access& newcomer, bool forced);
+  Refused objection(ItemId proposal) const;
+  void refuse(Refused reason);
+  ItemId lowest_unpinned();
+  void evict(ItemId item);
+  void insert(const Access& access);
+  void leave(ItemId item, Removal why);
+
+  std::size_t items_ = 0;
+  Slots capacity_;
+  Slots used_ = 0;
+  Slots pinned_slots_ = 0;
+  std::size_t residents_ = 0;
+  std::vector<std::uint64_t> resident_;  // a bit an item
+  ZeroArray<std::uint32_t> more_slots_;  // slots - 1 of the residents; empty while all have one
+  std::size_t lowest_word_ = 0;          // no resident stands in an earlier word
+  PinView pins_;
+  std::unique_ptr<EvictionPolicy> policy_;
+  std::unique_ptr<EvictionPolicy> incoming_;
+  std::size_t adopted_ = 0;  // the incoming policy knows of all ids below
+  ShareCounters counters_;
+};
+
+}  // namespace batchflow

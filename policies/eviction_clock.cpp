@@ -1,0 +1,53 @@
+// CLOCK: a FIFO with one bit an item, set by a hit, that buys another round.
+#include "core/policy_list.h"
+#include "policies/eviction_list.h"
+
+namespace batchflow {
+namespace {
+
+class Clock final : public OneListEviction {
+ public:
+  explicit Clock(const EvictionContext& context) : OneListEviction(context), used_(context.items) {}
+
+  void hit(const Access& access) override { used_[access.item.value] = 1; }
+  void inserted(const Access& access) override {
+    used_[access.item.value] = 0;
+    list_.add_newest(access.item);
+  }
+  // A pinned item goes round as it is. When the same one comes by for the third time, everyone has
+  // been seen without a bit: all are pinned.
+  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+    ItemId first_pinned = ItemId::none();
+    int meetings = 0;
+    for (ItemId item = list_.oldest(); !item.is_none(); item = list_.oldest()) {
+      if (used_[item.value] != 0) {
+        used_[item.value] = 0;
+      } else if (!pins.any() || !pins.pinned(item)) {
+        return item;
+      } else {
+        if (first_pinned.is_none()) first_pinned = item;
+        if (item == first_pinned && ++meetings == 3) return std::nullopt;
+      }
+      list_.move_to_newest(item);
+    }
+    return std::nullopt;
+  }
+  void grow(std::size_t items) override {
+    OneListEviction::grow(items);
+    used_.grow(items);
+  }
+
+ private:
+  ZeroArray<std::uint8_t> used_;
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_clock;
+const PolicyEntry eviction_clock{
+    "clock",
+    "FIFO with a second chance: an item that was used since it came or was last passed over goes "
+    "round again.",
+    &make_eviction<Clock>};
+
+}  // namespace batchflow

@@ -1,0 +1,23 @@
+// FIFO: who came first leaves first.
+#include "core/policy_list.h"
+#include "policies/eviction_list.h"
+
+namespace batchflow {
+namespace {
+
+class Fifo final : public OneListEviction {
+ public:
+  using OneListEviction::OneListEviction;
+  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+    return oldest_unpinned(list_, pins);
+  }
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_fifo;
+const PolicyEntry eviction_fifo{
+    "fifo", "First in, first out: the item inserted earliest leaves, however often it is used.",
+    &make_eviction<Fifo>};
+
+}  // namespace batchflow

@@ -1,0 +1,31 @@
+// The common part of policies that keep all residents in one list, the newest insertion first:
+// they differ in what a hit does and in who is the victim.
+#pragma once
+
+#include "policies/dense_list.h"
+
+namespace batchflow {
+
+class OneListEviction : public EvictionPolicy {
+ public:
+  explicit OneListEviction(const EvictionContext& context) : list_(context.items) {}
+
+  void hit(const Access&) override {}
+  Admission missed(const Access&) override { return Admission::insert; }
+  void inserted(const Access& access) override { list_.add_newest(access.item); }
+  void removed(ItemId item, Removal) override { list_.take(item); }
+  void resized(Slots) override {}
+  void grow(std::size_t items) override { list_.grow(items); }
+  void forget(ItemId) override {}
+
+ protected:
+  DenseLists<> list_;
+};
+
+// The factory of an entry in the list of policies.
+template <class Policy>
+std::unique_ptr<EvictionPolicy> make_eviction(const EvictionContext& context) {
+  return std::make_unique<Policy>(context);
+}
+
+}  // namespace batchflow

@@ -1,0 +1,26 @@
+// LRU: who was not used for the longest time leaves.
+#include "core/policy_list.h"
+#include "policies/eviction_list.h"
+
+namespace batchflow {
+namespace {
+
+class Lru final : public OneListEviction {
+ public:
+  using OneListEviction::OneListEviction;
+  void hit(const Access& access) override { list_.move_to_newest(access.item); }
+  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+    return oldest_unpinned(list_, pins);
+  }
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_lru;
+const PolicyEntry eviction_lru{
+    "lru",
+    "Least recently used leaves.\n"
+    "On permuted epochs the item that leaves is the one needed soonest: use it as the yardstick.",
+    &make_eviction<Lru>};
+
+}  // namespace batchflow

@@ -1,0 +1,26 @@
+// MRU: who was used last leaves.
+#include "core/policy_list.h"
+#include "policies/eviction_list.h"
+
+namespace batchflow {
+namespace {
+
+class Mru final : public OneListEviction {
+ public:
+  using OneListEviction::OneListEviction;
+  void hit(const Access& access) override { list_.move_to_newest(access.item); }
+  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+    return newest_unpinned(list_, pins);
+  }
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_mru;
+const PolicyEntry eviction_mru{
+    "mru",
+    "Most recently used leaves.\n"
+    "Near the best possible for one job that reads each sample once an epoch; bad for most else.",
+    &make_eviction<Mru>};
+
+}  // namespace batchflow

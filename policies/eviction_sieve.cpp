@@ -1,0 +1,57 @@
+// SIEVE: a FIFO whose hand moves from old to new, clearing bits, and removes the first item without
+// one in place; survivors keep their position.
+//
+// Y. Zhang, J. Yang, Y. Yue, Y. Vigfusson, K. V. Rashmi, "SIEVE is Simpler than LRU", NSDI 2024.
+#include "core/policy_list.h"
+#include "policies/eviction_list.h"
+
+namespace batchflow {
+namespace {
+
+class Sieve final : public OneListEviction {
+ public:
+  explicit Sieve(const EvictionContext& context) : OneListEviction(context), used_(context.items) {}
+
+  void hit(const Access& access) override { used_[access.item.value] = 1; }
+  void inserted(const Access& access) override {
+    used_[access.item.value] = 0;
+    list_.add_newest(access.item);
+  }
+  void removed(ItemId item, Removal) override {
+    if (item == hand_) hand_ = list_.newer(item);
+    list_.take(item);
+  }
+  // The second wrap proves that all are pinned: the round before it cleared every bit.
+  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+    for (int wraps = 0; wraps <= 2;) {
+      if (hand_.is_none()) {
+        hand_ = list_.oldest();
+        ++wraps;
+        if (hand_.is_none()) break;
+      }
+      if (used_[hand_.value] == 0 && !(pins.any() && pins.pinned(hand_))) return hand_;
+      used_[hand_.value] = 0;
+      hand_ = list_.newer(hand_);
+    }
+    return std::nullopt;
+  }
+  void grow(std::size_t items) override {
+    OneListEviction::grow(items);
+    used_.grow(items);
+  }
+
+ private:
+  ZeroArray<std::uint8_t> used_;
+  ItemId hand_ = ItemId::none();
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_sieve;
+const PolicyEntry eviction_sieve{
+    "sieve",
+    "FIFO with a hand that skips and unmarks what was used, and evicts in place.\n"
+    "Old items that are used stay old; new ones are tried quickly (NSDI 2024).",
+    &make_eviction<Sieve>};
+
+}  // namespace batchflow
