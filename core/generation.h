@@ -41,8 +41,8 @@ struct Pass {
   std::uint32_t here = 0;
   std::uint32_t dropped = 0;
   std::vector<BlockState> states;
-  std::vector<std::uint32_t> taken;  // a block: seats that have taken it
-  std::vector<std::uint32_t> tags;   // the engine's own
+  std::vector<std::uint32_t> needed;  // a block: seats that have not taken it
+  std::vector<std::uint32_t> tags;    // the engine's own
   Bitmap absent_blocks, here_blocks, dropped_blocks;
   std::vector<std::uint32_t> seats;  // slots
 
@@ -55,6 +55,7 @@ struct Pass {
 struct Demand {
   std::uint32_t members = 0;
   std::uint32_t hungry = 0;
+  friend bool operator==(const Demand&, const Demand&) = default;
 };
 
 // Exists while a member is in it or a pass of it exists. Slots are reused.
@@ -62,13 +63,17 @@ struct Generation {
   std::uint64_t number = 0;  // g
   LaneSizes sizes;
   bool used = false;
-  std::uint32_t runs = 0;
+  std::uint32_t runs = 0;                  // epochs of members, also those just ended
+  std::uint32_t runs_with_lanes_left = 0;  // of relaxed members
+  std::uint32_t strict_runs_with_lanes_left = 0;
   std::uint32_t passes_alive = 0;
-  std::uint64_t passes_opened = 0;                    // i of the tie rule
-  std::vector<std::uint32_t> next_pass;               // a lane: one above the greatest ever opened
-  std::vector<Demand> demand;                         // a lane: relaxed members
-  std::vector<Demand> strict_demand;                  // a lane: strict members, their next lane only
-  std::vector<std::vector<std::uint32_t>> open;       // a lane: its passes, oldest first
+  std::uint64_t passes_opened = 0;               // i of the tie rule
+  std::vector<std::uint32_t> next_pass;          // a lane: one above the greatest ever opened
+  std::vector<Demand> demand;                    // a lane: relaxed members
+  std::vector<Demand> strict_demand;             // a lane: strict members, their next lane only
+  std::vector<std::vector<std::uint32_t>> open;  // a lane: its passes, oldest first
+
+  void open_up(std::uint64_t its_number, const LaneSizes& its_sizes);
 };
 
 }  // namespace batchflow

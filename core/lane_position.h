@@ -32,6 +32,9 @@ struct LanePosition {
   // Nothing of the epoch has been had: the job may begin it in a generation of its choice.
   bool at_epoch_start() const { return open.empty() && had.none(); }
   bool epoch_done() const { return sizes.samples != 0 && had.all(); }
+  // Its parts agree, and each lane still to be had has a pass left below `passes_most`. What comes
+  // from outside is asked before it is used.
+  bool consistent(std::uint32_t passes_most) const;
 
  private:
   void begin_epoch(std::uint64_t number, const LaneSizes& its_sizes);

@@ -1,8 +1,8 @@
 // How the places of one generation are cut: blocks of B samples, lanes of L blocks.
 //
-// Block b of lane v holds places [vLB + bB, ...) of the lane, fewer than B in the last block of all.
-// Lane and block sizes are fixed for a generation; two jobs that restore the same generation number
-// with different sizes are in different generations.
+// Block b of lane v holds places [vLB + bB, ...) of the lane, fewer than B in the last block of
+// all. Lane and block sizes are fixed for a generation; two jobs that restore the same generation
+// number with different sizes are in different generations.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct LaneSizes {
   friend constexpr auto operator<=>(const LaneSizes&, const LaneSizes&) = default;
 
   constexpr std::uint64_t blocks() const { return divide_up(samples, block_samples); }  // K
-  constexpr std::uint32_t lanes() const {                                              // V
+  constexpr std::uint32_t lanes() const {                                               // V
     return static_cast<std::uint32_t>(divide_up(blocks(), lane_blocks));
   }
   constexpr std::uint32_t blocks_of(std::uint32_t lane) const {

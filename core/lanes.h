@@ -35,6 +35,7 @@
 #include "core/generation.h"
 #include "core/lane_position.h"
 #include "core/lane_sizes.h"
+#include "core/slot_table.h"
 #include "core/types.h"
 
 namespace batchflow {
@@ -52,9 +53,9 @@ struct BlockRef {
 class Lanes {
  public:
   struct Options {
-    Digest dataset_version = 0;  // D
-    std::uint64_t seed = 0;      // S
-    LaneSizes sizes;             // of generations opened from now on
+    Digest dataset_version = 0;           // D
+    std::uint64_t seed = 0;               // S
+    LaneSizes sizes;                      // of generations opened from now on
     std::uint32_t generation_epochs = 8;  // UINT32_MAX: no limit
     std::uint32_t ready_window = 16;
     std::uint32_t open_lanes_most = 64;  // a member
@@ -122,12 +123,13 @@ class Lanes {
 
   std::uint32_t tag(MemberId member) const;
   bool strict(MemberId member) const;
-  bool in_epoch(MemberId member) const;           // false: ended, and the next not begun
+  bool in_epoch(MemberId member) const;  // false: ended, and the next not begun
   bool next_epoch_begun(MemberId member) const;
-  std::uint64_t generation(MemberId member) const;        // of the running epoch, else the last one
-  const LaneSizes& sizes(MemberId member) const;          // likewise
-  std::uint64_t blocks_left(MemberId member) const;       // untaken in the running epoch
-  // Untaken blocks here, in lanes open to the member, of both epochs.
+  std::uint64_t generation(MemberId member) const;   // of the running epoch, else the last one
+  const LaneSizes& sizes(MemberId member) const;     // likewise
+  std::uint64_t blocks_left(MemberId member) const;  // untaken in the running epoch
+  // Untaken blocks that are here in lanes open to the member. The next epoch counts only while the
+  // running one misses none. Of a strict member: as far as its sequence is here without a gap.
   std::uint32_t supply(MemberId member) const;
   // Blocks of its open lanes the member could still take without a remake.
   std::uint32_t left_in_open_lanes(MemberId member) const;
@@ -160,22 +162,26 @@ class Lanes {
 
   // ---- sizes, for tests and statistics.
 
-  std::size_t members() const { return member_count_; }
-  std::size_t open_passes() const { return passes_.size() - free_passes_.size(); }
-  std::size_t generations_alive() const;
+  std::size_t members() const { return members_.used(); }
+  std::size_t open_passes() const { return passes_.used(); }
+  std::size_t generations() const { return generations_.used(); }
   // Recounts everything that is kept by increments; BF_CHECKs that it agrees.
   void check_consistency() const;
 
  private:
-  // One epoch of a member.
+  static constexpr std::uint32_t kNoSlot = UINT32_MAX;
+
+  // One epoch of a member. Entered: it holds its generation; active: not all of it is taken.
   struct Run {
+    bool entered = false;
     bool active = false;
-    std::uint32_t generation = 0;  // slot
-    std::uint32_t epochs = 0;      // of this member in this generation, this one included
-    std::vector<std::uint8_t> passes;  // a lane: last pass used + 1
+    std::uint32_t generation = 0;      // slot
+    std::uint32_t epochs = 0;          // of this member in this generation, this one included
+    std::vector<std::uint8_t> passes;  // relaxed, a lane: last pass used + 1
     Bitmap needs;                      // lanes neither had nor open; strict: the next lane alone
     std::uint32_t lanes_left = 0;      // lanes neither had nor open
     std::uint64_t untaken = 0;         // blocks
+    std::uint32_t here = 0;            // of those
     std::vector<std::uint32_t> open;   // seats, in the order opened
     std::uint32_t next_lane = 0;       // strict: not open yet
     std::uint64_t next_block = 0;      // strict: in sequence, not taken yet
@@ -186,23 +192,70 @@ class Lanes {
     bool hungry = false;
     std::uint32_t tag = 0;
     std::uint32_t look_ahead = 0;
-    std::uint32_t here = 0;  // sums over its seats
-    std::uint32_t left = 0;
-    std::array<Run, 2> runs;  // the running epoch and the next
+    std::uint32_t left = 0;   // untaken and not dropped, in its open lanes
+    std::array<Run, 2> runs;  // the running epoch (or the one just ended) and the next
   };
 
+  const Member& at(MemberId member) const;
+  Member& at(MemberId member);
+  const Pass& at(BlockRef block) const;
+  Pass& at(BlockRef block);
+
+  MemberId new_member(std::uint32_t tag, bool strict);
+  void resume(MemberId member, const LanePosition& position);
+  void update_hunger(Member& member);
+  static const Run& newest_run(const Member& member);
+
+  void start(Member& member, Run& run);
+  void use_up(Member& member, Run& run, std::uint32_t lane);
+  void stop(Member& member, Run& run);
+  void end_running_epoch(Member& member);
+  void change_demand(const Member& member, const Run& run, int by);
+  void change_demand(const Member& member, const Run& run, int by, std::uint32_t lane);
+
+  std::uint32_t find_generation(std::uint64_t number, const LaneSizes& sizes) const;
+  std::uint32_t use_generation(std::uint64_t number, const LaneSizes& sizes);
+  void enter(Run& run, std::uint32_t generation);
+  void leave(Run& run);
+  void free_generation_if_done(std::uint32_t generation);
+  std::uint32_t choose_generation(const Run& previous);
+  bool may_begin_in(std::uint32_t generation, const Run& previous) const;
+  std::uint64_t new_generation_number() const;
+
+  Need want_relaxed(MemberId member, std::uint32_t run);
+  Need want_strict(MemberId member, std::uint32_t run);
+  Need make(const Seat& seat, std::size_t block) const;
+  std::uint32_t open_lane(MemberId member, std::uint32_t run);
+  std::uint32_t pass_to_join(const Run& run, bool any) const;
+  std::uint32_t pass_to_open(const Member& member, const Run& run);
+  std::int64_t value_to_others(const Generation& generation, const Member& member,
+                               std::uint32_t lane) const;
+  std::uint32_t pass_number(const Generation& generation, const Run& run, std::uint32_t lane) const;
+
+  void change_state(BlockRef block, BlockState state);
+  std::uint32_t find_pass(const Generation& generation, std::uint32_t lane,
+                          std::uint32_t number) const;
+  std::uint32_t find_or_open_pass(std::uint32_t generation, std::uint32_t lane,
+                                  std::uint32_t number);
+  void free_pass_if_done(std::uint32_t pass);
+  std::uint32_t sit(MemberId member, std::uint32_t run, std::uint32_t pass, const Bitmap* taken);
+  void stand_up(std::uint32_t seat);
+  std::uint32_t seat_in(const Run& run, std::uint32_t pass) const;
+  std::size_t first_missing(const Seat& seat) const;
+  std::uint32_t sequence_here(const Run& run) const;
+  std::uint64_t sequence(const Pass& pass, std::size_t block) const;
+
+  void check_run(const Member& member, const Run& run) const;
+  void check_pass(std::uint32_t slot) const;
+  void check_generation(std::uint32_t slot) const;
+
   Options options_;
-  std::uint64_t last_generation_plus_1_ = 0;
+  std::uint64_t next_generation_ = 0;  // above all that were opened or reported
   std::uint64_t serials_ = 0;
-  std::size_t member_count_ = 0;
-  std::vector<Member> members_;
-  std::vector<std::uint32_t> free_members_;
-  std::vector<Generation> generations_;
-  std::vector<std::uint32_t> free_generations_;
-  std::vector<Pass> passes_;
-  std::vector<std::uint32_t> free_passes_;
-  std::vector<Seat> seats_;
-  std::vector<std::uint32_t> free_seats_;
+  SlotTable<Member> members_;
+  SlotTable<Generation> generations_;
+  SlotTable<Pass> passes_;
+  SlotTable<Seat> seats_;
 };
 
 }  // namespace batchflow

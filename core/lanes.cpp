@@ -1,0 +1,307 @@
+// Members and generations: who is in which epoch. The rules that say what is made stand in
+// lane_rules.cpp.
+#include "core/lanes.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace batchflow {
+
+Lanes::Lanes(const Options& options) : options_(options) {
+  BF_CHECK(options.passes_most >= 1 && options.passes_most <= 254);
+  BF_CHECK(options.generation_epochs >= 1 && options.ready_window >= 1);
+  BF_CHECK(options.open_lanes_most >= 1);
+  set_sizes(options.sizes);
+}
+
+void Lanes::set_sizes(const LaneSizes& sizes) {
+  BF_CHECK(sizes.samples > 0 && sizes.block_samples > 0 && sizes.lane_blocks > 0);
+  options_.sizes = sizes;
+}
+
+void Lanes::observe(std::uint64_t generation) {
+  next_generation_ = std::max(next_generation_, generation + 1);
+}
+
+// ------------------------------------------------------------------------------------ members ----
+
+MemberId Lanes::new_member(std::uint32_t tag, bool strict) {
+  const MemberId id(members_.take());
+  Member& member = members_[id.value];
+  member = Member{};
+  member.used = true;
+  member.strict = strict;
+  member.hungry = true;
+  member.tag = tag;
+  return id;
+}
+
+MemberId Lanes::add_relaxed(std::uint32_t tag) {
+  const MemberId id = new_member(tag, false);
+  begin_next_epoch(id);
+  return id;
+}
+
+MemberId Lanes::add_relaxed(std::uint32_t tag, const LanePosition& position) {
+  if (position.sizes.samples == 0) return add_relaxed(tag);
+  BF_CHECK(position.consistent(options_.passes_most));
+  observe(position.generation);
+  const MemberId id = new_member(tag, false);
+  Run& run = members_[id.value].runs[0];
+  enter(run, use_generation(position.generation, position.sizes));
+  run.passes = position.passes;
+  Generation& generation = generations_[run.generation];
+  for (std::uint32_t lane = 0; lane < run.passes.size(); ++lane)
+    generation.next_pass[lane] =
+        std::max<std::uint32_t>(generation.next_pass[lane], run.passes[lane]);
+  if (position.at_epoch_start() || position.epoch_done()) {
+    begin_next_epoch(id);
+  } else {
+    start(members_[id.value], run);
+    resume(id, position);
+  }
+  return id;
+}
+
+// Takes the lanes and blocks that the position says were had.
+void Lanes::resume(MemberId id, const LanePosition& position) {
+  Member& member = members_[id.value];
+  Run& run = member.runs[0];
+  position.had.for_each([&](std::size_t lane) {
+    use_up(member, run, static_cast<std::uint32_t>(lane));
+    run.untaken -= generations_[run.generation].sizes.blocks_of(static_cast<std::uint32_t>(lane));
+  });
+  for (const LanePosition::OpenLane& open : position.open) {
+    use_up(member, run, open.lane);
+    sit(id, 0, find_or_open_pass(run.generation, open.lane, open.pass), &open.had);
+  }
+  update_hunger(member);
+}
+
+MemberId Lanes::add_strict(std::uint32_t tag, std::uint64_t epoch, std::uint64_t first_block) {
+  const LaneSizes sizes = options_.sizes;
+  BF_CHECK(first_block < sizes.blocks());
+  const MemberId id = new_member(tag, true);
+  Member& member = members_[id.value];
+  Run& run = member.runs[0];
+  enter(run, use_generation(epoch, sizes));
+  run.next_lane = static_cast<std::uint32_t>(first_block / sizes.lane_blocks);
+  run.next_block = first_block;
+  start(member, run);
+  if (const std::uint64_t had = first_block % sizes.lane_blocks; had != 0) {
+    const std::uint32_t lane = run.next_lane;
+    Bitmap taken(sizes.blocks_of(lane));
+    for (std::uint64_t block = 0; block < had; ++block) taken.set(block);
+    use_up(member, run, lane);
+    sit(id, 0, find_or_open_pass(run.generation, lane, 0), &taken);
+    update_hunger(member);
+  }
+  return id;
+}
+
+void Lanes::remove(MemberId id) {
+  Member& member = at(id);
+  for (Run& run : member.runs) {
+    while (!run.open.empty()) stand_up(run.open.back());
+    if (run.active) stop(member, run);
+    if (run.entered) leave(run);
+  }
+  member.used = false;
+  members_.release(id.value);
+}
+
+void Lanes::set_look_ahead(MemberId id, std::uint32_t blocks) {
+  at(id).look_ahead = blocks;
+  update_hunger(at(id));
+}
+
+// A member is hungry with at most half a lane left beyond its look-ahead.
+void Lanes::update_hunger(Member& member) {
+  const Run& newest = newest_run(member);
+  if (!newest.entered) return;
+  const std::uint32_t spare = member.left - std::min(member.left, member.look_ahead);
+  const bool hungry = 2 * std::uint64_t{spare} <= generations_[newest.generation].sizes.lane_blocks;
+  if (hungry == member.hungry) return;
+  for (const Run& run : member.runs)
+    if (run.active) change_demand(member, run, -1);
+  member.hungry = hungry;
+  for (const Run& run : member.runs)
+    if (run.active) change_demand(member, run, +1);
+}
+
+// ---------------------------------------------------------------------------- epochs of members
+// ----
+
+void Lanes::begin_next_epoch(MemberId id) {
+  BF_CHECK(may_begin_next_epoch(id));
+  Member& member = at(id);
+  Run& previous = member.runs[0];
+  Run next;
+  if (member.strict) {
+    enter(next, use_generation(generations_[previous.generation].number + 1, options_.sizes));
+  } else {
+    enter(next, choose_generation(previous));
+    if (previous.entered && previous.generation == next.generation) {
+      next.passes = previous.passes;
+      next.epochs = previous.epochs;
+    } else {
+      next.passes.assign(generations_[next.generation].sizes.lanes(), 0);
+    }
+  }
+  Run& run = member.runs[previous.active ? 1 : 0];
+  if (run.entered) leave(run);
+  run = std::move(next);
+  start(member, run);
+  update_hunger(member);
+}
+
+bool Lanes::may_begin_next_epoch(MemberId id) const {
+  const Member& member = at(id);
+  const Run& run = member.runs[0];
+  return !run.active || (!member.runs[1].active && run.lanes_left == 0 && run.untaken == run.here);
+}
+
+// All lanes of the run's generation lie before it; a strict one begins at its next block.
+void Lanes::start(Member& member, Run& run) {
+  Generation& generation = generations_[run.generation];
+  const std::uint32_t lanes = generation.sizes.lanes();
+  run.active = true;
+  run.untaken = generation.sizes.blocks() -
+                (member.strict ? generation.sizes.first_block_of(run.next_lane) : 0);
+  run.lanes_left = member.strict ? lanes - run.next_lane : lanes;
+  run.needs = Bitmap(lanes, !member.strict);
+  if (member.strict) run.needs.set(run.next_lane);
+  ++run.epochs;
+  ++(member.strict ? generation.strict_runs_with_lanes_left : generation.runs_with_lanes_left);
+  change_demand(member, run, +1);
+}
+
+// The run needs `lane` no more: it opens it, or has had it.
+void Lanes::use_up(Member& member, Run& run, std::uint32_t lane) {
+  Generation& generation = generations_[run.generation];
+  BF_CHECK(run.needs.test(lane));
+  change_demand(member, run, -1, lane);
+  run.needs.reset(lane);
+  if (member.strict && ++run.next_lane < generation.sizes.lanes()) {
+    run.needs.set(run.next_lane);
+    change_demand(member, run, +1, run.next_lane);
+  }
+  if (--run.lanes_left == 0)
+    --(member.strict ? generation.strict_runs_with_lanes_left : generation.runs_with_lanes_left);
+}
+
+void Lanes::stop(Member& member, Run& run) {
+  BF_CHECK(run.open.empty());
+  Generation& generation = generations_[run.generation];
+  change_demand(member, run, -1);
+  if (run.lanes_left != 0)
+    --(member.strict ? generation.strict_runs_with_lanes_left : generation.runs_with_lanes_left);
+  run.active = false;
+}
+
+// The running epoch has been taken: the next one runs, if begun. What has ended stays entered, for
+// the member's passes in its generation hold for the epoch it will begin.
+void Lanes::end_running_epoch(Member& member) {
+  stop(member, member.runs[0]);
+  if (!member.runs[1].active) return;
+  leave(member.runs[0]);
+  member.runs[0] = std::move(member.runs[1]);
+  member.runs[1] = Run{};
+  for (const std::uint32_t seat : member.runs[0].open) seats_[seat].run = 0;
+}
+
+void Lanes::change_demand(const Member& member, const Run& run, int by) {
+  run.needs.for_each(
+      [&](std::size_t lane) { change_demand(member, run, by, static_cast<std::uint32_t>(lane)); });
+}
+
+void Lanes::change_demand(const Member& member, const Run& run, int by, std::uint32_t lane) {
+  Generation& generation = generations_[run.generation];
+  Demand& demand = (member.strict ? generation.strict_demand : generation.demand)[lane];
+  demand.members += static_cast<std::uint32_t>(by);
+  if (member.hungry) demand.hungry += static_cast<std::uint32_t>(by);
+}
+
+// -------------------------------------------------------------------------------- generations ----
+
+std::uint32_t Lanes::find_generation(std::uint64_t number, const LaneSizes& sizes) const {
+  for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
+    const Generation& generation = generations_[slot];
+    if (generation.used && generation.number == number && generation.sizes == sizes) return slot;
+  }
+  return kNoSlot;
+}
+
+std::uint32_t Lanes::use_generation(std::uint64_t number, const LaneSizes& sizes) {
+  if (const std::uint32_t found = find_generation(number, sizes); found != kNoSlot) return found;
+  const std::uint32_t slot = generations_.take();
+  generations_[slot].open_up(number, sizes);
+  return slot;
+}
+
+void Lanes::enter(Run& run, std::uint32_t generation) {
+  run.generation = generation;
+  run.entered = true;
+  ++generations_[generation].runs;
+}
+
+void Lanes::leave(Run& run) {
+  --generations_[run.generation].runs;
+  run.entered = false;
+  free_generation_if_done(run.generation);
+}
+
+void Lanes::free_generation_if_done(std::uint32_t slot) {
+  Generation& generation = generations_[slot];
+  if (generation.runs != 0 || generation.passes_alive != 0) return;
+  generation.used = false;
+  generations_.release(slot);
+}
+
+// The generation of an epoch that begins: the newest one if others in it have lanes left that the
+// job can have with them, else a new one.
+std::uint32_t Lanes::choose_generation(const Run& previous) {
+  if (next_generation_ != 0) {
+    const std::uint64_t newest = next_generation_ - 1;
+    std::uint32_t found = kNoSlot;
+    for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
+      const Generation& generation = generations_[slot];
+      if (!generation.used || generation.number != newest || !may_begin_in(slot, previous))
+        continue;
+      const bool better = found == kNoSlot || generation.sizes == options_.sizes;
+      if (better) found = slot;
+      if (previous.entered && previous.generation == slot) return slot;
+    }
+    if (found != kNoSlot) return found;
+  }
+  const std::uint64_t number = new_generation_number();
+  next_generation_ = number + 1;
+  return use_generation(number, options_.sizes);
+}
+
+bool Lanes::may_begin_in(std::uint32_t slot, const Run& previous) const {
+  const Generation& generation = generations_[slot];
+  const bool known = previous.entered && previous.generation == slot;
+  const auto passes_end = [&](std::uint32_t pass) { return pass >= options_.passes_most; };
+  if (std::any_of(generation.next_pass.begin(), generation.next_pass.end(), passes_end))
+    return false;
+  // A strict job's lanes are of pass 0: of use only to who has had no pass yet.
+  if (!known) return generation.runs_with_lanes_left + generation.strict_runs_with_lanes_left != 0;
+  return generation.runs_with_lanes_left != 0 && previous.epochs < options_.generation_epochs;
+}
+
+// The last one + 1, or the epoch of a strict job that is still in its first lane, if greater.
+std::uint64_t Lanes::new_generation_number() const {
+  std::uint64_t number = next_generation_;
+  for (std::uint32_t slot = 0; slot < members_.size(); ++slot) {
+    const Member& member = members_[slot];
+    if (!member.used || !member.strict) continue;
+    for (const Run& run : member.runs)
+      if (run.active && run.next_lane <= 1)
+        number = std::max(number, generations_[run.generation].number);
+  }
+  return number;
+}
+
+}  // namespace batchflow
