@@ -7,8 +7,6 @@
 
 namespace batchflow {
 
-int g_experiment_zombies = 0;
-
 // -------------------------------------------------------------------------------- rule 1: take
 // ----
 
@@ -168,20 +166,22 @@ std::uint32_t Lanes::open_lane(MemberId id, std::uint32_t number) {
   return sit(id, number, pass, nullptr);
 }
 
-// Rule 3: the pass open to others with the fewest blocks dropped, the oldest of those. Not one that
-// has lost more than half of them, unless `any`.
+// Rule 3: the pass open to others with the fewest blocks dropped; of those the newest, for most of
+// it is still to come. Not one that has lost more than half of its blocks, or that all have left,
+// unless `any` will do.
 std::uint32_t Lanes::pass_to_join(const Run& run, bool any) const {
   const Generation& generation = generations_[run.generation];
   std::uint32_t best = kNoSlot;
+  const auto better = [](const Pass& a, const Pass& b) {
+    return a.dropped != b.dropped ? a.dropped < b.dropped : a.serial > b.serial;
+  };
   run.needs.for_each([&](std::size_t lane) {
     for (const std::uint32_t slot : generation.open[lane]) {
       const Pass& pass = passes_[slot];
       if (pass.number < run.passes[lane]) continue;
-      if (pass.seats.empty() && !(g_experiment_zombies && pass.here)) continue;
+      if (pass.seats.empty() && !any) continue;
       if (!any && 2 * pass.dropped > pass.blocks()) continue;
-      if (best == kNoSlot || pass.dropped < passes_[best].dropped ||
-          (pass.dropped == passes_[best].dropped && pass.serial < passes_[best].serial))
-        best = slot;
+      if (best == kNoSlot || better(pass, passes_[best])) best = slot;
     }
   });
   return best;
