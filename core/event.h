@@ -187,6 +187,7 @@ struct DeliveryDone {
 
 struct NodeJoined {
   NodeId node;
+  std::uint32_t cores = 1;   // that may be given to preparation
 };
 struct NodeQuiesced {  // takes no more work, finishes what it has
   NodeId node;

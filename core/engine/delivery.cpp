@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "core/engine/charges.h"
+#include "core/engine/books.h"
 #include "core/engine/grants.h"
 
 namespace batchflow {
@@ -296,7 +296,7 @@ void Delivery::gather(Job& job, std::uint32_t index) {
       batch.share = share;
       batch.item = taken->item;
       batch.slot = taken->slot;
-      s_.drop_evicted();
+      drop_evicted(s_);
       block = s_.at(grant.block);   // it may just have been evicted for this very slot
       if (!block) {
         grant.wanted = true;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "core/engine/charges.h"
+#include "core/engine/books.h"
 
 namespace batchflow {
 

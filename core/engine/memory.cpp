@@ -118,7 +118,7 @@ void Memory::promise(std::uint32_t index, Slots least) {
 }
 
 std::optional<Memory::Taken> Memory::take(std::uint32_t index, std::uint32_t owner,
-                                          std::vector<Evicted>& evicted) {
+                                          std::vector<Resident>& evicted) {
   SharePart& part = shares_[index];
   Share& share = *part.share;
   if (share.used() >= share.capacity() && share.evictable() == 0) return std::nullopt;
@@ -147,9 +147,9 @@ std::optional<Memory::Taken> Memory::take(std::uint32_t index, std::uint32_t own
   return Taken{item, slot};
 }
 
-// Evicted items are free at once: their owners are told, and drop before anything is put there.
+// Resident items are free at once: their owners are told, and drop before anything is put there.
 void Memory::note_evicted(std::uint32_t index, const std::vector<ItemId>& gone,
-                          std::vector<Evicted>& evicted) {
+                          std::vector<Resident>& evicted) {
   SharePart& part = shares_[index];
   for (const ItemId item : gone) {
     if (of_blocks(part.spec.use)) {
@@ -240,7 +240,7 @@ void Memory::set_share_capacity(PlacePart& part, SharePart& share, Slots capacit
 }
 
 // True when all shares are at or below their targets.
-bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Evicted>& evicted) {
+bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted) {
   bool all = true;
   for (const std::uint32_t index : part.shares) {
     SharePart& share = shares_[index];
@@ -277,7 +277,7 @@ void Memory::grow(PlacePart& part) {
   }
 }
 
-bool Memory::settle(std::size_t limit, std::vector<Evicted>& evicted) {
+bool Memory::settle(std::size_t limit, std::vector<Resident>& evicted) {
   bool more = false;
   for (auto& [place, part] : places_) {
     if (part.plan_due) plan(place, part);
@@ -312,12 +312,18 @@ void Memory::change_eviction(const PolicyChoice& choice, bool prepared) {
   }
 }
 
-bool Memory::adopt(std::size_t limit) {
-  while (!adopting_.empty()) {
-    if (!shares_[adopting_.back()].share->adopt(limit)) return true;
-    adopting_.pop_back();
+bool Memory::adopt(std::size_t limit, std::vector<Resident>& adopted) {
+  if (adopting_.empty()) return false;
+  const std::uint32_t index = adopting_.back();
+  SharePart& part = shares_[index];
+  std::vector<ItemId> shown;
+  if (part.share->adopt(limit, shown)) adopting_.pop_back();
+  for (const ItemId item : shown) {
+    const bool block = of_blocks(part.spec.use);
+    adopted.push_back({index, item, block ? part.owner_of[item.value] : kNone,
+                       block ? part.slot_of[item.value] : SlotId::none()});
   }
-  return false;
+  return !adopting_.empty();
 }
 
 // ------------------------------------------------------------------------------- the books ----

@@ -54,8 +54,8 @@ struct SharePart {
   void reset() { *this = SharePart(); }
 };
 
-// A resident that left its share because another needs the room.
-struct Evicted {
+// A resident of a share by all its names.
+struct Resident {
   std::uint32_t share;
   ItemId item;
   std::uint32_t owner = kNone;  // of a block or batch
@@ -98,7 +98,7 @@ class Memory {
     SlotId slot;
   };
   std::optional<Taken> take(std::uint32_t share, std::uint32_t owner,
-                            std::vector<Evicted>& evicted);
+                            std::vector<Resident>& evicted);
   // It leaves by its owner's wish, pinned or not.
   void give_back(std::uint32_t share, ItemId item);
 
@@ -106,15 +106,16 @@ class Memory {
   // Something changed: ask the allocation policy before the next `settle`.
   void plan_again(Place place);
   // Moves memory towards the targets, at most `limit` evictions; true when more is left to do.
-  bool settle(std::size_t limit, std::vector<Evicted>& evicted);
+  bool settle(std::size_t limit, std::vector<Resident>& evicted);
   // Whether every share of the place has at least what was promised.
   bool promises_kept(Place place) const;
 
   // ---------------------------------------------------------------------------- policies ----
   void change_allocation(const PolicyChoice& choice);
   void change_eviction(const PolicyChoice& choice, bool prepared);
-  // Continues the adoption of residents by new policies; true when more is left to do.
-  bool adopt(std::size_t limit);
+  // Continues the adoption of residents by new policies; true when more is left to do. Those the
+  // new policy has just been shown are appended, so that it can be told what is known of them.
+  bool adopt(std::size_t limit, std::vector<Resident>& adopted);
 
   // REQUIRES nothing: asserts that no place is over its capacity and all books agree.
   void check_consistency() const;
@@ -131,11 +132,11 @@ class Memory {
   };
 
   void note_evicted(std::uint32_t share, const std::vector<ItemId>& gone,
-                    std::vector<Evicted>& evicted);
+                    std::vector<Resident>& evicted);
   void free_item(SharePart& part, ItemId item);
   void plan(Place place, PlacePart& part);
   void scale_down(const PlacePart& part, std::vector<Slots>& slots) const;
-  bool shrink(PlacePart& part, std::size_t& limit, std::vector<Evicted>& evicted);
+  bool shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted);
   void grow(PlacePart& part);
   void set_share_capacity(PlacePart& part, SharePart& share, Slots capacity);
   std::unique_ptr<EvictionPolicy> make_policy(const ShareSpec& spec, Slots capacity);

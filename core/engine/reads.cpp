@@ -11,6 +11,8 @@ namespace {
 // Waiters are makings and listed batches; the highest bit tells them apart.
 constexpr std::uint32_t kListed = 1u << 31;
 
+ItemId item_of(SampleId sample) { return ItemId(static_cast<std::uint32_t>(sample.value)); }
+
 }  // namespace
 
 std::uint64_t Reads::key(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) {
@@ -37,6 +39,10 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
     for (const SampleId sample : samples) {
       in_flight_.set(key(spec.node, spec.dataset, sample, spec.form), index);
     }
+  }
+  read.staged = spec.keep == kNone || s_.memory[spec.keep].spec.place != spec.to;
+  if (spec.keep != kNone) {
+    for (const SampleId sample : samples) s_.memory[spec.keep].share->pin(item_of(sample));
   }
   order(read);
   return index;
@@ -109,10 +115,10 @@ void Reads::forget_samples(ReadJob& read) {
 void Reads::release_if_unused(std::uint32_t index) {
   ReadJob& read = s_.reads[index];
   if (!read.done || read.holders > 0) return;
-  if (read.keep == kNone || s_.memory[read.keep].spec.place.tier != Tier::dram) {
+  if (read.staged) {
     s_.order(Release{s_.requests.latest(read.request.id)});
+    forget_samples(read);
   }
-  if (read.keep == kNone) forget_samples(read);
   s_.requests.close(read.request.id);
   s_.reads.release(index);
 }
@@ -125,7 +131,8 @@ void Reads::done(const ReadDone& event) {
   if (read.done) return s_.stale();
   if (event.outcome != Outcome::done) return fail(index);
   read.done = true;
-  if (read.keep != kNone) forget_samples(read);
+  if (!read.staged) forget_samples(read);
+  unpin(read);
   std::vector<std::uint32_t> waiters;
   waiters.swap(read.waiters);
   for (const std::uint32_t waiter : waiters) {
@@ -152,16 +159,21 @@ void Reads::fail(std::uint32_t index) {
     s_.alarms.set(s_.now + wait, {AlarmKind::retry_read, index, read.request.id.value});
     return;
   }
-  const std::vector<std::uint32_t> waiters = read.waiters;
-  // The read is over without a result; nobody may find it any more.
+  end_without_result(index);
+}
+
+// Nobody finds it any more, and its items leave their share once those who wait have been told.
+void Reads::end_without_result(std::uint32_t index) {
+  ReadJob& read = s_.reads[index];
   forget_samples(read);
   read.shared = false;
-  if (read.keep != kNone) {
-    Share& share = *s_.memory[read.keep].share;
-    for (const SampleId sample : read.samples) s_.lose_item(share, sample);
-  }
   read.done = true;
-  read.waiters.clear();
+  unpin(read);
+  const std::uint32_t keep = read.keep;
+  const std::vector<SampleId> samples = read.samples;
+  std::vector<std::uint32_t> waiters;
+  waiters.swap(read.waiters);
+  ++read.holders;   // it outlives the calls below
   for (const std::uint32_t waiter : waiters) {
     if (waiter & kListed) {
       listener_.listed_failed(waiter & ~kListed, Refusal::storage_failed);
@@ -169,7 +181,18 @@ void Reads::fail(std::uint32_t index) {
       listener_.making_failed(waiter, Refusal::storage_failed);
     }
   }
-  if (s_.reads.live(index)) release_if_unused(index);
+  --s_.reads[index].holders;
+  release_if_unused(index);
+  if (keep == kNone || !s_.memory.live(keep)) return;
+  Share& share = *s_.memory[keep].share;
+  for (const SampleId sample : samples) {
+    if (share.resident(item_of(sample))) share.remove(item_of(sample), Removal::invalidated);
+  }
+}
+
+void Reads::unpin(ReadJob& read) {
+  if (read.keep == kNone) return;
+  for (const SampleId sample : read.samples) s_.memory[read.keep].share->unpin(item_of(sample));
 }
 
 void Reads::retry(std::uint32_t index, std::uint64_t serial) {
@@ -183,17 +206,9 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
     ReadJob& read = s_.reads[index];
     if (read.node != node && read.from.node != id) continue;
     if (read.done && read.node != node) continue;
-    // Those who wait on other nodes begin anew; those on the lost node are ended by their owner.
-    const std::vector<std::uint32_t> waiters = read.waiters;
-    forget_samples(read);
-    read.shared = false;
-    read.done = true;
-    read.waiters.clear();
     s_.order(Cancel{s_.requests.latest(read.request.id)});
-    for (const std::uint32_t waiter : waiters) {
-      if (!(waiter & kListed)) listener_.making_failed(waiter, Refusal::storage_failed);
-    }
-    if (s_.reads.live(index)) release_if_unused(index);
+    read.request = s_.requests.again(read.request.id);
+    end_without_result(index);
   }
 }
 

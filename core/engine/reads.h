@@ -36,8 +36,12 @@ class Reads {
     Lineage lineage;
     bool alone = false;               // nobody else may use it: a second look at a bad sample
   };
-  // `samples` empty: all of the lineage.
+  // `samples` empty: all of the lineage. What is to be kept is resident already; it is pinned until
+  // the read is done.
   std::uint32_t open(const Spec& spec, std::span<const SampleId> samples);
+
+  static std::uint64_t key(std::uint32_t node, DatasetId dataset, SampleId sample, Form form);
+  Listener& listener() { return listener_; }
 
   // The read under way, or still staged, for a sample on a node; kNone if there is none.
   std::uint32_t find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const;
@@ -55,10 +59,11 @@ class Reads {
   void lose_node(std::uint32_t node, NodeId id);
 
  private:
-  static std::uint64_t key(std::uint32_t node, DatasetId dataset, SampleId sample, Form form);
   void order(ReadJob& read);
   void forget_samples(ReadJob& read);
   void fail(std::uint32_t index);
+  void end_without_result(std::uint32_t index);
+  void unpin(ReadJob& read);
   void release_if_unused(std::uint32_t index);
 
   EngineState& s_;

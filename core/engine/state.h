@@ -42,7 +42,7 @@ struct Worker {
   enum class State : std::uint8_t { idle, busy, lost, quiesced } state = State::idle;
   std::uint32_t making = kNone;
   // Slots it might still write after it was lost: free when it is quiet.
-  std::vector<Evicted> quarantine;
+  std::vector<Resident> quarantine;
 };
 
 struct Node {
@@ -126,9 +126,9 @@ struct Making {
   struct Suspect {
     std::uint32_t place;
     SampleId original;
-    SampleId used;
-    std::uint32_t candidate = 0;      // next k of the replacement rule
-    std::uint32_t store_reads = 0;
+    SampleId used;                    // the original, or the one that stands in for it
+    std::uint32_t failures = 0;       // of `used`, each on a read of its own from the store
+    bool settled = false;             // nothing is known against `used`
   };
   std::vector<Suspect> suspects;
   Instant since;
@@ -147,6 +147,7 @@ struct ReadJob {
   std::uint32_t keep = kNone;            // share
   WorkerId held = WorkerId::none();
   bool shared = true;                    // others find it
+  bool staged = true;                    // into staging memory, whether it is kept elsewhere or not
   std::uint32_t node = kNone;            // where it goes
   std::vector<SampleId> samples;         // empty: all of the block's
   Lineage lineage;
@@ -174,7 +175,7 @@ struct Dataset {
   DatasetId id;
   const Catalogue* catalogue = nullptr;
   std::vector<SampleId> corrupt;         // sorted
-  std::uint32_t users = 0;               // streams
+  std::uint32_t streams = 0;             // that use it
 };
 
 struct Stream {

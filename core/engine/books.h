@@ -60,7 +60,7 @@ inline void lift_charge(EngineState& s, Block& block) {
   StreamNode& part = node_of(s.streams[block.stream], block.node);
   if (block.charge == Charge::ahead) {
     --part.ahead;
-    --s.jobs[block.charged_job].ahead;
+    if (block.charged_job != kNone) --s.jobs[block.charged_job].ahead;
   } else {
     part.current = {};
   }
@@ -73,6 +73,7 @@ inline void uncharge(EngineState& s, Block& block) {
   if (block.charge == Charge::none) return;
   lift_charge(s, block);
   s.memory[block.share].share->unpin(block.item);
+  s.room_changed = true;
 }
 
 // Tells the eviction policy how many jobs the block is still good for: those that will take it,
@@ -86,6 +87,29 @@ inline void tell_need(EngineState& s, std::uint32_t index) {
     needed += lanes.needed(block.ref) + lanes.may_join(block.ref);
   }
   s.memory[block.share].share->needed(block.item, needed);
+}
+
+// Carries out what shares have evicted: an order to drop it, and the books of blocks.
+inline void drop_evicted(EngineState& s) {
+  for (const Resident& gone : s.evicted) {
+    const SharePart& part = s.memory[gone.share];
+    const bool of_items = part.spec.use == ShareUse::encoded || part.spec.use == ShareUse::decoded;
+    const Form form = !of_items                             ? Form::prepared
+                      : part.spec.use == ShareUse::encoded ? Form::encoded
+                                                           : Form::decoded;
+    s.order(Drop{part.id, part.spec.place, form, gone.item, gone.slot});
+    if (gone.owner == kNone) continue;
+    Block& block = s.blocks[gone.owner];
+    BF_CHECK(block.resident && block.charge == Charge::none);
+    Lanes& lanes = *s.streams[block.stream].lanes;
+    if (!block.ref.is_none() && lanes.valid(block.ref)) {
+      lanes.for_each_needing(block.ref, [&](MemberId member) { s.touch(lanes.tag(member)); });
+      lanes.dropped(block.ref);
+    }
+    s.blocks.release(gone.owner);
+    ++s.counters.dropped_blocks;
+  }
+  s.evicted.clear();
 }
 
 }  // namespace batchflow

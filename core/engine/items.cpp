@@ -1,0 +1,343 @@
+#include "core/engine/items.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/engine/books.h"
+#include "core/placement.h"
+#include "core/replacement.h"
+
+namespace batchflow {
+
+namespace {
+
+constexpr Place kStore{NodeId::none(), Tier::store, 0};
+
+ItemId item_of(SampleId sample) { return ItemId(static_cast<std::uint32_t>(sample.value)); }
+
+Slots slots_for(Bytes bytes, Bytes slot_bytes) {
+  return std::max<Slots>(1, (bytes + slot_bytes - 1) / slot_bytes);
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------- shares ----
+
+const Items::Cache* Items::cache(std::uint32_t node, DatasetId dataset, Digest prefix) const {
+  for (const Cache& cache : caches_) {
+    if (cache.node == node && cache.dataset == dataset && cache.prefix == prefix) return &cache;
+  }
+  return nullptr;
+}
+
+void Items::open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline) {
+  const auto open = [&](ShareUse use, Digest prefix, Bytes slot_bytes, Bytes all_bytes) {
+    if (cache(node, dataset.id, prefix)) return;
+    Cache made{node, dataset.id, prefix, {}};
+    for (const Tier tier : {Tier::dram, Tier::nvme}) {
+      const Place place{s_.nodes[node].id, tier, 0};
+      if (!s_.memory.has(place)) continue;
+      const std::uint32_t share = s_.memory.add_share(
+          {place, use, dataset.id, prefix, slot_bytes, dataset.catalogue->samples(),
+           slots_for(all_bytes, slot_bytes)});
+      (tier == Tier::dram ? made.tiers.dram : made.tiers.nvme) = share;
+    }
+    caches_.push_back(made);
+  };
+  open(ShareUse::encoded, 0, s_.config.item_slot_bytes, dataset.catalogue->total_bytes());
+  if (pipeline.decodes()) {
+    open(ShareUse::decoded, pipeline.prefix_hash, pipeline.decoded_bytes,
+         pipeline.decoded_bytes * dataset.catalogue->samples());
+  }
+}
+
+void Items::close_shares(std::uint32_t node) {
+  for (Cache& cache : caches_) {
+    if (cache.node != node) continue;
+    for (const std::uint32_t share : {cache.tiers.dram, cache.tiers.nvme}) {
+      if (share != kNone) s_.memory.remove_share(share);
+    }
+  }
+  std::erase_if(caches_, [&](const Cache& cache) { return cache.node == node; });
+}
+
+// The node that keeps the sample: the same answer everywhere, whoever asks.
+std::uint32_t Items::home(DatasetId dataset, Digest version, SampleId sample,
+                          std::uint32_t here) const {
+  members_.clear();
+  for (const Cache& cache : caches_) {
+    if (cache.dataset == dataset && cache.prefix == 0) members_.push_back(s_.nodes[cache.node].id);
+  }
+  if (members_.size() <= 1) return here;
+  return s_.node_of.at(rendezvous_owner(version, sample, members_).value);
+}
+
+bool Items::plain(const Stream& stream) const {
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  if (!dataset.corrupt.empty() || dataset.streams > 1) return false;
+  for (const Cache& cache : caches_) {
+    if (cache.dataset != dataset.id) continue;
+    for (const std::uint32_t share : {cache.tiers.dram, cache.tiers.nvme}) {
+      if (share != kNone && s_.memory[share].share->capacity() > 0) return false;
+    }
+  }
+  return true;
+}
+
+// --------------------------------------------------------------------------------- gathering ----
+
+void Items::gather(std::uint32_t making_index, const std::vector<SampleId>& ids) {
+  Making& making = s_.makings[making_index];
+  const Block& block = s_.blocks[making.block];
+  const Dataset& dataset = s_.datasets[s_.streams[block.stream].dataset];
+  groups_.clear();
+  making.ingredients.clear();
+  making.ingredients.reserve(ids.size());
+  for (std::uint32_t place = 0; place < ids.size(); ++place) {
+    Ingredient ingredient;
+    ingredient.place = place;
+    ingredient.sample = ids[place];
+    if (!dataset.corrupt.empty()) stand_in(making, ingredient);
+    making.ingredients.push_back(ingredient);
+    gather_one(making_index, place);
+  }
+  drop_evicted(s_);
+  order_groups(making_index);
+}
+
+// A sample known to be corrupt is replaced before anything is read.
+void Items::stand_in(Making& making, Ingredient& ingredient) {
+  const Block& block = s_.blocks[making.block];
+  const Stream& stream = s_.streams[block.stream];
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  const auto corrupt = [&](SampleId sample) {
+    return std::binary_search(dataset.corrupt.begin(), dataset.corrupt.end(), sample);
+  };
+  if (!corrupt(ingredient.sample)) return;
+  const KeyRoot root{dataset.catalogue->version(), stream.seed};
+  const auto used = replacement(root, block.name.generation, block.name.pass, ingredient.sample,
+                                dataset.catalogue->samples(), corrupt);
+  making.suspects.push_back({ingredient.place, ingredient.sample,
+                             used.value_or(ingredient.sample), 0, true});
+  ingredient.sample = making.suspects.back().used;
+}
+
+void Items::gather_one(std::uint32_t making_index, std::uint32_t place) {
+  Making& making = s_.makings[making_index];
+  Ingredient& ingredient = making.ingredients[place];
+  ingredient.form = Form::encoded;
+  ingredient.staging = RequestId::none();
+  ingredient.keep_decoded = false;
+  const Block& block = s_.blocks[making.block];
+  const Stream& stream = s_.streams[block.stream];
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  const std::uint32_t here = making.node;
+  const SampleId sample = ingredient.sample;
+  const std::uint32_t there = home(dataset.id, dataset.catalogue->version(), sample, here);
+
+  const Cache* decoded =
+      stream.pipeline->decodes() ? cache(there, dataset.id, stream.pipeline->prefix_hash) : nullptr;
+  if (decoded && use_resident(making_index, place, *decoded, Form::decoded)) return;
+  if (decoded && there == here) admit_decoded(making_index, place, *decoded);
+
+  const Cache* encoded = cache(there, dataset.id, 0);
+  if (encoded && use_resident(making_index, place, *encoded, Form::encoded)) return;
+  if (use_under_way(making_index, place)) return;
+
+  Reads::Spec spec;
+  spec.dataset = dataset.id;
+  spec.from = kStore;
+  spec.to = {s_.nodes[here].id, Tier::dram, 0};
+  spec.node = here;
+  spec.keep = encoded ? admit_encoded(*encoded, dataset, sample) : kNone;
+  if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
+  add_to_group(spec, sample, place);
+}
+
+bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const Cache& cache,
+                         Form form) {
+  Making& making = s_.makings[making_index];
+  Ingredient& ingredient = making.ingredients[place];
+  const ItemId item = item_of(ingredient.sample);
+  for (const std::uint32_t index : {cache.tiers.dram, cache.tiers.nvme}) {
+    if (index == kNone || !s_.memory[index].share->resident(item)) continue;
+    Share& share = *s_.memory[index].share;
+    const std::uint64_t being_decoded = Reads::key(cache.node, cache.dataset, ingredient.sample, form);
+    const bool pinned = share.pinned(item);
+    share.access({item, share.slots(item), kUnknownUse}, gone_);   // a hit
+    share.pin(item);
+    making.pins.push_back({index, item});
+    ingredient.form = form;
+    const Place from = s_.memory[index].spec.place;
+    if (from == Place{s_.nodes[making.node].id, Tier::dram, 0}) {
+      if (!pinned) return true;
+      // It may still be on its way, or be made by another making.
+      const std::uint32_t read = reads_.find(cache.node, cache.dataset, ingredient.sample, form);
+      if (read != kNone) reads_.use(read, making_index);
+      const std::uint32_t maker = decoding_.find(being_decoded);
+      if (maker != kNone && maker != making_index) {
+        s_.makings[maker].dependents.push_back(making_index);
+        ++making.waiting;
+      }
+      return true;
+    }
+    // Elsewhere. What is pinned there may still be on its way: the store has it for certain.
+    if (use_under_way(making_index, place)) return true;
+    Reads::Spec spec;
+    spec.dataset = cache.dataset;
+    spec.from = pinned && form == Form::encoded ? kStore : from;
+    spec.to = {s_.nodes[making.node].id, Tier::dram, 0};
+    spec.form = form;
+    spec.node = making.node;
+    if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
+    add_to_group(spec, ingredient.sample, place);
+    return true;
+  }
+  return false;
+}
+
+// Someone on this node is reading it already, or has it staged.
+bool Items::use_under_way(std::uint32_t making_index, std::uint32_t place) {
+  Making& making = s_.makings[making_index];
+  Ingredient& ingredient = making.ingredients[place];
+  const DatasetId dataset = s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id;
+  const std::uint32_t read = reads_.find(making.node, dataset, ingredient.sample, ingredient.form);
+  if (read == kNone) return false;
+  reads_.use(read, making_index);
+  ingredient.staging = s_.reads[read].request.id;
+  return true;
+}
+
+std::uint32_t Items::admit_encoded(const Cache& cache, const Dataset& dataset, SampleId sample) {
+  for (const std::uint32_t index : {cache.tiers.dram, cache.tiers.nvme}) {
+    if (index == kNone) continue;
+    const Bytes bytes = dataset.catalogue->bytes(sample);
+    const Slots slots = slots_for(bytes, s_.memory[index].spec.slot_bytes);
+    if (admit(index, {item_of(sample), slots, kUnknownUse})) return index;
+  }
+  return kNone;
+}
+
+void Items::admit_decoded(std::uint32_t making_index, std::uint32_t place, const Cache& cache) {
+  Making& making = s_.makings[making_index];
+  Ingredient& ingredient = making.ingredients[place];
+  const std::uint32_t index = cache.tiers.dram;
+  const ItemId item = item_of(ingredient.sample);
+  if (index == kNone || !admit(index, {item, 1, kUnknownUse})) return;
+  s_.memory[index].share->pin(item);
+  making.decoding.push_back({index, item});
+  decoding_.set(Reads::key(cache.node, cache.dataset, ingredient.sample, Form::decoded), making_index);
+  ingredient.keep_decoded = true;
+}
+
+// A miss: the share's policy decides whether it comes in.
+bool Items::admit(std::uint32_t index, const Access& access) {
+  Share& share = *s_.memory[index].share;
+  if (share.capacity() == 0) return false;
+  gone_.clear();
+  const Share::Result result = share.access(access, gone_);
+  for (const ItemId item : gone_) s_.evicted.push_back({index, item});
+  gone_.clear();
+  return result == Share::Result::inserted;
+}
+
+void Items::add_to_group(const Reads::Spec& spec, SampleId sample, std::uint32_t ingredient) {
+  const auto same = std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
+    return group.spec.from == spec.from && group.spec.keep == spec.keep &&
+           group.spec.form == spec.form;
+  });
+  Group& group = same != groups_.end() ? *same : groups_.emplace_back(Group{spec, {}, {}});
+  group.samples.push_back(sample);
+  group.ingredients.push_back(ingredient);
+}
+
+void Items::order_groups(std::uint32_t making_index) {
+  Making& making = s_.makings[making_index];
+  for (Group& group : groups_) {
+    group.spec.lineage = s_.lineage(s_.blocks[making.block]);
+    const std::uint32_t read = reads_.open(group.spec, group.samples);
+    reads_.use(read, making_index);
+    const bool staged = s_.reads[read].staged;
+    for (const std::uint32_t place : group.ingredients) {
+      if (staged) making.ingredients[place].staging = s_.reads[read].request.id;
+    }
+  }
+  groups_.clear();
+}
+
+// The making is over, well or not: what it decoded for the cache stays or goes.
+void Items::leave(Making& making, std::uint32_t index, bool well) {
+  for (const ItemPin& pin : making.pins) s_.memory[pin.share].share->unpin(pin.item);
+  making.pins.clear();
+  for (const ItemPin& pin : making.decoding) {
+    const SharePart& part = s_.memory[pin.share];
+    decoding_.erase(Reads::key(making.node, part.spec.dataset, SampleId(pin.item.value), Form::decoded));
+    if (well) part.share->unpin(pin.item);
+  }
+  std::vector<std::uint32_t> dependents;
+  dependents.swap(making.dependents);
+  if (!well) {
+    for (const std::uint32_t dependent : dependents) forsake(s_.makings[dependent], making);
+    for (const ItemPin& pin : making.decoding) {
+      s_.memory[pin.share].share->remove(pin.item, Removal::invalidated);
+    }
+  }
+  making.decoding.clear();
+  reads_.leave(making, index);
+  for (const std::uint32_t dependent : dependents) {
+    if (!well) regather(dependent);
+    if (--s_.makings[dependent].waiting == 0) reads_.listener().making_ready(dependent);
+  }
+}
+
+// What `failed` was to decode will not come: the pins on it go, and regather finds another way.
+void Items::forsake(Making& making, const Making& failed) {
+  std::erase_if(making.pins, [&](const ItemPin& pin) {
+    return std::any_of(failed.decoding.begin(), failed.decoding.end(), [&](const ItemPin& item) {
+      return item.share == pin.share && item.item == pin.item;
+    });
+  });
+}
+
+void Items::regather(std::uint32_t making_index) {
+  Making& making = s_.makings[making_index];
+  groups_.clear();
+  for (std::uint32_t place = 0; place < making.ingredients.size(); ++place) {
+    const Ingredient& ingredient = making.ingredients[place];
+    if (ingredient.form != Form::decoded || !ingredient.staging.is_none()) continue;
+    const bool held = std::any_of(making.pins.begin(), making.pins.end(), [&](const ItemPin& pin) {
+      return pin.item == item_of(ingredient.sample) &&
+             s_.memory[pin.share].spec.use == ShareUse::decoded;
+    });
+    if (!held) gather_one(making_index, place);
+  }
+  drop_evicted(s_);
+  order_groups(making_index);
+}
+
+void Items::purge(DatasetId dataset, SampleId sample) {
+  const ItemId item = item_of(sample);
+  for (const Cache& cache : caches_) {
+    if (cache.dataset != dataset) continue;
+    for (const std::uint32_t index : {cache.tiers.dram, cache.tiers.nvme}) {
+      if (index == kNone) continue;
+      Share& share = *s_.memory[index].share;
+      // Whoever has it pinned finds out for himself.
+      if (!share.resident(item) || share.pinned(item)) continue;
+      share.remove(item, Removal::invalidated);
+      s_.order(Drop{s_.memory[index].id, s_.memory[index].spec.place,
+                    cache.prefix == 0 ? Form::encoded : Form::decoded, item});
+    }
+  }
+}
+
+void Items::scored(DatasetId dataset, SampleId sample, float score) {
+  for (const Cache& cache : caches_) {
+    if (cache.dataset != dataset) continue;
+    for (const std::uint32_t index : {cache.tiers.dram, cache.tiers.nvme}) {
+      if (index != kNone) s_.memory[index].share->scored(item_of(sample), score);
+    }
+  }
+}
+
+}  // namespace batchflow

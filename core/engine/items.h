@@ -1,0 +1,82 @@
+// The caches of samples: encoded and decoded items, each in shares of the places of its home node.
+//
+// A sample has one home among the nodes that cache its dataset, found by rendezvous hashing without
+// asking anybody. This part says where the bytes of a sample come from when a block is made on some
+// node, lets what is read into the shares that admit it, and orders the reads.
+#pragma once
+
+#include <vector>
+
+#include "core/engine/reads.h"
+#include "core/engine/state.h"
+
+namespace batchflow {
+
+class Items {
+ public:
+  Items(EngineState& state, Reads& reads) : s_(state), reads_(reads) {}
+
+  // The shares of a dataset and a pipeline's prefix on a node exist from here on.
+  void open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline);
+  void close_shares(std::uint32_t node);
+
+  // Finds or orders everything that the making's block is made of.
+  void gather(std::uint32_t making, const std::vector<SampleId>& ids);
+  // Whether `gather` has to know the ids at all: nothing can be cached, shared or corrupt.
+  bool plain(const Stream& stream) const;
+
+  // One sample of a listed order, wanted as it is stored.
+  void want_listed(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample,
+                   Bytes bytes, std::uint64_t next_use);
+
+  // The making is over; `well`: its block is made, and what it decoded for the cache is there.
+  void leave(Making& making, std::uint32_t index, bool well);
+
+  // Bytes of the sample have turned out to be bad: no cache keeps them.
+  void purge(DatasetId dataset, SampleId sample);
+
+  void scored(DatasetId dataset, SampleId sample, float score);
+
+ private:
+  // Shares of one form on one node, by tier; kNone where there is none.
+  struct Tiers {
+    std::uint32_t dram = kNone;
+    std::uint32_t nvme = kNone;
+  };
+  struct Cache {
+    std::uint32_t node;
+    DatasetId dataset;
+    Digest prefix;      // 0: encoded
+    Tiers tiers;
+  };
+  // Samples that come in one read.
+  struct Group {
+    Reads::Spec spec;
+    std::vector<SampleId> samples;
+    std::vector<std::uint32_t> ingredients;   // that wait for it
+  };
+
+  const Cache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
+  std::uint32_t home(DatasetId dataset, Digest version, SampleId sample, std::uint32_t here) const;
+  void stand_in(Making& making, Ingredient& ingredient);
+  void gather_one(std::uint32_t making, std::uint32_t place);
+  bool use_resident(std::uint32_t making, std::uint32_t place, const Cache& cache, Form form);
+  bool use_under_way(std::uint32_t making, std::uint32_t place);
+  std::uint32_t admit_encoded(const Cache& cache, const Dataset& dataset, SampleId sample);
+  void admit_decoded(std::uint32_t making, std::uint32_t place, const Cache& cache);
+  bool admit(std::uint32_t share, const Access& access);
+  void add_to_group(const Reads::Spec& spec, SampleId sample, std::uint32_t ingredient);
+  void order_groups(std::uint32_t making);
+  void forsake(Making& making, const Making& failed);
+  void regather(std::uint32_t making);
+
+  EngineState& s_;
+  Reads& reads_;
+  std::vector<Cache> caches_;
+  std::vector<Group> groups_;
+  FlatMap decoding_;                     // decoded items in the making, by Reads::key
+  mutable std::vector<NodeId> members_;  // scratch
+  std::vector<ItemId> gone_;             // scratch
+};
+
+}  // namespace batchflow
