@@ -17,6 +17,10 @@ target_include_directories(batchflow_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(batchflow_options INTERFACE
   -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -ffp-contract=off
   $<$<BOOL:${BATCHFLOW_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Both warn of correct std::string and std::vector code in GCC 12 (its bugs 105651 and 105562).
+  target_compile_options(batchflow_options INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+endif()
 if(BATCHFLOW_SANITIZE)
   target_compile_options(batchflow_options INTERFACE
     -fsanitize=${BATCHFLOW_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -1,0 +1,34 @@
+// Reads YAML into core's configuration tree.
+//
+// What a configuration needs of YAML and no more: maps, lists, single values, anchors with their
+// aliases, and merge keys (`<<: *name`: what the map says itself wins). A key that stands twice in
+// a map, a tag, a second document, and a text beyond the limits are refused. No input crashes: all
+// that is wrong becomes a ConfigError with its line.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "core/config.h"
+
+namespace batchflow {
+
+// Enough for any configuration, and little enough that a hostile one costs milliseconds.
+struct YamlLimits {
+  std::size_t bytes = 1 << 20;
+  std::size_t depth = 64;
+  std::size_t nodes = 100'000;  // aliases count as what they stand for
+};
+
+// `name` is what errors call the text.
+ConfigNode parse_yaml(std::string_view text, std::string_view name, const YamlLimits& limits = {});
+
+// A file by name; `-` is standard input.
+ConfigNode read_yaml_file(const std::string& path, const YamlLimits& limits = {});
+
+// Applies one `path.to.key=value` of the command line (`--set`); the value is YAML, so that a list
+// can be given too: `sizes=[1%, 10%]`.
+void apply_override(ConfigNode& root, std::string_view assignment);
+
+}  // namespace batchflow

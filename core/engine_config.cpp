@@ -1,0 +1,122 @@
+#include "core/engine_config.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+namespace batchflow {
+
+namespace {
+
+constexpr std::array<std::string_view, kForms> kFormNames = {"encoded", "decoded", "prepared"};
+
+void preset_default(EngineConfig& config) {
+  config.policies = {
+      "proportional", {"minio", "minio", "refcount"}, "ready-first", "earliest-deadline", "static"};
+  config.share_streams = true;
+  config.workers_per_job = 0;
+  config.workers_held_during_reads = false;
+}
+
+void preset_independent(EngineConfig& config) {
+  config.policies = {"proportional", {"random", "random", "refcount"}, "strict", "fifo", "static"};
+  config.share_streams = false;
+  config.workers_per_job = 4;
+  config.workers_held_during_reads = true;
+}
+
+constexpr Preset kPresets[] = {
+    {"default",
+     "one service for all jobs: fixed cached sets, ready blocks first, earliest deadline",
+     preset_default},
+    {"independent",
+     "no BatchFlow: each job prepares for itself with workers of its own, over a page cache",
+     preset_independent},
+};
+
+std::uint32_t count(ConfigSection& section, std::string_view key, std::uint32_t fallback,
+                    std::int64_t least, std::int64_t greatest) {
+  return static_cast<std::uint32_t>(section.integer(key, fallback, least, greatest));
+}
+
+void read_preset(ConfigSection& section, EngineConfig& config) {
+  const std::string name = section.text("preset", config.preset);
+  try {
+    apply_preset(config, name);
+  } catch (const ConfigError& error) {
+    const std::string_view text = error.what();
+    const std::size_t cut = text.find("; ");
+    section.refuse("preset", text.substr(0, cut), text.substr(cut + 2));
+  }
+}
+
+void read_policies(ConfigSection& section, PolicyTexts& policies) {
+  policies.allocation = section.text("allocation", policies.allocation);
+  section.section("eviction", [&](ConfigSection& eviction) {
+    for (std::size_t form = 0; form < kForms; ++form) {
+      policies.eviction[form] = eviction.text(kFormNames[form], policies.eviction[form]);
+    }
+  });
+  policies.selection = section.text("selection", policies.selection);
+  policies.dispatch = section.text("dispatch", policies.dispatch);
+  policies.scaling = section.text("scaling", policies.scaling);
+}
+
+}  // namespace
+
+EngineConfig::EngineConfig() {
+  apply_preset(*this, "default");
+}
+
+std::span<const Preset> presets() {
+  return kPresets;
+}
+
+void apply_preset(EngineConfig& config, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Preset& preset : kPresets) {
+    if (preset.name == name) {
+      config.preset = name;
+      return preset.apply(config);
+    }
+    names.push_back(preset.name);
+  }
+  const std::string nearest = nearest_name(name, names);
+  throw ConfigError(fmt::format("unknown preset '{}'; {}", name.substr(0, 60),
+                                nearest.empty()
+                                    ? fmt::format("write one of {}", fmt::join(names, ", "))
+                                    : fmt::format("did you mean '{}'?", nearest)));
+}
+
+EngineConfig read_engine_config(ConfigSection& section) {
+  EngineConfig config;
+  read_preset(section, config);
+  section.section("policies",
+                  [&](ConfigSection& policies) { read_policies(policies, config.policies); });
+  config.seed = section.seed("seed", config.seed);
+
+  config.credits = count(section, "credits", config.credits, 1, 1024);
+  config.ready_window = count(section, "ready_window", config.ready_window, 1, 64);
+  config.generation_epochs = count(section, "generation_epochs", config.generation_epochs, 1, 254);
+  config.block_bytes = section.bytes("block_bytes", config.block_bytes, 1);
+  config.corrupt_ratio_max = section.ratio("corrupt_ratio_max", config.corrupt_ratio_max);
+  config.rank_timeout =
+      section.duration("rank_timeout", config.rank_timeout, std::chrono::milliseconds(1));
+
+  config.read_attempts = count(section, "read_attempts", config.read_attempts, 1, 100);
+  config.delivery_attempts = count(section, "delivery_attempts", config.delivery_attempts, 1, 100);
+  config.retry_wait =
+      section.duration("retry_wait", config.retry_wait, std::chrono::microseconds(1));
+
+  config.share_streams = section.flag("share_streams", config.share_streams);
+  config.workers_per_job = count(section, "workers_per_job", config.workers_per_job, 0, 4096);
+  config.workers_held_during_reads =
+      section.flag("workers_held_during_reads", config.workers_held_during_reads);
+
+  config.journal_bytes_max = section.bytes("journal_bytes_max", config.journal_bytes_max, 4096);
+  config.promise_log_bytes_max =
+      section.bytes("promise_log_bytes_max", config.promise_log_bytes_max, 4096);
+  return config;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,71 @@
+// What can be configured of the engine, with its defaults; read from a configuration tree.
+//
+// A preset combines policies of all kinds with the settings they need; what a configuration says
+// beside it wins. Policies are named by text (`minio`, `bounded-lag:blocks=4`), which the engine
+// resolves with its list of policies.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/config.h"
+#include "core/types.h"
+
+namespace batchflow {
+
+struct PolicyTexts {
+  std::string allocation;
+  std::array<std::string, kForms> eviction;  // by form
+  std::string selection;                     // of relaxed jobs; a strict order leaves no choice
+  std::string dispatch;
+  std::string scaling;
+  friend bool operator==(const PolicyTexts&, const PolicyTexts&) = default;
+};
+
+struct EngineConfig {
+  EngineConfig();  // preset `default`
+
+  std::string preset;
+  PolicyTexts policies;
+  std::uint64_t seed = 0;  // of every policy's own stream of chance; no order comes from it
+
+  // What a job gets.
+  std::uint32_t credits = 2;            // a rank, unless the job asks for another number
+  std::uint32_t ready_window = 16;      // hard span within which ready blocks may be taken first
+  std::uint32_t generation_epochs = 8;  // after which a job opens a new generation
+  Bytes block_bytes = Bytes{32} << 20;  // of a prepared block, to which B is fitted
+  Ratio corrupt_ratio_max{Ratio::kWhole / 1000};      // of the dataset's samples
+  Duration rank_timeout = std::chrono::seconds(300);  // until a lost rank ends its job
+
+  // What fails is tried again, this often in all, first after `retry_wait`, then twice that.
+  std::uint32_t read_attempts = 5;
+  std::uint32_t delivery_attempts = 5;
+  Duration retry_wait = std::chrono::milliseconds(10);
+
+  // The world without sharing is simulated by the same engine: preset `independent`.
+  bool share_streams = true;               // false: a stream a job
+  std::uint32_t workers_per_job = 0;       // 0: all workers of a node serve all jobs
+  bool workers_held_during_reads = false;  // a worker waits for the reads of its block
+
+  // Bounds of the logs. A journal at its bound ends; the promise log begins anew with a snapshot.
+  Bytes journal_bytes_max = Bytes{1} << 30;
+  Bytes promise_log_bytes_max = Bytes{16} << 20;
+
+  friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
+};
+
+struct Preset {
+  std::string_view name;
+  std::string_view help;
+  void (*apply)(EngineConfig& config);
+};
+std::span<const Preset> presets();
+// Throws ConfigError naming the nearest preset.
+void apply_preset(EngineConfig& config, std::string_view name);
+
+EngineConfig read_engine_config(ConfigSection& section);
+
+}  // namespace batchflow
