@@ -269,6 +269,13 @@ bool Delivery::deliver_in_place(Job& job, std::uint32_t index) {
   return true;
 }
 
+void Delivery::want_again(Job& job, Grant& grant) {
+  job.waits = true;
+  if (s_.at(grant.block)) return;   // it is in the making again
+  grant.wanted = true;
+  job.lost_grants = true;
+}
+
 // Copies what is resident into the batch's own slot; asks for what is gone.
 void Delivery::gather(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
@@ -281,8 +288,7 @@ void Delivery::gather(Job& job, std::uint32_t index) {
     Grant& grant = grants_.grant_at(run, piece.place);
     Block* block = s_.at(grant.block);
     if (!block || !block->resident) {
-      grant.wanted = true;
-      job.waits = true;
+      want_again(job, grant);
       continue;
     }
     if (batch.share == kNone) {
@@ -299,8 +305,7 @@ void Delivery::gather(Job& job, std::uint32_t index) {
       drop_evicted(s_);
       block = s_.at(grant.block);   // it may just have been evicted for this very slot
       if (!block) {
-        grant.wanted = true;
-        job.waits = true;
+        want_again(job, grant);
         continue;
       }
     }

@@ -36,6 +36,7 @@ class Delivery {
   void add_pieces(EpochRun& run, Batch& batch, Places places, bool filler);
   void advance(Job& job, std::uint32_t index);
   bool deliver_in_place(Job& job, std::uint32_t index);
+  void want_again(Job& job, Grant& grant);
   void gather(Job& job, std::uint32_t index);
   void order_delivery(Job& job, std::uint32_t index);
   void serve(Job& job, Batch& batch, Piece& piece);

@@ -50,6 +50,7 @@ struct Node {
   bool takes_work = true;
   std::vector<std::uint32_t> idle;      // workers, used last in first out
   std::uint32_t workers = 0;            // idle and busy
+  std::uint32_t cores = 1;
   std::uint32_t workers_wanted = 0;     // as last ordered by SetWorkers
   std::uint32_t started = 0;            // makings not finished
   std::deque<std::uint32_t> ready;      // makings that wait for a worker only
@@ -115,8 +116,10 @@ struct Making {
   bool remake = false;
   bool ready = false;                  // in the queue for a worker
   RequestId request = RequestId::none();
+  std::uint64_t serial = 0;
   std::uint32_t attempts = 0;
   std::vector<Ingredient> ingredients;  // empty: all samples from one staging read
+  std::vector<Ingredient> patch;        // those to prepare again; empty: all
   RequestId staging = RequestId::none();
   std::vector<std::uint32_t> reads;     // whose staging memory it holds
   std::vector<ItemPin> pins;
@@ -295,8 +298,10 @@ struct Job {
   std::uint64_t committed_step = 0;          // all below are committed
   Position committed;
   std::vector<Grant> resumed;                // rests of partly used blocks, taken first
+  bool lost_grants = false;                  // a batch waits for a block that is gone
 
-  std::uint32_t ahead = 0;                   // blocks charged to it
+  std::uint32_t ahead = 0;                   // blocks charged to it as made ahead
+  std::uint32_t makings = 0;                 // under way that were started for it
   std::uint64_t served_blocks = 0;           // makings started for it
   std::uint64_t asked = 0;                   // when its present need arose
   std::uint32_t candidate_slot = kNone;      // in the engine's list of needs

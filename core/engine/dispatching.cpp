@@ -1,0 +1,215 @@
+#include "core/engine/dispatching.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+#include "core/engine/books.h"
+
+namespace batchflow {
+
+std::uint32_t Dispatching::depth(const Job& job) {
+  const Stream& stream = s_.streams[job.stream];
+  Slots window = 0;
+  for (const StreamNode& part : stream.nodes) window += s_.memory[part.share].share->capacity();
+  const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
+                          static_cast<double>(stream.block_samples);
+  const std::uint32_t depth = scaling_->depth(
+      {job.id, job.step_s, stream.prepare_s, per_step, job.ranks.front().stall.stall_fraction(),
+       static_cast<std::uint32_t>(std::min<Slots>(window, UINT32_MAX))});
+  return static_cast<std::uint32_t>(std::min<Slots>(depth, window));
+}
+
+// A block the job took that is gone before the job had all of it, and a batch waits for it.
+Grant* Dispatching::lost_grant(Job& job) {
+  for (EpochRun& run : job.runs) {
+    for (Grant& grant : run.grants) {
+      if (grant.wanted && !s_.at(grant.block)) return &grant;
+    }
+  }
+  return nullptr;
+}
+
+std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
+  Stream& stream = s_.streams[job.stream];
+  Lanes& lanes = *stream.lanes;
+  if (job.lost_grants) {
+    if (Grant* grant = lost_grant(job)) {
+      Preparation::Need need;
+      need.grant = grant;
+      need.remake = true;
+      // As long as its pass is open the remade block is for all who need it.
+      if (!grant->ref.is_none() && lanes.valid(grant->ref)) {
+        if (is_here(lanes.state(grant->ref))) {
+          adopt(*grant, lanes.tag(grant->ref));
+          s_.touch(job.index);
+          return next_need(job);
+        }
+        need.ref = grant->ref;
+      }
+      return need;
+    }
+    job.lost_grants = false;
+  }
+  const std::uint32_t ahead = depth(job);
+  const std::uint32_t target = std::max(ahead, grants_.missing_blocks(job));
+  lanes.set_look_ahead(job.member, ahead);
+  while (lanes.supply(job.member) < target) {
+    const Lanes::Need need = lanes.want(job.member);
+    if (need.kind == Lanes::Need::Kind::make) return Preparation::Need{need.block, nullptr, need.remake};
+    stream.needs_stale = true;
+    if (need.kind == Lanes::Need::Kind::joined) {
+      s_.touch(job.index);
+      continue;
+    }
+    const EpochRun& last = job.runs.back();
+    const bool more = job.epochs == 0 || last.epoch + 1 < job.epochs;
+    if (!more || !lanes.may_begin_next_epoch(job.member)) break;
+    lanes.begin_next_epoch(job.member);
+  }
+  return std::nullopt;
+}
+
+// The block was made again for somebody else: the grant refers to it from now on.
+void Dispatching::adopt(Grant& grant, std::uint32_t index) {
+  grant.block = {index, s_.blocks[index].serial};
+  ++s_.blocks[index].grants;
+}
+
+// How many blocks the job is ahead of the slowest of its stream, in the same measure for all.
+std::uint32_t Dispatching::lead(const Stream& stream, const Job& job) const {
+  const auto progress = [&](const Job& one) {
+    const EpochRun& run = one.runs.back();
+    return static_cast<std::uint64_t>(run.epoch) * stream.lanes->sizes(one.member).blocks() +
+           (run.plan.consumed + run.granted) / stream.block_samples;
+  };
+  if (stream.jobs.size() < 2) return 0;
+  std::uint64_t least = UINT64_MAX;
+  for (const std::uint32_t other : stream.jobs) {
+    const Job& one = s_.jobs[other];
+    if (one.state == Job::State::running && !one.runs.empty()) least = std::min(least, progress(one));
+  }
+  const std::uint64_t mine = progress(job);
+  return least >= mine ? 0 : static_cast<std::uint32_t>(std::min<std::uint64_t>(mine - least, UINT32_MAX));
+}
+
+WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
+  const Stream& stream = s_.streams[job.stream];
+  WorkCandidate view{};
+  view.job = job.id;
+  view.stream = stream.id;
+  view.asked = job.asked;
+  view.distance = job.waits ? 0 : stream.lanes->supply(job.member);
+  view.depth = depth(job);
+  double buffered = view.distance;
+  for (const RankState& rank : job.ranks) {
+    if (rank.credits > 0 && job.waits) ++view.waiting;
+  }
+  const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
+                          static_cast<double>(stream.block_samples);
+  const double until_s = per_step > 0 ? buffered / per_step * job.step_s : 0;
+  view.deadline = s_.now + Duration(static_cast<std::int64_t>(std::min(until_s, 1e8) * 1e9));
+  view.needed_by = need.ref.is_none() ? 1
+                                      : stream.lanes->needed(need.ref) + stream.lanes->may_join(need.ref);
+  view.lead = needs_lead_ ? lead(stream, job) : 0;
+  view.prepare_s = stream.prepare_s;
+  for (const RankState& rank : job.ranks) {
+    view.stall_s = std::max(view.stall_s, rank.stall.stall_fraction());
+  }
+  view.served = job.served_blocks;
+  return view;
+}
+
+void Dispatching::put(Job& job, const Preparation::Need& need) {
+  if (job.candidate_slot == kNone) {
+    job.candidate_slot = static_cast<std::uint32_t>(needs_.size());
+    job.asked = ++asked_;
+    needs_.push_back({job.index, need, {}});
+    s_.room_changed = true;
+  }
+  Need& mine = needs_[job.candidate_slot];
+  mine.what = need;
+  mine.view = view_of(job, need);
+}
+
+void Dispatching::forget(Job& job) {
+  const std::uint32_t slot = job.candidate_slot;
+  if (slot == kNone) return;
+  job.candidate_slot = kNone;
+  if (slot + 1 < needs_.size()) {
+    needs_[slot] = needs_.back();
+    s_.jobs[needs_[slot].job].candidate_slot = slot;
+  }
+  needs_.pop_back();
+}
+
+void Dispatching::review(Job& job) {
+  if (job.state != Job::State::running || job.order == Order::listed) return forget(job);
+  const auto need = next_need(job);
+  if (need) {
+    put(job, *need);
+  } else {
+    forget(job);
+  }
+}
+
+bool Dispatching::start_some() {
+  bool any = false;
+  while (!needs_.empty()) {
+    views_.clear();
+    startable_.clear();
+    sites_.clear();
+    for (std::uint32_t i = 0; i < needs_.size(); ++i) {
+      const Job& job = s_.jobs[needs_[i].job];
+      const auto site = preparation_.site(s_.streams[job.stream], job);
+      if (!site) continue;
+      views_.push_back(needs_[i].view);
+      startable_.push_back(i);
+      sites_.push_back(*site);
+    }
+    if (views_.empty()) return any;
+    const std::size_t choice = dispatch_->next({s_.now, views_});
+    if (choice == kNoChoice) return any;
+    if (choice >= views_.size()) {
+      ++refused_;
+      return any;
+    }
+    const Need need = needs_[startable_[choice]];
+    Job& job = s_.jobs[need.job];
+    forget(job);
+    if (!preparation_.start(job, need.what, sites_[choice])) {
+      s_.touch(job.index);
+      return any;
+    }
+    any = true;
+    review(job);
+    // Others may have needed the very block that is in the making now.
+    if (!need.what.ref.is_none()) {
+      const Lanes& lanes = *s_.streams[job.stream].lanes;
+      lanes.for_each_needing(need.what.ref, [&](MemberId member) {
+        Job& other = s_.jobs[lanes.tag(member)];
+        if (other.candidate_slot != kNone && other.index != job.index) review(other);
+      });
+    }
+  }
+  return any;
+}
+
+void Dispatching::scale() {
+  for (Node& node : s_.nodes) {
+    if (!node.takes_work) continue;
+    NodeView view{};
+    view.node = node.id;
+    view.workers_now = node.workers;
+    view.workers_most = node.cores;
+    view.busy = node.workers - static_cast<std::uint32_t>(node.idle.size());
+    view.ready_to_prepare = static_cast<std::uint32_t>(node.ready.size());
+    view.prepare_s = node.prepare_s;
+    const std::uint32_t wanted = std::min(scaling_->workers(view), node.cores);
+    if (wanted == node.workers_wanted) continue;
+    node.workers_wanted = wanted;
+    s_.order(SetWorkers{node.id, wanted});
+  }
+}
+
+}  // namespace batchflow

@@ -1,0 +1,67 @@
+// Which block is made next: collects what jobs need, asks the dispatch policy, starts its choice.
+//
+// A job needs a block when fewer than its look-ahead depth are ready or in the making for it, or
+// when ranks wait and even that is not there. The depth is the scaling policy's answer, the choice
+// among the jobs' needs the dispatch policy's; where a block is made and whether memory allows it
+// are rules of the engine.
+#pragma once
+
+#include "core/engine/grants.h"
+#include "core/engine/preparation.h"
+#include "core/engine/state.h"
+
+namespace batchflow {
+
+class Dispatching {
+ public:
+  Dispatching(EngineState& state, Grants& grants, Preparation& preparation,
+              std::unique_ptr<DispatchPolicy> dispatch, std::unique_ptr<ScalingPolicy> scaling)
+      : s_(state),
+        grants_(grants),
+        preparation_(preparation),
+        dispatch_(std::move(dispatch)),
+        scaling_(std::move(scaling)) {}
+
+  // Looks at a job again: what it needs next, if anything.
+  void review(Job& job);
+  void forget(Job& job);
+  // Starts what the policy chooses, as long as something can be started; true if anything was.
+  bool start_some();
+  // Tells nodes how many workers they should have, where the answer has changed.
+  void scale();
+
+  void change_dispatch(std::unique_ptr<DispatchPolicy> policy) { dispatch_ = std::move(policy); }
+  void change_scaling(std::unique_ptr<ScalingPolicy> policy) { scaling_ = std::move(policy); }
+  std::uint64_t refused() const { return refused_; }
+  std::size_t needs() const { return needs_.size(); }
+
+ private:
+  struct Need {
+    std::uint32_t job;
+    Preparation::Need what;
+    WorkCandidate view;
+  };
+
+  std::uint32_t depth(const Job& job);
+  std::optional<Preparation::Need> next_need(Job& job);
+  Grant* lost_grant(Job& job);
+  void adopt(Grant& grant, std::uint32_t block);
+  WorkCandidate view_of(Job& job, const Preparation::Need& need);
+  void put(Job& job, const Preparation::Need& need);
+  std::uint32_t lead(const Stream& stream, const Job& job) const;
+
+  EngineState& s_;
+  Grants& grants_;
+  Preparation& preparation_;
+  std::unique_ptr<DispatchPolicy> dispatch_;
+  std::unique_ptr<ScalingPolicy> scaling_;
+  std::vector<Need> needs_;                // at most one a job, in no particular order
+  bool needs_lead_ = true;
+  std::uint64_t asked_ = 0;
+  std::uint64_t refused_ = 0;
+  std::vector<WorkCandidate> views_;       // of those that can be started now
+  std::vector<std::uint32_t> startable_;   // the same, as indices into needs_
+  std::vector<Preparation::Site> sites_;
+};
+
+}  // namespace batchflow

@@ -1,0 +1,557 @@
+#include "core/engine/preparation.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/engine/books.h"
+#include "core/replacement.h"
+
+namespace batchflow {
+
+// -------------------------------------------------------------------------------- starting ----
+
+bool Preparation::room_for(const Stream& stream, const StreamNode& part, const Job& job,
+                           Charge& as) const {
+  const Share& share = *s_.memory[part.share].share;
+  if (share.capacity() == 0) return false;
+  if (share.used() >= share.capacity() && share.evictable() == 0) return false;
+  if (room_ahead(s_, stream, part, job)) {
+    as = Charge::ahead;
+    return true;
+  }
+  as = Charge::current;
+  return job.waits && part.current.index == kNone;
+}
+
+std::optional<Preparation::Site> Preparation::site(const Stream& stream, const Job& job) {
+  std::optional<Site> best;
+  bool best_is_home = false;
+  double best_load = 0;
+  for (std::uint32_t i = 0; i < stream.nodes.size(); ++i) {
+    const StreamNode& part = stream.nodes[i];
+    const Node& node = s_.nodes[s_.node_of.at(part.node.value)];
+    if (!node.takes_work || node.workers == 0) continue;
+    const std::uint32_t most = s_.config.workers_held_during_reads
+                                   ? node.workers
+                                   : node.workers * s_.config.blocks_in_flight_per_worker;
+    if (node.started >= most) continue;
+    if (s_.config.workers_per_job > 0 && job.makings >= s_.config.workers_per_job) continue;
+    Charge as = Charge::none;
+    if (!room_for(stream, part, job, as)) continue;
+    const bool home = std::any_of(job.ranks.begin(), job.ranks.end(),
+                                  [&](const RankState& rank) { return rank.node == part.node; });
+    const double load = static_cast<double>(node.started) / node.workers;
+    const bool better = !best || (home != best_is_home ? home : load < best_load);
+    if (!better) continue;
+    best = Site{i, as};
+    best_is_home = home;
+    best_load = load;
+  }
+  return best;
+}
+
+void Preparation::fill_block(Block& block, const Stream& stream, const Need& need,
+                             const StreamNode& part, Memory::Taken taken) {
+  block.serial = ++s_.serials;
+  block.stream = stream.id.value;
+  block.ref = need.ref;
+  if (need.grant) {
+    block.name = need.grant->name;
+    block.sizes = need.grant->sizes;
+    block.samples = block.sizes.samples_of(block.name.lane, block.name.block);
+  } else {
+    block.name = stream.lanes->name(need.ref);
+    block.sizes = stream.lanes->sizes(need.ref);
+    block.samples = stream.lanes->samples(need.ref);
+  }
+  block.share = part.share;
+  block.item = taken.item;
+  block.slot = taken.slot;
+  block.node = part.node;
+  block.since = s_.now;
+}
+
+bool Preparation::start(Job& job, const Need& need, Site site) {
+  Stream& stream = s_.streams[job.stream];
+  const std::uint32_t index = s_.blocks.make();
+  const auto taken = s_.memory.take(stream.nodes[site.part].share, index, s_.evicted);
+  if (!taken) {
+    s_.blocks.release(index);
+    return false;
+  }
+  drop_evicted(s_);
+  Block& block = s_.blocks[index];
+  fill_block(block, stream, need, stream.nodes[site.part], *taken);
+  charge(s_, index, site.charge, job);
+  if (need.grant) {
+    need.grant->block = {index, block.serial};
+    need.grant->wanted = false;
+    ++block.grants;
+  }
+  if (!block.ref.is_none()) {
+    stream.lanes->tag(block.ref) = index;
+    stream.lanes->making(block.ref);
+  }
+
+  const std::uint32_t making_index = s_.makings.make();
+  Making& making = s_.makings[making_index];
+  block.making = making_index;
+  making.block = index;
+  making.job = job.index;
+  making.serial = ++s_.serials;
+  making.node = s_.node_of.at(block.node.value);
+  making.remake = need.remake;
+  making.since = s_.now;
+  Node& node = s_.nodes[making.node];
+  ++node.started;
+  ++job.makings;
+  ++job.served_blocks;
+  if (s_.config.workers_held_during_reads && !node.idle.empty()) {
+    making.worker = node.idle.back();
+    node.idle.pop_back();
+    s_.workers[making.worker].state = Worker::State::busy;
+    s_.workers[making.worker].making = making_index;
+  }
+  if (items_.plain(stream)) {
+    Reads::Spec spec;
+    spec.dataset = s_.datasets[stream.dataset].id;
+    spec.from = {NodeId::none(), Tier::store, 0};
+    spec.to = {block.node, Tier::dram, 0};
+    spec.node = making.node;
+    spec.lineage = s_.lineage(block);
+    if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
+    const std::uint32_t read = reads_.open(spec, {});
+    reads_.use(read, making_index);
+    making.staging = s_.reads[read].request.id;
+  } else {
+    s_.expand(block, ids_);
+    items_.gather(making_index, ids_);
+  }
+  if (making.waiting == 0) making_ready(making_index);
+  return true;
+}
+
+// --------------------------------------------------------------------------------- progress ----
+
+void Preparation::making_ready(std::uint32_t index) {
+  Making& making = s_.makings[index];
+  BF_CHECK(!making.ready);
+  if (making.worker != kNone) return order_prepare(index);
+  making.ready = true;
+  s_.nodes[making.node].ready.push_back(index);
+  assign(making.node);
+}
+
+void Preparation::assign(std::uint32_t node_index) {
+  Node& node = s_.nodes[node_index];
+  while (!node.ready.empty() && !node.idle.empty()) {
+    const std::uint32_t index = node.ready.front();
+    node.ready.pop_front();
+    Making& making = s_.makings[index];
+    making.ready = false;
+    making.worker = node.idle.back();
+    node.idle.pop_back();
+    s_.workers[making.worker].state = Worker::State::busy;
+    s_.workers[making.worker].making = index;
+    order_prepare(index);
+  }
+}
+
+void Preparation::order_prepare(std::uint32_t index) {
+  Making& making = s_.makings[index];
+  Block& block = s_.blocks[making.block];
+  Prepare order;
+  order.request = making.request.is_none() ? s_.requests.open(RequestKind::prepare, index)
+                                           : s_.requests.again(making.request);
+  making.request = order.request.id;
+  making.prepare_since = s_.now;
+  order.worker = s_.workers[making.worker].id;
+  order.node = block.node;
+  order.lineage = s_.lineage(block);
+  order.share = s_.memory[block.share].id;
+  order.slot = block.slot;
+  order.staging = making.staging;
+  order.ingredients = making.patch.empty() ? s_.arena.copy(making.ingredients)
+                                           : s_.arena.copy(making.patch);
+  for (const Making::Suspect& suspect : making.suspects) {
+    if (suspect.used == suspect.original) continue;
+    std::erase_if(block.replacements,
+                  [&](const Replacement& old) { return old.place == suspect.place; });
+    block.replacements.push_back({suspect.place, suspect.original, suspect.used});
+  }
+  order.replacements = s_.arena.copy(block.replacements);
+  s_.order(order);
+}
+
+void Preparation::free_worker(Making& making) {
+  if (making.worker == kNone) return;
+  Worker& worker = s_.workers[making.worker];
+  if (worker.state == Worker::State::busy) {
+    worker.state = Worker::State::idle;
+    worker.making = kNone;
+    s_.nodes[making.node].idle.push_back(making.worker);
+  }
+  making.worker = kNone;
+  s_.room_changed = true;
+}
+
+void Preparation::prepared(const PreparationDone& event) {
+  const Requests::Record* record = s_.requests.find(event.request, RequestKind::prepare);
+  if (!record) return s_.stale();
+  const std::uint32_t index = record->subject;
+  Making& making = s_.makings[index];
+  if (making.worker == kNone) return s_.stale();   // reported already
+  const std::uint32_t node = making.node;
+  if (event.outcome == Outcome::corrupt) {
+    if (!s_.config.workers_held_during_reads) free_worker(making);
+    corrupt(index, event.failed);
+  } else if (event.outcome == Outcome::failed) {
+    free_worker(making);
+    if (++making.attempts >= s_.config.read_attempts) {
+      making_failed(index, Refusal::no_workers);
+    } else {
+      // A late report of this attempt must not count for the next.
+      s_.requests.again(making.request);
+      s_.alarms.set(s_.now + s_.config.retry_wait, {AlarmKind::retry_prepare, index, making.serial});
+    }
+  } else {
+    const double took = seconds(s_.now - making.prepare_since);
+    smooth(s_.streams[s_.blocks[making.block].stream].prepare_s, took);
+    smooth(s_.nodes[node].prepare_s, took);
+    finish(index);
+  }
+  assign(node);
+}
+
+void Preparation::retry(std::uint32_t index, std::uint64_t serial) {
+  if (!s_.makings.live(index) || s_.makings[index].serial != serial) return;
+  const std::uint32_t node = s_.makings[index].node;
+  making_ready(index);
+  assign(node);
+}
+
+void Preparation::finish(std::uint32_t index) {
+  Making& making = s_.makings[index];
+  Block& block = s_.blocks[making.block];
+  Stream& stream = s_.streams[block.stream];
+  ++s_.counters.preparations;
+  if (making.remake) ++s_.counters.remakes;
+  s_.requests.close(making.request);
+  free_worker(making);
+  items_.leave(making, index, true);
+  --s_.nodes[making.node].started;
+  if (s_.jobs.live(making.job)) --s_.jobs[making.job].makings;
+  const std::uint32_t block_index = making.block;
+  s_.makings.release(index);
+
+  block.making = kNone;
+  block.resident = true;
+  block.since = s_.now;
+  if (!block.ref.is_none()) stream.lanes->made(block.ref);
+  // Nobody waits for it any more: its job left while it was made.
+  if (block.charged_job == kNone) uncharge(s_, block);
+  wake(block);
+  tell_need(s_, block_index);
+}
+
+// Whoever may take the block, or waits to go on with it, is looked at before the step ends.
+void Preparation::wake(const Block& block) {
+  const Stream& stream = s_.streams[block.stream];
+  if (!block.ref.is_none() && stream.lanes->valid(block.ref)) {
+    stream.lanes->for_each_needing(block.ref,
+                                   [&](MemberId member) { s_.touch(stream.lanes->tag(member)); });
+  }
+  if (block.grants > 0 || block.charged_job != kNone) {
+    if (block.grants > 1) {
+      for (const std::uint32_t job : stream.jobs) s_.touch(job);
+    } else if (block.charged_job != kNone) {
+      s_.touch(block.charged_job);
+    }
+  }
+}
+
+// The block will not come. Its slot is free, unless a worker may still write to it.
+void Preparation::abort(std::uint32_t index) {
+  Making& making = s_.makings[index];
+  Block& block = s_.blocks[making.block];
+  Stream& stream = s_.streams[block.stream];
+  const bool writing = making.worker != kNone && !making.request.is_none();
+  const std::uint32_t worker = making.worker;
+  if (!making.request.is_none()) {
+    if (writing) s_.order(Cancel{s_.requests.latest(making.request)});
+    s_.requests.close(making.request);
+  }
+  if (making.ready) std::erase(s_.nodes[making.node].ready, index);
+  if (!writing) free_worker(making);
+  items_.leave(making, index, false);
+  --s_.nodes[making.node].started;
+  if (s_.jobs.live(making.job)) --s_.jobs[making.job].makings;
+  if (!block.ref.is_none()) stream.lanes->failed(block.ref);
+  wake(block);
+  lift_charge(s_, block);
+  return_slot(block, writing ? worker : kNone);
+  s_.blocks.release(making.block);
+  s_.makings.release(index);
+  s_.room_changed = true;
+}
+
+void Preparation::return_slot(Block& block, std::uint32_t worker) {
+  if (worker != kNone) {
+    s_.workers[worker].quarantine.push_back({block.share, block.item, kNone, block.slot});
+    s_.memory[block.share].owner_of[block.item.value] = kNone;
+    return;
+  }
+  s_.memory.give_back(block.share, block.item);
+}
+
+void Preparation::making_failed(std::uint32_t index, Refusal why) {
+  const Making& making = s_.makings[index];
+  const std::uint32_t stream = s_.blocks[making.block].stream;
+  abort(index);
+  failures.push_back({stream, kNone, why, 0, 0});
+}
+
+// -------------------------------------------------------------------------------- corruption ----
+
+// The worker could not decode some samples. Each is read anew from the store and tried again alone;
+// a sample that fails on two reads of its own is corrupt, and the rule names who stands in.
+void Preparation::corrupt(std::uint32_t index, std::span<const SampleId> failed) {
+  Making& making = s_.makings[index];
+  const Block& block = s_.blocks[making.block];
+  if (making.ingredients.empty()) {
+    // So far the block was one read of all its samples; from here on they have names.
+    s_.expand(block, ids_);
+    for (std::uint32_t place = 0; place < ids_.size(); ++place) {
+      Ingredient ingredient;
+      ingredient.place = place;
+      ingredient.sample = ids_[place];
+      ingredient.staging = making.staging;
+      making.ingredients.push_back(ingredient);
+    }
+    making.staging = RequestId::none();
+  }
+  bool known = !failed.empty();
+  for (const SampleId sample : failed) known = known && suspect(index, sample);
+  // A report of samples that are not in the block is a broken worker, not a broken sample.
+  if (!known) return making_failed(index, Refusal::no_workers);
+  for (Making::Suspect& suspect : making.suspects) {
+    if (suspect.settled || suspect.failures < 2) continue;
+    if (!condemn(making, suspect)) return abort(index);
+  }
+  look_again(index);
+}
+
+bool Preparation::suspect(std::uint32_t index, SampleId sample) {
+  Making& making = s_.makings[index];
+  for (Making::Suspect& suspect : making.suspects) {
+    if (suspect.used != sample) continue;
+    ++suspect.failures;
+    suspect.settled = false;
+    return true;
+  }
+  const auto found = std::find_if(
+      making.ingredients.begin(), making.ingredients.end(),
+      [&](const Ingredient& ingredient) { return ingredient.sample == sample; });
+  if (found == making.ingredients.end()) return false;
+  // What was read for this block counts as a first read of the store; what a cache had does not.
+  const bool fresh = !found->staging.is_none() || std::any_of(
+      making.reads.begin(), making.reads.end(), [&](std::uint32_t read) {
+        const auto& samples = s_.reads[read].samples;
+        return std::find(samples.begin(), samples.end(), sample) != samples.end();
+      });
+  making.suspects.push_back({found->place, sample, sample, fresh ? 1u : 0u, false});
+  items_.purge(s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
+  return true;
+}
+
+// False: the dataset has too many corrupt samples, and its jobs end.
+bool Preparation::condemn(Making& making, Making::Suspect& suspect) {
+  const Block& block = s_.blocks[making.block];
+  const Stream& stream = s_.streams[block.stream];
+  Dataset& dataset = s_.datasets[stream.dataset];
+  const auto at = std::lower_bound(dataset.corrupt.begin(), dataset.corrupt.end(), suspect.used);
+  if (at == dataset.corrupt.end() || *at != suspect.used) {
+    dataset.corrupt.insert(at, suspect.used);
+    ++s_.counters.corrupt_samples;
+  }
+  const std::uint64_t samples = dataset.catalogue->samples();
+  const std::uint64_t most = corrupt_samples_most(s_.config.corrupt_ratio_max.value(), samples);
+  const auto other =
+      replacement({dataset.catalogue->version(), stream.seed}, block.name.generation,
+                  block.name.pass, suspect.original, samples, [&](SampleId sample) {
+                    return std::binary_search(dataset.corrupt.begin(), dataset.corrupt.end(), sample);
+                  });
+  if (dataset.corrupt.size() > most || !other) {
+    failures.push_back({block.stream, kNone, Refusal::too_many_corrupt, dataset.corrupt.size(), most});
+    return false;
+  }
+  suspect.used = *other;
+  suspect.failures = 0;
+  return true;
+}
+
+// Reads the suspects from the store, each for this block alone, and prepares their places again.
+void Preparation::look_again(std::uint32_t index) {
+  Making& making = s_.makings[index];
+  const Block& block = s_.blocks[making.block];
+  ids_.clear();
+  making.patch.clear();
+  for (Making::Suspect& suspect : making.suspects) {
+    if (suspect.settled) continue;
+    suspect.settled = true;   // until the worker says otherwise
+    ids_.push_back(suspect.used);
+  }
+  Reads::Spec spec;
+  spec.dataset = s_.datasets[s_.streams[block.stream].dataset].id;
+  spec.from = {NodeId::none(), Tier::store, 0};
+  spec.to = {block.node, Tier::dram, 0};
+  spec.node = making.node;
+  spec.alone = true;
+  spec.lineage = s_.lineage(block);
+  const std::uint32_t read = reads_.open(spec, ids_);
+  reads_.use(read, index);
+  for (const Making::Suspect& suspect : making.suspects) {
+    if (std::find(ids_.begin(), ids_.end(), suspect.used) == ids_.end()) continue;
+    Ingredient& ingredient = making.ingredients[suspect.place];
+    ingredient.sample = suspect.used;
+    ingredient.form = Form::encoded;
+    ingredient.staging = s_.reads[read].request.id;
+    making.patch.push_back(ingredient);
+  }
+}
+
+// ------------------------------------------------------------------------- workers and nodes ----
+
+void Preparation::joined(const WorkerJoined& event) {
+  const auto node = s_.node_of.find(event.node.value);
+  if (node == s_.node_of.end()) return s_.protocol_error();
+  if (const auto known = s_.worker_of.find(event.worker.value); known != s_.worker_of.end()) {
+    const Worker::State state = s_.workers[known->second].state;
+    if (state == Worker::State::idle || state == Worker::State::busy) return s_.protocol_error();
+  }
+  const auto index = static_cast<std::uint32_t>(s_.workers.size());
+  s_.workers.push_back({event.worker, node->second, Worker::State::idle, kNone, {}});
+  s_.worker_of[event.worker.value] = index;
+  s_.nodes[node->second].idle.push_back(index);
+  ++s_.nodes[node->second].workers;
+  s_.room_changed = true;
+  assign(node->second);
+}
+
+void Preparation::lost(const WorkerLost& event) {
+  const auto found = s_.worker_of.find(event.worker.value);
+  if (found == s_.worker_of.end()) return s_.protocol_error();
+  Worker& worker = s_.workers[found->second];
+  if (worker.state == Worker::State::lost || worker.state == Worker::State::quiesced) {
+    return s_.protocol_error();
+  }
+  Node& node = s_.nodes[worker.node];
+  std::erase(node.idle, found->second);
+  --node.workers;
+  const std::uint32_t making = worker.making;
+  worker.state = Worker::State::lost;
+  worker.making = kNone;
+  if (making == kNone) return;
+  if (s_.makings[making].request.is_none()) {
+    // It only waited for reads: another worker takes its place.
+    s_.makings[making].worker = kNone;
+    return;
+  }
+  abort(making);
+}
+
+void Preparation::quiesced(const WorkerQuiesced& event) {
+  const auto found = s_.worker_of.find(event.worker.value);
+  if (found == s_.worker_of.end()) return s_.protocol_error();
+  Worker& worker = s_.workers[found->second];
+  if (worker.state == Worker::State::quiesced) return s_.protocol_error();
+  if (worker.state != Worker::State::lost) lost({event.worker});
+  worker.state = Worker::State::quiesced;
+  for (const Resident& slot : worker.quarantine) {
+    if (s_.memory.live(slot.share)) s_.memory.give_back(slot.share, slot.item);
+  }
+  worker.quarantine.clear();
+  s_.room_changed = true;
+}
+
+void Preparation::lose_node(std::uint32_t node_index) {
+  for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
+    if (s_.makings.live(index) && s_.makings[index].node == node_index) abort(index);
+  }
+  Node& node = s_.nodes[node_index];
+  node.idle.clear();
+  node.ready.clear();
+  node.workers = 0;
+  for (Worker& worker : s_.workers) {
+    if (worker.node != node_index) continue;
+    // Nothing on a lost node writes anywhere any more.
+    for (const Resident& slot : worker.quarantine) s_.memory.give_back(slot.share, slot.item);
+    worker.quarantine.clear();
+    worker.state = Worker::State::quiesced;
+    worker.making = kNone;
+  }
+}
+
+// ------------------------------------------------------------------------------------ upkeep ----
+
+bool Preparation::settle_current() {
+  bool changed = false;
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index)) continue;
+    Stream& stream = s_.streams[index];
+    for (StreamNode& part : stream.nodes) {
+      Block* block = s_.at(part.current);
+      if (!block || !block->resident || block->transfers > 0) continue;
+      Job& job = s_.jobs[block->charged_job];
+      if (job.waits && !block->served) continue;
+      if (room_ahead(s_, stream, part, job) && block->grants > 0) {
+        const std::uint32_t of = part.current.index;
+        lift_charge(s_, *block);
+        charge(s_, of, Charge::ahead, job);
+      } else {
+        uncharge(s_, *block);
+      }
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+void Preparation::orphan(Job& job) {
+  for (std::uint32_t index = 0; index < s_.blocks.size(); ++index) {
+    if (!s_.blocks.live(index) || s_.blocks[index].charged_job != job.index) continue;
+    Block& block = s_.blocks[index];
+    if (block.resident) {
+      uncharge(s_, block);
+    } else if (block.charge == Charge::ahead) {
+      --job.ahead;
+      block.charged_job = kNone;
+    } else {
+      // In the making for a job that is gone: it goes on as work ahead for whoever needs it.
+      StreamNode& part = node_of(s_.streams[block.stream], block.node);
+      lift_charge(s_, block);
+      block.charge = Charge::ahead;
+      ++part.ahead;
+    }
+  }
+}
+
+void Preparation::strip_ahead() {
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index)) continue;
+    for (StreamNode& part : s_.streams[index].nodes) {
+      const Share& share = *s_.memory[part.share].share;
+      if (share.capacity() <= s_.memory[part.share].target) continue;
+      const Slots room = s_.memory[part.share].target > part.reserve + 1
+                             ? s_.memory[part.share].target - part.reserve - 1 : 0;
+      for (const std::uint32_t owner : s_.memory[part.share].owner_of) {
+        if (part.ahead <= room) break;
+        if (owner == kNone || !s_.blocks.live(owner)) continue;
+        Block& block = s_.blocks[owner];
+        if (block.resident && block.charge == Charge::ahead) uncharge(s_, block);
+      }
+    }
+  }
+}
+
+}  // namespace batchflow

@@ -1,0 +1,88 @@
+// The making of blocks: a slot, reads, a worker, and what can go wrong with each.
+//
+// A making begins when dispatch has chosen it and a slot is free for it. It waits for its reads,
+// then for a worker of its node, then for the worker. What fails is tried again within a bound;
+// samples that cannot be decoded from two reads of the store are replaced by the rule; what cannot
+// be made is reported, and the jobs that need it are refused. A slot that a lost worker might still
+// write stays taken until the worker is known to be quiet.
+#pragma once
+
+#include "core/engine/items.h"
+#include "core/engine/state.h"
+
+namespace batchflow {
+
+class Preparation {
+ public:
+  Preparation(EngineState& state, Reads& reads, Items& items)
+      : s_(state), reads_(reads), items_(items) {}
+
+  // ---- starting. A need is a block of the job's lanes or a grant whose block is gone.
+  struct Need {
+    BlockRef ref;
+    Grant* grant = nullptr;
+    bool remake = false;
+  };
+  // Where the job's block can be made now, and how it is charged; nothing if nowhere.
+  struct Site {
+    std::uint32_t part = 0;   // of the stream's nodes
+    Charge charge = Charge::none;
+  };
+  std::optional<Site> site(const Stream& stream, const Job& job);
+  // False: everything in the share is pinned for the moment.
+  bool start(Job& job, const Need& need, Site site);
+
+  // ---- what is reported.
+  void making_ready(std::uint32_t making);
+  void making_failed(std::uint32_t making, Refusal why);
+  void prepared(const PreparationDone& event);
+  void retry(std::uint32_t making, std::uint64_t serial);
+
+  // ---- workers and nodes.
+  void joined(const WorkerJoined& event);
+  void quiesced(const WorkerQuiesced& event);
+  void lost(const WorkerLost& event);
+  // All makings on the node end; its blocks are gone.
+  void lose_node(std::uint32_t node);
+
+  // ---- upkeep before a step ends.
+  // Blocks made for a job that waited for them are given up once it has had what it waited for.
+  bool settle_current();
+  // Blocks charged to a job that leaves or starts over.
+  void orphan(Job& job);
+  // A share shrinks: blocks made ahead are kept only while there is room for that.
+  void strip_ahead();
+
+  // Jobs that cannot go on, and why; the engine refuses them.
+  struct Failure {
+    std::uint32_t stream;
+    std::uint32_t job;      // kNone: all of the stream
+    Refusal why;
+    std::uint64_t needed;
+    std::uint64_t available;
+  };
+  std::vector<Failure> failures;
+
+ private:
+  bool room_for(const Stream& stream, const StreamNode& part, const Job& job, Charge& as) const;
+  void fill_block(Block& block, const Stream& stream, const Need& need, const StreamNode& part,
+                  Memory::Taken taken);
+  void assign(std::uint32_t node);
+  void order_prepare(std::uint32_t making);
+  void free_worker(Making& making);
+  void finish(std::uint32_t making);
+  void abort(std::uint32_t making);
+  void return_slot(Block& block, std::uint32_t worker);
+  void corrupt(std::uint32_t making, std::span<const SampleId> failed);
+  bool suspect(std::uint32_t making, SampleId sample);
+  bool condemn(Making& making, Making::Suspect& suspect);
+  void look_again(std::uint32_t making);
+  void wake(const Block& block);
+
+  EngineState& s_;
+  Reads& reads_;
+  Items& items_;
+  std::vector<SampleId> ids_;   // scratch
+};
+
+}  // namespace batchflow
