@@ -13,7 +13,11 @@ namespace batchflow {
 void Delivery::wanted(Job& job, const BatchWanted& event) {
   if (event.rank >= job.ranks.size() || event.credits == 0) return s_.protocol_error();
   RankState& rank = job.ranks[event.rank];
-  const std::size_t held = rank.batches.size() + rank.credits;
+  const auto held = rank.batches.size() + rank.credits +
+                    static_cast<std::size_t>(std::count_if(
+                        job.held.begin(), job.held.end(), [&](std::uint32_t index) {
+                          return s_.batches[index].rank == event.rank;
+                        }));
   if (held + event.credits > job.credits) return s_.protocol_error();
   rank.credits += event.credits;
   rank.stall.wanted(s_.now, event.credits);
@@ -87,6 +91,7 @@ void Delivery::consumed(Job& job, const BatchConsumed& event) {
 }
 
 void Delivery::released(Job& job, const SlotReleased& event) {
+  if (release_held(job, event)) return;
   if (event.rank >= job.ranks.size()) return s_.protocol_error();
   RankState& rank = job.ranks[event.rank];
   for (const std::uint32_t index : rank.batches) {
@@ -105,13 +110,14 @@ void Delivery::released(Job& job, const SlotReleased& event) {
 void Delivery::free_if_over(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
   if (!batch.released || batch.state != Batch::State::delivered) return;
-  unhand(batch);
+  unhand(index);
   std::erase(job.ranks[batch.rank].batches, index);
   s_.batches.release(index);
 }
 
 // The memory the batch holds.
-void Delivery::unhand(Batch& batch) {
+void Delivery::unhand(std::uint32_t index) {
+  Batch& batch = s_.batches[index];
   for (Piece& piece : batch.pieces) {
     if (Block* block = s_.at(piece.block)) {
       if (piece.state == Piece::State::copying) --block->transfers;
@@ -125,6 +131,7 @@ void Delivery::unhand(Batch& batch) {
   }
   for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);
   batch.pins.clear();
+  if (!batch.reads.empty()) reads_.leave_listed(batch, index);
   if (batch.share != kNone) {
     s_.order(Drop{s_.memory[batch.share].id, s_.memory[batch.share].spec.place, Form::prepared,
                   batch.item, batch.slot});
@@ -133,20 +140,67 @@ void Delivery::unhand(Batch& batch) {
   }
 }
 
-void Delivery::abandon(Job& job) {
+// Steps that are not committed are void. What a live rank may still read keeps its memory until it
+// is released; the rest is free.
+void Delivery::abandon(Job& job, bool all_ranks_gone) {
   for (RankState& rank : job.ranks) {
     for (const std::uint32_t index : rank.batches) {
       Batch& batch = s_.batches[index];
-      if (!batch.request.is_none()) {
-        s_.order(Cancel{s_.requests.latest(batch.request)});
-        s_.requests.close(batch.request);
+      const bool out = batch.state != Batch::State::assembling;
+      close_delivery(batch);
+      if (out && !rank.lost && !all_ranks_gone) {
+        job.held.push_back(index);
+      } else {
+        unhand(index);
+        s_.batches.release(index);
       }
-      unhand(batch);
-      s_.batches.release(index);
     }
     rank.batches.clear();
     rank.credits = 0;
+    rank.stall = StallMeter();
   }
+  if (!all_ranks_gone) return;
+  for (const std::uint32_t index : job.held) {
+    unhand(index);
+    s_.batches.release(index);
+  }
+  job.held.clear();
+}
+
+// A dead rank reads nothing any more.
+void Delivery::abandon_rank(Job& job, Rank rank) {
+  std::erase_if(job.held, [&](std::uint32_t index) {
+    if (s_.batches[index].rank != rank) return false;
+    unhand(index);
+    s_.batches.release(index);
+    return true;
+  });
+}
+
+void Delivery::close_delivery(Batch& batch) {
+  if (batch.request.is_none()) return;
+  s_.order(Cancel{s_.requests.latest(batch.request)});
+  s_.requests.close(batch.request);
+  batch.request = RequestId::none();
+}
+
+// A batch of steps that are void, which its rank has only now let go of.
+bool Delivery::release_held(Job& job, const SlotReleased& event) {
+  const auto found = std::find_if(job.held.begin(), job.held.end(), [&](std::uint32_t index) {
+    return s_.batches[index].rank == event.rank && s_.batches[index].step == event.step;
+  });
+  if (found == job.held.end()) return false;
+  const std::uint32_t share = s_.batches[*found].share;
+  unhand(*found);
+  s_.batches.release(*found);
+  job.held.erase(found);
+  const auto retired = std::find(job.retired_shares.begin(), job.retired_shares.end(), share);
+  if (retired != job.retired_shares.end() && s_.memory[share].share->used() == 0) {
+    s_.memory.remove_share(share);
+    job.retired_shares.erase(retired);
+  }
+  s_.touch(job.index);
+  return true;
 }
 
 void Delivery::lost_block(Handle handle) {
@@ -397,6 +451,10 @@ void Delivery::apply(Job& job, const EpochRun& run) {
 void Delivery::commit(Job& job) {
   std::uint64_t all = UINT64_MAX;
   for (const RankState& rank : job.ranks) all = std::min(all, rank.consumed_steps);
+  if (job.order == Order::listed) {
+    job.committed_step = all;
+    return;
+  }
   while (job.committed_step < all) {
     const std::uint64_t step = job.committed_step;
     EpochRun& run = grants_.run_of(job, step);

@@ -6,6 +6,7 @@
 // blocks at once, and a job never needs more than its reserve and one block in preparation.
 #pragma once
 
+#include "core/engine/reads.h"
 #include "core/engine/state.h"
 
 namespace batchflow {
@@ -14,7 +15,8 @@ class Grants;
 
 class Delivery {
  public:
-  Delivery(EngineState& state, Grants& grants) : s_(state), grants_(grants) {}
+  Delivery(EngineState& state, Grants& grants, Reads& reads)
+      : s_(state), grants_(grants), reads_(reads) {}
 
   // Begins and continues what batches the job's credits and blocks allow.
   void pump(Job& job);
@@ -25,8 +27,9 @@ class Delivery {
   void consumed(Job& job, const BatchConsumed& event);
   void released(Job& job, const SlotReleased& event);
 
-  // Ends all batches of the job, whatever their state: a rank died, the job left or was resized.
-  void abandon(Job& job);
+  // Ends all batches that are not committed: a rank died, the job left or was resized.
+  void abandon(Job& job, bool all_ranks_gone);
+  void abandon_rank(Job& job, Rank rank);
   // A block is gone or will not come: pieces that were being copied from it start over.
   void lost_block(Handle block);
 
@@ -41,13 +44,16 @@ class Delivery {
   void order_delivery(Job& job, std::uint32_t index);
   void serve(Job& job, Batch& batch, Piece& piece);
   void free_if_over(Job& job, std::uint32_t index);
-  void unhand(Batch& batch);
+  void unhand(std::uint32_t batch);
+  void close_delivery(Batch& batch);
+  bool release_held(Job& job, const SlotReleased& event);
   void apply(Job& job, const EpochRun& run);
   void commit(Job& job);
   std::uint32_t batch_share(const Job& job, NodeId node) const;
 
   EngineState& s_;
   Grants& grants_;
+  Reads& reads_;
 };
 
 }  // namespace batchflow

@@ -43,6 +43,7 @@ void Items::open_shares(std::uint32_t node, const Dataset& dataset, const Pipeli
       (tier == Tier::dram ? made.tiers.dram : made.tiers.nvme) = share;
     }
     caches_.push_back(made);
+    if (prefix == 0) settle_homes(dataset.id);
   };
   open(ShareUse::encoded, 0, s_.config.item_slot_bytes, dataset.catalogue->total_bytes());
   if (pipeline.decodes()) {
@@ -52,24 +53,43 @@ void Items::open_shares(std::uint32_t node, const Dataset& dataset, const Pipeli
 }
 
 void Items::close_shares(std::uint32_t node) {
-  for (Cache& cache : caches_) {
+  for (const Cache& cache : caches_) {
     if (cache.node != node) continue;
     for (const std::uint32_t share : {cache.tiers.dram, cache.tiers.nvme}) {
-      if (share != kNone) s_.memory.remove_share(share);
+      if (share == kNone) continue;
+      // Makings elsewhere that used what was here lose their pins on it, not their bytes.
+      for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
+        if (!s_.makings.live(index)) continue;
+        std::erase_if(s_.makings[index].pins, [&](const ItemPin& pin) { return pin.share == share; });
+      }
+      s_.memory.remove_share(share);
     }
   }
+  std::vector<DatasetId> datasets;
+  for (const Cache& cache : caches_) {
+    if (cache.node == node && cache.prefix == 0) datasets.push_back(cache.dataset);
+  }
   std::erase_if(caches_, [&](const Cache& cache) { return cache.node == node; });
+  for (const DatasetId dataset : datasets) settle_homes(dataset);
 }
 
 // The node that keeps the sample: the same answer everywhere, whoever asks.
 std::uint32_t Items::home(DatasetId dataset, Digest version, SampleId sample,
                           std::uint32_t here) const {
-  members_.clear();
-  for (const Cache& cache : caches_) {
-    if (cache.dataset == dataset && cache.prefix == 0) members_.push_back(s_.nodes[cache.node].id);
+  for (const Homes& homes : homes_) {
+    if (homes.dataset == dataset) return s_.node_of.at(homes.placement.owner(version, sample).value);
   }
-  if (members_.size() <= 1) return here;
-  return s_.node_of.at(rendezvous_owner(version, sample, members_).value);
+  return here;
+}
+
+// The nodes that cache the dataset have changed: a new membership epoch.
+void Items::settle_homes(DatasetId dataset) {
+  std::erase_if(homes_, [&](const Homes& homes) { return homes.dataset == dataset; });
+  std::vector<NodeId> members;
+  for (const Cache& cache : caches_) {
+    if (cache.dataset == dataset && cache.prefix == 0) members.push_back(s_.nodes[cache.node].id);
+  }
+  if (members.size() > 1) homes_.push_back({dataset, Placement(++epochs_, std::move(members))});
 }
 
 bool Items::plain(const Stream& stream) const {
@@ -313,6 +333,64 @@ void Items::regather(std::uint32_t making_index) {
   }
   drop_evicted(s_);
   order_groups(making_index);
+}
+
+void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset,
+                        SampleId sample, Bytes bytes, std::uint64_t next_use) {
+  Batch& batch = s_.batches[batch_index];
+  Ingredient ingredient;
+  ingredient.place = static_cast<std::uint32_t>(batch.ingredients.size());
+  ingredient.sample = sample;
+  batch.ingredients.push_back(ingredient);
+  const Cache* encoded = cache(node, dataset, 0);
+  const std::uint32_t index = encoded ? encoded->tiers.dram : kNone;
+  const ItemId item = item_of(sample);
+  Reads::Spec spec;
+  spec.dataset = dataset;
+  spec.from = kStore;
+  spec.to = {s_.nodes[node].id, Tier::dram, 0};
+  spec.node = node;
+  if (index != kNone && s_.memory[index].share->capacity() > 0) {
+    Share& share = *s_.memory[index].share;
+    const Slots slots = slots_for(bytes, s_.memory[index].spec.slot_bytes);
+    gone_.clear();
+    const Share::Result result = share.access({item, slots, next_use}, gone_);
+    for (const ItemId gone : gone_) s_.evicted.push_back({index, gone});
+    gone_.clear();
+    if (result != Share::Result::bypassed) {
+      share.pin(item);
+      batch.pins.push_back({index, item});
+    }
+    if (result == Share::Result::hit) {
+      const std::uint32_t read = reads_.find(node, dataset, sample, Form::encoded);
+      if (read != kNone) reads_.use_listed(read, batch_index);
+      return;
+    }
+    if (result == Share::Result::inserted) spec.keep = index;
+  }
+  if (const auto read = reads_.find(node, dataset, sample, Form::encoded); read != kNone) {
+    // Staged or on its way for somebody else. What was let in just now is read for the share.
+    if (spec.keep == kNone) {
+      reads_.use_listed(read, batch_index);
+      batch.ingredients.back().staging = s_.reads[read].request.id;
+      return;
+    }
+  }
+  add_to_group(spec, sample, ingredient.place);
+}
+
+void Items::order_listed(std::uint32_t batch_index) {
+  drop_evicted(s_);
+  for (Group& group : groups_) {
+    const std::uint32_t read = reads_.open(group.spec, group.samples);
+    reads_.use_listed(read, batch_index);
+    for (const std::uint32_t place : group.ingredients) {
+      if (s_.reads[read].staged) {
+        s_.batches[batch_index].ingredients[place].staging = s_.reads[read].request.id;
+      }
+    }
+  }
+  groups_.clear();
 }
 
 void Items::purge(DatasetId dataset, SampleId sample) {

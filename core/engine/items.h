@@ -9,6 +9,7 @@
 
 #include "core/engine/reads.h"
 #include "core/engine/state.h"
+#include "core/placement.h"
 
 namespace batchflow {
 
@@ -28,6 +29,8 @@ class Items {
   // One sample of a listed order, wanted as it is stored.
   void want_listed(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample,
                    Bytes bytes, std::uint64_t next_use);
+  // Orders the reads of all that was wanted and is missing.
+  void order_listed(std::uint32_t batch);
 
   // The making is over; `well`: its block is made, and what it decoded for the cache is there.
   void leave(Making& making, std::uint32_t index, bool well);
@@ -67,6 +70,7 @@ class Items {
   bool admit(std::uint32_t share, const Access& access);
   void add_to_group(const Reads::Spec& spec, SampleId sample, std::uint32_t ingredient);
   void order_groups(std::uint32_t making);
+  void settle_homes(DatasetId dataset);
   void forsake(Making& making, const Making& failed);
   void regather(std::uint32_t making);
 
@@ -75,7 +79,12 @@ class Items {
   std::vector<Cache> caches_;
   std::vector<Group> groups_;
   FlatMap decoding_;                     // decoded items in the making, by Reads::key
-  mutable std::vector<NodeId> members_;  // scratch
+  struct Homes {
+    DatasetId dataset;
+    Placement placement;
+  };
+  std::vector<Homes> homes_;             // of datasets that several nodes cache
+  std::uint64_t epochs_ = 0;             // of membership
   std::vector<ItemId> gone_;             // scratch
 };
 

@@ -25,12 +25,9 @@ Form form_of(ShareUse use) {
 
 }  // namespace
 
-Memory::Memory(const PolicyChoice& allocation, const PolicyChoice& eviction,
-               const PolicyChoice& prepared_eviction, Random random)
-    : allocation_(allocation),
-      eviction_(eviction),
-      prepared_eviction_(prepared_eviction),
-      random_(random) {
+Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction, Random random)
+    : allocation_(allocation), eviction_(std::move(eviction)), random_(random) {
+  BF_CHECK(eviction_.size() == kForms);
   change_allocation(allocation);
 }
 
@@ -80,7 +77,7 @@ bool Memory::promises_kept(Place place) const {
 // ---------------------------------------------------------------------------------- shares ----
 
 std::unique_ptr<EvictionPolicy> Memory::make_policy(const ShareSpec& spec, Slots capacity) {
-  const PolicyChoice& choice = of_blocks(spec.use) ? prepared_eviction_ : eviction_;
+  const PolicyChoice& choice = eviction_[static_cast<std::size_t>(form_of(spec.use))];
   return std::get<MakeEviction>(choice.entry->make)(
       {spec.items, capacity, random_.split(++policies_made_), choice.parameters});
 }
@@ -101,7 +98,6 @@ std::uint32_t Memory::add_share(const ShareSpec& spec) {
 
 void Memory::remove_share(std::uint32_t index) {
   SharePart& part = shares_[index];
-  BF_CHECK(part.share->used() == part.share->evictable());
   PlacePart& place = places_.at(part.spec.place);
   place.granted -= part.share->capacity() * part.spec.slot_bytes;
   std::erase(place.shares, index);
@@ -277,6 +273,12 @@ void Memory::grow(PlacePart& part) {
   }
 }
 
+void Memory::plan_now() {
+  for (auto& [place, part] : places_) {
+    if (part.plan_due) plan(place, part);
+  }
+}
+
 bool Memory::settle(std::size_t limit, std::vector<Resident>& evicted) {
   bool more = false;
   for (auto& [place, part] : places_) {
@@ -300,10 +302,10 @@ void Memory::change_allocation(const PolicyChoice& choice) {
   for (const auto& [place, part] : places_) plan_again(place);
 }
 
-void Memory::change_eviction(const PolicyChoice& choice, bool prepared) {
-  (prepared ? prepared_eviction_ : eviction_) = choice;
+void Memory::change_eviction(const PolicyChoice& choice, Form form) {
+  eviction_[static_cast<std::size_t>(form)] = choice;
   for (std::uint32_t index = 0; index < shares_.size(); ++index) {
-    if (!shares_.live(index) || of_blocks(shares_[index].spec.use) != prepared) continue;
+    if (!shares_.live(index) || form_of(shares_[index].spec.use) != form) continue;
     SharePart& part = shares_[index];
     ShareSpec spec = part.spec;
     spec.items = std::max(spec.items, part.owner_of.size());

@@ -69,8 +69,8 @@ class Memory {
     std::uint64_t refused_evictions = 0;
   };
 
-  Memory(const PolicyChoice& allocation, const PolicyChoice& eviction,
-         const PolicyChoice& prepared_eviction, Random random);
+  // `eviction`: one choice a form.
+  Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction, Random random);
 
   // ------------------------------------------------------------------------------ places ----
   void set_capacity(Place place, Bytes bytes);
@@ -83,7 +83,7 @@ class Memory {
 
   // ------------------------------------------------------------------------------ shares ----
   std::uint32_t add_share(const ShareSpec& spec);
-  // REQUIRES: nothing in it is pinned. Its residents are gone with it.
+  // Its residents and their pins are gone with it.
   void remove_share(std::uint32_t share);
   SharePart& operator[](std::uint32_t share) { return shares_[share]; }
   const SharePart& operator[](std::uint32_t share) const { return shares_[share]; }
@@ -105,6 +105,8 @@ class Memory {
   // -------------------------------------------------------------------------- allocation ----
   // Something changed: ask the allocation policy before the next `settle`.
   void plan_again(Place place);
+  // Asks it at once where that is due; nothing moves yet.
+  void plan_now();
   // Moves memory towards the targets, at most `limit` evictions; true when more is left to do.
   bool settle(std::size_t limit, std::vector<Resident>& evicted);
   // Whether every share of the place has at least what was promised.
@@ -112,7 +114,7 @@ class Memory {
 
   // ---------------------------------------------------------------------------- policies ----
   void change_allocation(const PolicyChoice& choice);
-  void change_eviction(const PolicyChoice& choice, bool prepared);
+  void change_eviction(const PolicyChoice& choice, Form form);
   // Continues the adoption of residents by new policies; true when more is left to do. Those the
   // new policy has just been shown are appended, so that it can be told what is known of them.
   bool adopt(std::size_t limit, std::vector<Resident>& adopted);
@@ -142,8 +144,7 @@ class Memory {
   std::unique_ptr<EvictionPolicy> make_policy(const ShareSpec& spec, Slots capacity);
 
   PolicyChoice allocation_;
-  PolicyChoice eviction_;
-  PolicyChoice prepared_eviction_;
+  std::vector<PolicyChoice> eviction_;   // a form
   std::unique_ptr<AllocationPolicy> allocate_;
   Random random_;
   std::uint64_t policies_made_ = 0;

@@ -304,11 +304,11 @@ void Preparation::return_slot(Block& block, std::uint32_t worker) {
   s_.memory.give_back(block.share, block.item);
 }
 
-void Preparation::making_failed(std::uint32_t index, Refusal why) {
+void Preparation::making_failed(std::uint32_t index, std::optional<Refusal> why) {
   const Making& making = s_.makings[index];
   const std::uint32_t stream = s_.blocks[making.block].stream;
   abort(index);
-  failures.push_back({stream, kNone, why, 0, 0});
+  if (why) failures.push_back({stream, kNone, *why, 0, 0});
 }
 
 // -------------------------------------------------------------------------------- corruption ----
@@ -333,10 +333,13 @@ void Preparation::corrupt(std::uint32_t index, std::span<const SampleId> failed)
   bool known = !failed.empty();
   for (const SampleId sample : failed) known = known && suspect(index, sample);
   // A report of samples that are not in the block is a broken worker, not a broken sample.
+  if (!known) free_worker(making);
   if (!known) return making_failed(index, Refusal::no_workers);
   for (Making::Suspect& suspect : making.suspects) {
     if (suspect.settled || suspect.failures < 2) continue;
-    if (!condemn(making, suspect)) return abort(index);
+    if (condemn(making, suspect)) continue;
+    free_worker(making);
+    return abort(index);
   }
   look_again(index);
 }
@@ -475,6 +478,7 @@ void Preparation::quiesced(const WorkerQuiesced& event) {
 }
 
 void Preparation::lose_node(std::uint32_t node_index) {
+  reads_.lose_node(node_index, s_.nodes[node_index].id);
   for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
     if (s_.makings.live(index) && s_.makings[index].node == node_index) abort(index);
   }

@@ -34,7 +34,7 @@ class Preparation {
 
   // ---- what is reported.
   void making_ready(std::uint32_t making);
-  void making_failed(std::uint32_t making, Refusal why);
+  void making_failed(std::uint32_t making, std::optional<Refusal> why);
   void prepared(const PreparationDone& event);
   void retry(std::uint32_t making, std::uint64_t serial);
 

@@ -159,11 +159,11 @@ void Reads::fail(std::uint32_t index) {
     s_.alarms.set(s_.now + wait, {AlarmKind::retry_read, index, read.request.id.value});
     return;
   }
-  end_without_result(index);
+  end_without_result(index, Refusal::storage_failed);
 }
 
 // Nobody finds it any more, and its items leave their share once those who wait have been told.
-void Reads::end_without_result(std::uint32_t index) {
+void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) {
   ReadJob& read = s_.reads[index];
   forget_samples(read);
   read.shared = false;
@@ -176,9 +176,9 @@ void Reads::end_without_result(std::uint32_t index) {
   ++read.holders;   // it outlives the calls below
   for (const std::uint32_t waiter : waiters) {
     if (waiter & kListed) {
-      listener_.listed_failed(waiter & ~kListed, Refusal::storage_failed);
+      listener_.listed_failed(waiter & ~kListed, why);
     } else {
-      listener_.making_failed(waiter, Refusal::storage_failed);
+      listener_.making_failed(waiter, why);
     }
   }
   --s_.reads[index].holders;
@@ -204,11 +204,15 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
   for (std::uint32_t index = 0; index < s_.reads.size(); ++index) {
     if (!s_.reads.live(index)) continue;
     ReadJob& read = s_.reads[index];
+    if (read.keep != kNone && s_.memory[read.keep].spec.place.node == id) {
+      read.keep = kNone;   // with the share
+      if (read.node != node && read.from.node != id) continue;
+    }
     if (read.node != node && read.from.node != id) continue;
     if (read.done && read.node != node) continue;
     s_.order(Cancel{s_.requests.latest(read.request.id)});
     read.request = s_.requests.again(read.request.id);
-    end_without_result(index);
+    end_without_result(index, std::nullopt);
   }
 }
 

@@ -12,12 +12,13 @@ namespace batchflow {
 
 class Reads {
  public:
-  // Told when a making has nothing left to wait for, or cannot be made.
+  // Told when a making has nothing left to wait for, or cannot be made: because of what is said, or
+  // (without a reason) because a node is gone, so that it must be begun anew.
   struct Listener {
     virtual void making_ready(std::uint32_t making) = 0;
-    virtual void making_failed(std::uint32_t making, Refusal why) = 0;
+    virtual void making_failed(std::uint32_t making, std::optional<Refusal> why) = 0;
     virtual void listed_ready(std::uint32_t batch) = 0;
-    virtual void listed_failed(std::uint32_t batch, Refusal why) = 0;
+    virtual void listed_failed(std::uint32_t batch, std::optional<Refusal> why) = 0;
 
    protected:
     ~Listener() = default;
@@ -62,7 +63,7 @@ class Reads {
   void order(ReadJob& read);
   void forget_samples(ReadJob& read);
   void fail(std::uint32_t index);
-  void end_without_result(std::uint32_t index);
+  void end_without_result(std::uint32_t index, std::optional<Refusal> why);
   void unpin(ReadJob& read);
   void release_if_unused(std::uint32_t index);
 

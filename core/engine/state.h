@@ -16,6 +16,7 @@
 
 #include "core/arena.h"
 #include "core/catalogue.h"
+#include "core/engine.h"
 #include "core/engine/alarms.h"
 #include "core/engine/memory.h"
 #include "core/engine/requests.h"
@@ -28,6 +29,7 @@
 #include "core/policy_list.h"
 #include "core/pool.h"
 #include "core/position.h"
+#include "core/promise.h"
 #include "core/statistics.h"
 #include "core/step_plan.h"
 #include "core/types.h"
@@ -169,6 +171,7 @@ struct ReadJob {
 struct StreamNode {
   NodeId node;
   std::uint32_t share = kNone;
+  Slots jobs = 0;                // with ranks on this node
   Slots reserve = 0;             // ranks x credits of the jobs whose batches live in this share
   Slots ahead = 0;               // blocks charged as made ahead
   Handle current;                // the block charged as current, if any
@@ -190,7 +193,8 @@ struct Stream {
   std::uint64_t seed = 0;
   std::uint64_t sharing_key = 0;
   std::uint32_t block_samples = 1;
-  Bytes block_bytes = 0;
+  Bytes sample_bytes = 1;                // prepared
+  Bytes block_bytes = 1;
   std::unique_ptr<Lanes> lanes;
   std::vector<StreamNode> nodes;
   std::vector<std::uint32_t> jobs;
@@ -257,7 +261,7 @@ struct Batch {
   NodeId node;
   RequestId request = RequestId::none();
   std::uint32_t attempts = 0;
-  std::vector<SampleId> listed;     // a listed order's samples, in order
+  std::vector<Ingredient> ingredients;   // a listed order's samples, in order
   std::vector<ItemPin> pins;        // items delivered as they are stored
   std::uint32_t waiting_reads = 0;
   std::vector<std::uint32_t> reads;
@@ -278,6 +282,7 @@ struct RankState {
 struct Job {
   JobId id;
   std::uint32_t index = kNone;
+  std::uint64_t serial = 0;
   std::uint64_t user = 0;
   std::uint32_t stream = kNone;
   std::uint32_t dataset = kNone;
@@ -294,6 +299,14 @@ struct Job {
   bool waits = false;                        // a rank has a credit that cannot be served now
   bool dirty = false;
 
+  std::vector<std::uint32_t> held;           // batches of void steps that live ranks still read
+  std::vector<std::uint32_t> retired_shares; // where such batches are, of an earlier size
+  struct Reserved {
+    NodeId node;
+    Slots slots;
+  };
+  std::vector<Reserved> reserved;            // what it was promised in the stream's shares
+
   std::deque<EpochRun> runs;                 // oldest uncommitted first; the last one is granting
   std::uint64_t committed_step = 0;          // all below are committed
   Position committed;
@@ -306,7 +319,7 @@ struct Job {
   std::uint64_t asked = 0;                   // when its present need arose
   std::uint32_t candidate_slot = kNone;      // in the engine's list of needs
   double step_s = 0;                         // smoothed compute time of a step
-  Instant lost_since = kNever;
+  std::uint64_t lost_serial = 0;             // of its present loss of a rank
 
   void reset() { *this = Job(); }
 };
@@ -322,6 +335,7 @@ struct EngineState {
   const Catalogues& catalogues;
   Random random;
   Instant now{};
+  EngineCounters counters;
 
   Arena arena;
   std::vector<Command> commands;
@@ -331,14 +345,15 @@ struct EngineState {
   Alarms alarms;
   Memory memory;
 
-  std::vector<Node> nodes;                                 // by joining; never erased, ids reused
-  std::unordered_map<std::uint32_t, std::uint32_t> node_of;      // looked up only
+  // Backends' ids are looked up in maps that nothing iterates.
+  std::vector<Node> nodes;   // never erased: a node that comes back is a new one
+  std::unordered_map<std::uint32_t, std::uint32_t> node_of;
   std::vector<Worker> workers;
   std::unordered_map<std::uint32_t, std::uint32_t> worker_of;
-
-  std::vector<Dataset> datasets;                           // by DatasetId of the backend
+  std::vector<Dataset> datasets;
   std::unordered_map<std::uint32_t, std::uint32_t> dataset_of;
   std::unordered_map<std::uint32_t, const PipelineInfo*> pipelines;
+  std::unordered_map<std::uint32_t, std::uint32_t> job_of;
 
   Pool<Block> blocks;
   Pool<Making> makings;
@@ -346,21 +361,39 @@ struct EngineState {
   Pool<Stream> streams;
   Pool<Job> jobs;
   Pool<Batch> batches;
-  std::unordered_map<std::uint32_t, std::uint32_t> job_of;
   std::uint64_t serials = 0;
 
-  std::vector<std::uint32_t> dirty;                        // jobs to look at before the step ends
+  bool room_changed = false;           // something could be started that could not before
+  bool short_of_memory = false;        // a batch waits for a slot
+  std::vector<Resident> evicted;       // by shares, not carried out yet
+  std::vector<Slice> slices;           // scratch
+
+  std::vector<std::uint32_t> dirty;    // jobs to look at before the step ends
   void touch(std::uint32_t job) {
-    if (!jobs[job].dirty) {
-      jobs[job].dirty = true;
-      dirty.push_back(job);
-    }
+    if (!jobs.live(job) || jobs[job].dirty) return;
+    jobs[job].dirty = true;
+    dirty.push_back(job);
   }
   Block* at(Handle handle) {
     if (handle.index == kNone || !blocks.live(handle.index)) return nullptr;
     Block& block = blocks[handle.index];
     return block.serial == handle.serial ? &block : nullptr;
   }
+
+  // A report about something that is over, and one that cannot be right: both change nothing.
+  void stale() { ++counters.stale_completions; }
+  void protocol_error() { ++counters.protocol_errors; }
+
+  Lineage lineage(const Block& block) const;
+  void expand(const Block& block, std::vector<SampleId>& ids);
+  std::uint64_t epoch_samples(const Job& job) const;
+
+  std::vector<Promise> promises;       // of this step, for the promise log
+  void promise_joined(const Job& job, const JobJoined& event);
+  void promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,
+                         const std::vector<Slice>& committed);
+  void promise_epoch_finished(const Job& job, std::uint32_t epoch);
+  void promise_left(const Job& job);
 };
 
 }  // namespace batchflow

@@ -1,0 +1,341 @@
+#include "core/engine.h"
+
+#include <variant>
+
+#include "core/check.h"
+#include "core/engine/books.h"
+#include "core/engine/delivery.h"
+#include "core/engine/dispatching.h"
+#include "core/engine/grants.h"
+#include "core/engine/items.h"
+#include "core/engine/listed.h"
+#include "core/engine/membership.h"
+#include "core/engine/preparation.h"
+#include "core/engine/reads.h"
+#include "core/engine/state.h"
+
+namespace batchflow {
+
+namespace {
+
+// The most that one step does of work that can wait: evictions when a share shrinks, residents
+// shown to a new policy.
+constexpr std::size_t kSlice = 2048;
+
+template <class Make, class Policy>
+std::unique_ptr<Policy> make_policy(const PolicyChoice& choice, Random random) {
+  return std::get<Make>(choice.entry->make)({random, choice.parameters});
+}
+
+}  // namespace
+
+struct Engine::Parts final : Reads::Listener {
+  Parts(const EngineConfig& config, const PolicyList& policies, const Catalogues& catalogues)
+      : s(config, policies, catalogues),
+        selection_choice(policies.choose(PolicyKind::selection, config.policies.selection)),
+        dispatch_choice(policies.choose(PolicyKind::dispatch, config.policies.dispatch)),
+        scaling_choice(policies.choose(PolicyKind::scaling, config.policies.scaling)),
+        reads(s, *this),
+        items(s, reads),
+        preparation(s, reads, items),
+        grants(s, make_policy<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(2))),
+        delivery(s, grants, reads),
+        listed(s, items, reads),
+        dispatching(s, grants, preparation,
+                    make_policy<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(3)),
+                    make_policy<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(4))),
+        membership(s, items, preparation, grants, delivery, dispatching) {}
+
+  // ---- Reads::Listener
+  void making_ready(std::uint32_t making) override { preparation.making_ready(making); }
+  void making_failed(std::uint32_t making, std::optional<Refusal> why) override {
+    preparation.making_failed(making, why);
+  }
+  void listed_ready(std::uint32_t batch) override { listed.ready(batch); }
+  void listed_failed(std::uint32_t batch, std::optional<Refusal> why) override {
+    listed.failed(batch, why);
+  }
+
+  // ---- events
+  Job* job(JobId id) {
+    const auto found = s.job_of.find(id.value);
+    if (found != s.job_of.end()) return &s.jobs[found->second];
+    s.protocol_error();
+    return nullptr;
+  }
+  void on(const CatalogueKnown& event);
+  void on(const PipelineKnown& event);
+  void on(const JobJoined& event) { membership.joined(event); }
+  void on(const JobLeft& event) {
+    if (Job* of = job(event.job)) membership.left(*of);
+  }
+  void on(const RankLost& event) {
+    if (Job* of = job(event.job)) membership.rank_lost(*of, event.rank);
+  }
+  void on(const JobResized& event) {
+    if (Job* of = job(event.job)) membership.resized(*of, event);
+  }
+  void on(const BatchWanted& event) {
+    if (Job* of = job(event.job)) delivery.wanted(*of, event);
+  }
+  void on(const SamplesWanted& event) {
+    if (Job* of = job(event.job)) listed.wanted(*of, event);
+  }
+  void on(const BatchConsumed& event) {
+    if (Job* of = job(event.job)) delivery.consumed(*of, event);
+  }
+  void on(const SlotReleased& event) {
+    if (Job* of = job(event.job)) delivery.released(*of, event);
+  }
+  void on(const ScoresReported& event);
+  void on(const ReadDone& event) { reads.done(event); }
+  void on(const PreparationDone& event) { preparation.prepared(event); }
+  void on(const TransferDone& event) { delivery.transferred(event); }
+  void on(const DeliveryDone& event) { delivery.delivered(event); }
+  void on(const NodeJoined& event) { membership.node_joined(event); }
+  void on(const NodeQuiesced& event) { membership.node_quiesced(event); }
+  void on(const NodeLost& event) { membership.node_lost(event); }
+  void on(const WorkerJoined& event) {
+    preparation.joined(event);
+    membership.worker_joined(event.node);
+  }
+  void on(const WorkerQuiesced& event) { preparation.quiesced(event); }
+  void on(const WorkerLost& event) { preparation.lost(event); }
+  void on(const CapacityChanged& event) { membership.capacity_changed(event); }
+  void on(const PolicyChanged& event);
+  void on(const ConfigurationChanged& event);
+  void on(const TimerFired&) {}   // what is due is done in any step
+
+  // ---- a step
+  void handle_alarms();
+  void handle_failures();
+  void decide();
+  void look_at_dirty();
+  void refresh_needs();
+
+  EngineState s;
+  PolicyChoice selection_choice;   // policies refer to their parameters
+  PolicyChoice dispatch_choice;
+  PolicyChoice scaling_choice;
+  Reads reads;
+  Items items;
+  Preparation preparation;
+  Grants grants;
+  Delivery delivery;
+  Listed listed;
+  Dispatching dispatching;
+  Membership membership;
+  std::uint64_t operations = 0;
+};
+
+// ------------------------------------------------------------------------------------ events ----
+
+void Engine::Parts::on(const CatalogueKnown& event) {
+  const Catalogue* catalogue = s.catalogues.find(event.dataset, event.version);
+  const auto known = s.dataset_of.find(event.dataset.value);
+  if (!catalogue) return s.protocol_error();
+  if (known != s.dataset_of.end() && s.datasets[known->second].catalogue == catalogue) return;
+  // A new version is another dataset: streams of the old one go on with what they have.
+  s.dataset_of[event.dataset.value] = static_cast<std::uint32_t>(s.datasets.size());
+  s.datasets.push_back({event.dataset, catalogue, {}, 0});
+}
+
+void Engine::Parts::on(const PipelineKnown& event) {
+  const PipelineInfo* pipeline = s.catalogues.find(event.pipeline, event.hash);
+  if (!pipeline) return s.protocol_error();
+  s.pipelines[event.pipeline.value] = pipeline;
+}
+
+void Engine::Parts::on(const ScoresReported& event) {
+  Job* of = job(event.job);
+  if (!of) return;
+  const Dataset& dataset = s.datasets[of->dataset];
+  for (const Score& score : event.scores) {
+    if (score.sample.value >= dataset.catalogue->samples()) {
+      s.protocol_error();
+    } else {
+      items.scored(dataset.id, score.sample, score.value);
+    }
+  }
+}
+
+void Engine::Parts::on(const PolicyChanged& event) {
+  const std::size_t equals = event.text.find('=');
+  const std::string_view kind = event.text.substr(0, equals);
+  const std::string_view text = equals == std::string_view::npos ? "" : event.text.substr(equals + 1);
+  try {
+    if (kind == "selection") {
+      selection_choice = s.list.choose(PolicyKind::selection, text);
+      grants.change_selection(
+          make_policy<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(++s.serials)));
+    } else if (kind == "dispatch") {
+      dispatch_choice = s.list.choose(PolicyKind::dispatch, text);
+      dispatching.change_dispatch(
+          make_policy<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(++s.serials)));
+    } else if (kind == "scaling") {
+      scaling_choice = s.list.choose(PolicyKind::scaling, text);
+      dispatching.change_scaling(
+          make_policy<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(++s.serials)));
+    } else if (kind == "allocation") {
+      s.memory.change_allocation(s.list.choose(PolicyKind::allocation, text));
+    } else if (kind == "eviction") {
+      const PolicyChoice choice = s.list.choose(PolicyKind::eviction, text);
+      s.memory.change_eviction(choice, Form::encoded);
+      s.memory.change_eviction(choice, Form::decoded);
+    } else if (kind == "eviction.encoded" || kind == "eviction.decoded" ||
+               kind == "eviction.prepared") {
+      const Form form = kind == "eviction.encoded"   ? Form::encoded
+                        : kind == "eviction.decoded" ? Form::decoded
+                                                     : Form::prepared;
+      s.memory.change_eviction(s.list.choose(PolicyKind::eviction, text), form);
+    } else {
+      s.protocol_error();
+    }
+  } catch (const ConfigError&) {
+    s.protocol_error();   // the backend checks texts before it sends them
+  }
+  for (std::uint32_t index = 0; index < s.jobs.size(); ++index) s.touch(index);
+}
+
+void Engine::Parts::on(const ConfigurationChanged& event) {
+  try {
+    change_setting(s.config, event.text);
+  } catch (const ConfigError&) {
+    s.protocol_error();
+  }
+}
+
+// ------------------------------------------------------------------------------------ a step ----
+
+void Engine::Parts::handle_alarms() {
+  while (const auto alarm = s.alarms.next_due(s.now)) {
+    switch (alarm->kind) {
+      case AlarmKind::retry_read: reads.retry(alarm->subject, alarm->serial); break;
+      case AlarmKind::retry_prepare: preparation.retry(alarm->subject, alarm->serial); break;
+      case AlarmKind::rank_timeout: membership.timed_out(alarm->subject, alarm->serial); break;
+      case AlarmKind::go_on: break;
+    }
+  }
+}
+
+// What cannot be made ends the jobs that need it.
+void Engine::Parts::handle_failures() {
+  for (std::size_t i = 0; i < preparation.failures.size(); ++i) {
+    const Preparation::Failure failure = preparation.failures[i];
+    if (!s.streams.live(failure.stream)) continue;
+    const std::vector<std::uint32_t> jobs = s.streams[failure.stream].jobs;
+    for (const std::uint32_t index : jobs) {
+      membership.refuse(s.jobs[index], failure.why, failure.needed, failure.available);
+    }
+  }
+  preparation.failures.clear();
+  listed.refuse_failed([&](Job& job, Refusal why) { membership.refuse(job, why, 0, 0); });
+}
+
+void Engine::Parts::look_at_dirty() {
+  for (std::size_t i = 0; i < s.dirty.size(); ++i) {
+    const std::uint32_t index = s.dirty[i];
+    if (!s.jobs.live(index)) continue;
+    ++operations;
+    Job& of = s.jobs[index];
+    of.dirty = false;
+    delivery.pump(of);
+    dispatching.review(of);
+  }
+  s.dirty.clear();
+}
+
+// Policies are told who needs which block only when a share might have to choose a victim.
+void Engine::Parts::refresh_needs() {
+  for (std::uint32_t index = 0; index < s.streams.size(); ++index) {
+    if (!s.streams.live(index) || !s.streams[index].needs_stale) continue;
+    Stream& stream = s.streams[index];
+    bool full = false;
+    for (const StreamNode& part : stream.nodes) {
+      const Share& share = *s.memory[part.share].share;
+      full = full || share.used() >= share.capacity();
+    }
+    if (!full) continue;
+    stream.needs_stale = false;
+    for (const StreamNode& part : stream.nodes) {
+      for (const std::uint32_t owner : s.memory[part.share].owner_of) {
+        ++operations;
+        if (owner != kNone && s.blocks.live(owner)) tell_need(s, owner);
+      }
+    }
+  }
+}
+
+void Engine::Parts::decide() {
+  for (bool more = true; more;) {
+    bool shrinking = s.memory.settle(kSlice, s.evicted);
+    drop_evicted(s);
+    if (shrinking) s.alarms.set(s.now, {});
+    more = membership.settle();
+    look_at_dirty();
+    refresh_needs();
+    if (s.room_changed) {
+      s.room_changed = false;
+      more = dispatching.start_some() || more;
+    }
+    more = preparation.settle_current() || more;
+    if (s.short_of_memory && (more || s.room_changed)) {
+      // A batch waits for a slot, and something has become free.
+      s.short_of_memory = false;
+      for (std::uint32_t index = 0; index < s.jobs.size(); ++index) {
+        if (s.jobs.live(index) && s.jobs[index].waits) s.touch(index);
+      }
+    }
+    more = more || !s.dirty.empty() || s.room_changed;
+  }
+  std::vector<Resident> adopted;
+  if (s.memory.adopt(kSlice, adopted)) s.alarms.set(s.now, {});
+  for (const Resident& one : adopted) {
+    if (one.owner != kNone) tell_need(s, one.owner);
+  }
+}
+
+// ------------------------------------------------------------------------------------ Engine ----
+
+Engine::Engine(const EngineConfig& config, const PolicyList& policies, const Catalogues& catalogues)
+    : parts_(std::make_unique<Parts>(config, policies, catalogues)) {}
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
+
+std::span<const Command> Engine::step(Instant now, std::span<const Event> events) {
+  Parts& p = *parts_;
+  p.s.arena.clear();
+  p.s.commands.clear();
+  p.s.promises.clear();
+  if (now > p.s.now) p.s.now = now;
+  for (const Event& event : events) {
+    std::visit([&](const auto& fact) { p.on(fact); }, event);
+  }
+  p.handle_alarms();
+  p.handle_failures();
+  p.dispatching.scale();
+  p.decide();
+  p.handle_failures();
+  if (const auto timer = p.s.alarms.timer_to_set(p.s.now)) p.s.order(*timer);
+  return p.s.commands;
+}
+
+std::span<const Promise> Engine::promises() const { return parts_->s.promises; }
+
+EngineCounters Engine::counters() const {
+  EngineCounters counters = parts_->s.counters;
+  const Memory::Counters memory = parts_->s.memory.counters();
+  counters.refused_proposals = memory.refused_allocations + memory.refused_evictions +
+                               parts_->grants.refused() + parts_->dispatching.refused();
+  counters.operations = parts_->operations;
+  return counters;
+}
+
+void Engine::check_consistency() const {
+  parts_->s.memory.check_consistency();
+  for (std::uint32_t index = 0; index < parts_->s.streams.size(); ++index) {
+    if (parts_->s.streams.live(index)) parts_->s.streams[index].lanes->check_consistency();
+  }
+}
+
+}  // namespace batchflow

@@ -1,0 +1,74 @@
+#include "core/engine/listed.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/engine/books.h"
+
+namespace batchflow {
+
+void Listed::wanted(Job& job, const SamplesWanted& event) {
+  const bool lists_agree =
+      (event.next_uses.empty() || event.next_uses.size() == event.samples.size()) &&
+      (event.sizes.empty() || event.sizes.size() == event.samples.size());
+  if (job.order != Order::listed || job.state != Job::State::running ||
+      event.rank >= job.ranks.size() || event.samples.empty() || !lists_agree) {
+    return s_.protocol_error();
+  }
+  const Catalogue& catalogue = *s_.datasets[job.dataset].catalogue;
+  RankState& rank = job.ranks[event.rank];
+  const bool known = std::all_of(event.samples.begin(), event.samples.end(), [&](SampleId sample) {
+    return sample.value < catalogue.samples();
+  });
+  if (!known || rank.batches.size() >= job.credits) return s_.protocol_error();
+
+  const std::uint32_t index = s_.batches.make();
+  Batch& batch = s_.batches[index];
+  batch.job = job.index;
+  batch.rank = event.rank;
+  batch.step = rank.next_step++;
+  batch.node = rank.node;
+  batch.samples = static_cast<std::uint32_t>(event.samples.size());
+  rank.batches.push_back(index);
+  rank.stall.wanted(s_.now, 1);
+  const std::uint32_t node = s_.node_of.at(rank.node.value);
+  for (std::size_t i = 0; i < event.samples.size(); ++i) {
+    const SampleId sample = event.samples[i];
+    items_.want_listed(index, node, s_.datasets[job.dataset].id, sample,
+                       event.sizes.empty() ? catalogue.bytes(sample) : event.sizes[i],
+                       event.next_uses.empty() ? kUnknownUse : event.next_uses[i]);
+  }
+  items_.order_listed(index);
+  if (batch.waiting_reads == 0) ready(index);
+}
+
+void Listed::ready(std::uint32_t index) {
+  Batch& batch = s_.batches[index];
+  const Job& job = s_.jobs[batch.job];
+  Deliver order;
+  order.request = s_.requests.open(RequestKind::deliver, index);
+  order.job = job.id;
+  order.rank = batch.rank;
+  order.step = batch.step;
+  order.place = {batch.node, Tier::dram, 0};
+  order.ingredients = s_.arena.copy(batch.ingredients);
+  batch.request = order.request.id;
+  batch.state = Batch::State::delivering;
+  s_.order(order);
+  ++s_.counters.batches;
+  s_.counters.samples += batch.samples;
+}
+
+void Listed::failed(std::uint32_t index, std::optional<Refusal> why) {
+  failed_.push_back({s_.jobs[s_.batches[index].job].id, why.value_or(Refusal::storage_failed)});
+}
+
+void Listed::refuse_failed(const std::function<void(Job&, Refusal)>& refuse) {
+  for (const Failed& failed : failed_) {
+    const auto job = s_.job_of.find(failed.job.value);
+    if (job != s_.job_of.end()) refuse(s_.jobs[job->second], failed.why);
+  }
+  failed_.clear();
+}
+
+}  // namespace batchflow

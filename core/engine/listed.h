@@ -1,0 +1,36 @@
+// Listed orders: samples wanted by id, in the caller's order, as they are stored.
+//
+// Traces, subsets and user samplers come this way. Each request is one batch; its samples are
+// looked up in the encoded shares, read where they are missing, pinned while the batch is out.
+#pragma once
+
+#include <functional>
+
+#include "core/engine/items.h"
+#include "core/engine/state.h"
+
+namespace batchflow {
+
+class Listed {
+ public:
+  Listed(EngineState& state, Items& items, Reads& reads)
+      : s_(state), items_(items), reads_(reads) {}
+
+  void wanted(Job& job, const SamplesWanted& event);
+  void ready(std::uint32_t batch);
+  void failed(std::uint32_t batch, std::optional<Refusal> why);
+  // Calls `refuse` for each job whose batch could not be read.
+  void refuse_failed(const std::function<void(Job&, Refusal)>& refuse);
+
+ private:
+  EngineState& s_;
+  Items& items_;
+  Reads& reads_;
+  struct Failed {
+    JobId job;
+    Refusal why;
+  };
+  std::vector<Failed> failed_;
+};
+
+}  // namespace batchflow

@@ -1,0 +1,74 @@
+// Who is served: jobs that join, leave, lose ranks and change size, and the memory promised to them.
+//
+// A job is admitted only when its minimum fits beside all other promises: on each node a batch for
+// each of its ranks there, and one block in preparation. Its credits are as many as its reserve can
+// cover. From then on nothing takes that memory away.
+#pragma once
+
+#include "core/engine/delivery.h"
+#include "core/engine/dispatching.h"
+#include "core/engine/grants.h"
+#include "core/engine/preparation.h"
+#include "core/engine/state.h"
+
+namespace batchflow {
+
+class Membership {
+ public:
+  Membership(EngineState& state, Items& items, Preparation& preparation, Grants& grants,
+             Delivery& delivery, Dispatching& dispatching)
+      : s_(state),
+        items_(items),
+        preparation_(preparation),
+        grants_(grants),
+        delivery_(delivery),
+        dispatching_(dispatching) {}
+
+  void joined(const JobJoined& event);
+  void left(Job& job);
+  void rank_lost(Job& job, Rank rank);
+  void resized(Job& job, const JobResized& event);
+  void timed_out(std::uint32_t job, std::uint64_t serial);
+  void refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64_t available);
+
+  void node_joined(const NodeJoined& event);
+  void node_quiesced(const NodeQuiesced& event);
+  void node_lost(const NodeLost& event);
+  void worker_joined(NodeId node);
+  void capacity_changed(const CapacityChanged& event);
+
+  // Lets in whose memory is there by now; frees streams that nobody uses. True if anything changed.
+  bool settle();
+
+ private:
+  static std::uint64_t seed_group(const JobJoined& event);
+  void forget_node(Job& job, NodeId node);
+  std::optional<Refusal> objection(const JobJoined& event) const;
+  std::uint32_t stream_for(const JobJoined& event, const Position& position);
+  std::uint32_t make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key);
+  void cover_nodes(Stream& stream, std::span<const NodeId> ranks);
+  void add_node(Stream& stream, NodeId node);
+  void size_lanes(Stream& stream);
+  bool reserve(Job& job, std::uint32_t credits_wanted, std::uint64_t& needed,
+               std::uint64_t& available);
+  bool fits(const Job& job, std::uint32_t credits, std::uint64_t& needed,
+            std::uint64_t& available) const;
+  void take_reserve(Job& job);
+  void give_up_reserve(Job& job);
+  void start_over(Job& job, bool all_ranks_gone);
+  void admit(Job& job);
+  void close_if_empty(std::uint32_t stream);
+  bool try_free(std::uint32_t stream);
+  void drop_blocks(Stream& stream, NodeId node, bool lost);
+
+  EngineState& s_;
+  Items& items_;
+  Preparation& preparation_;
+  Grants& grants_;
+  Delivery& delivery_;
+  Dispatching& dispatching_;
+  std::vector<std::uint32_t> joining_;
+  std::vector<std::uint32_t> closing_;   // streams without jobs
+};
+
+}  // namespace batchflow

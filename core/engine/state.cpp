@@ -1,0 +1,90 @@
+#include "core/engine/state.h"
+
+namespace batchflow {
+
+namespace {
+
+std::vector<PolicyChoice> eviction_choices(const EngineConfig& config, const PolicyList& list) {
+  std::vector<PolicyChoice> choices;
+  for (const std::string& text : config.policies.eviction) {
+    choices.push_back(list.choose(PolicyKind::eviction, text));
+  }
+  return choices;
+}
+
+}  // namespace
+
+EngineState::EngineState(const EngineConfig& engine_config, const PolicyList& policies,
+                         const Catalogues& known)
+    : config(engine_config),
+      list(policies),
+      catalogues(known),
+      random(hash(engine_config.seed)),
+      memory(policies.choose(PolicyKind::allocation, engine_config.policies.allocation),
+             eviction_choices(engine_config, policies), random.split(1)) {}
+
+Lineage EngineState::lineage(const Block& block) const {
+  const Stream& stream = streams[block.stream];
+  const Dataset& dataset = datasets[stream.dataset];
+  Lineage lineage;
+  lineage.dataset = dataset.id;
+  lineage.dataset_version = dataset.catalogue->version();
+  lineage.pipeline = stream.pipeline_id;
+  lineage.pipeline_hash = stream.pipeline->hash;
+  lineage.order = stream.family;
+  lineage.seed = stream.seed;
+  lineage.block_samples = block.sizes.block_samples;
+  lineage.lane_blocks = block.sizes.lane_blocks;
+  lineage.name = block.name;
+  lineage.samples = block.samples;
+  return lineage;
+}
+
+void EngineState::expand(const Block& block, std::vector<SampleId>& ids) {
+  Stream& stream = streams[block.stream];
+  ids.clear();
+  stream.expander.expand(lineage(block), datasets[stream.dataset].catalogue->samples(), ids);
+}
+
+std::uint64_t EngineState::epoch_samples(const Job& job) const {
+  return datasets[job.dataset].catalogue->samples();
+}
+
+void EngineState::promise_joined(const Job& job, const JobJoined& event) {
+  Promise promise;
+  promise.kind = Promise::Kind::joined;
+  promise.job = job.id;
+  promise.join.join = event;
+  promise.join.ranks.assign(event.ranks.begin(), event.ranks.end());
+  promise.join.position = job.committed;
+  promises.push_back(std::move(promise));
+}
+
+void EngineState::promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,
+                                    const std::vector<Slice>& committed) {
+  Promise promise;
+  promise.kind = Promise::Kind::committed;
+  promise.job = job.id;
+  promise.step = step;
+  promise.epoch = epoch;
+  promise.slices = committed;
+  if (job.order == Order::relaxed) promise.sizes = job.committed.lanes().sizes;
+  promises.push_back(std::move(promise));
+}
+
+void EngineState::promise_epoch_finished(const Job& job, std::uint32_t epoch) {
+  Promise promise;
+  promise.kind = Promise::Kind::epoch_finished;
+  promise.job = job.id;
+  promise.epoch = epoch;
+  promises.push_back(std::move(promise));
+}
+
+void EngineState::promise_left(const Job& job) {
+  Promise promise;
+  promise.kind = Promise::Kind::left;
+  promise.job = job.id;
+  promises.push_back(std::move(promise));
+}
+
+}  // namespace batchflow

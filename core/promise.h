@@ -1,0 +1,35 @@
+// What the engine has promised and must know after a crash: joins, commits, ends. Nothing else.
+//
+// Each step leaves its promises; a backend writes them to the promise log before it carries out the
+// commands of that step. Caches and policies are not in it: they start empty.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/event.h"
+#include "core/position.h"
+#include "core/types.h"
+
+namespace batchflow {
+
+// A join as it was accepted, with everything it refers to.
+struct PromisedJoin {
+  JobJoined join;                // its lists and position point into this struct
+  std::vector<NodeId> ranks;
+  Position position;
+};
+
+struct Promise {
+  enum class Kind : std::uint8_t { joined, committed, epoch_finished, left };
+  Kind kind = Kind::joined;
+  JobId job;
+  std::uint64_t step = 0;         // committed
+  std::uint32_t epoch = 0;        // committed, epoch_finished
+  std::vector<Slice> slices;      // committed: the step's samples, fillers left out
+  LaneSizes sizes;                // committed, relaxed: of the slices' generation
+  PromisedJoin join;              // joined
+};
+
+}  // namespace batchflow
