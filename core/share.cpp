@@ -225,7 +225,7 @@ void Share::swap_policy(std::unique_ptr<EvictionPolicy> policy) {
   adopted_ = 0;
 }
 
-bool Share::adopt(std::size_t limit, std::vector<ItemId>& adopted) {
+bool Share::adopt(std::size_t limit, std::vector<ItemId>* adopted) {
   if (!incoming_) return true;
   // A slice is bounded in words too: a large share may hold few items.
   for (std::size_t budget = 64 * limit; adopted_ < items_; ++adopted_) {
@@ -242,7 +242,7 @@ bool Share::adopt(std::size_t limit, std::vector<ItemId>& adopted) {
     const Access access{item, slots(item), kUnknownUse};
     incoming_->missed(access);
     incoming_->inserted(access);
-    adopted.push_back(item);
+    if (adopted != nullptr) adopted->push_back(item);
   }
   policy_ = std::move(incoming_);
   return true;

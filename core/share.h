@@ -117,9 +117,10 @@ class Share {
   // answers. A swap on top of an unfinished one replaces the newcomer.
   void swap_policy(std::unique_ptr<EvictionPolicy> policy);
   // Shows at most `limit` residents, in order of id, to the new policy as if they came in just now
-  // and appends them to `adopted` (so that the owner can repeat what it knows of them: `needed`).
+  // and appends them to `adopted`, where given, so that the owner can repeat what it alone knows of
+  // them (`needed`).
   // True when there is nothing left to adopt and the new policy answers.
-  bool adopt(std::size_t limit, std::vector<ItemId>& adopted);
+  bool adopt(std::size_t limit, std::vector<ItemId>* adopted = nullptr);
   bool adopting() const { return incoming_ != nullptr; }
 
   const ShareCounters& counters() const { return counters_; }

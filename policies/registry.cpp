@@ -8,7 +8,21 @@
   POLICY(eviction_lru)             \
   POLICY(eviction_mru)             \
   POLICY(eviction_clock)           \
-  POLICY(eviction_sieve)
+  POLICY(eviction_sieve)           \
+  POLICY(eviction_lfu)             \
+  POLICY(eviction_s3fifo)          \
+  POLICY(eviction_s3fifo_warm)     \
+  POLICY(eviction_2q)              \
+  POLICY(eviction_arc)             \
+  POLICY(eviction_slru)            \
+  POLICY(eviction_lirs)            \
+  POLICY(eviction_wtinylfu)        \
+  POLICY(eviction_gdsf)            \
+  POLICY(eviction_random)          \
+  POLICY(eviction_minio)           \
+  POLICY(eviction_belady)          \
+  POLICY(eviction_belady_bypass)   \
+  POLICY(eviction_refcount)
 
 namespace batchflow {
 

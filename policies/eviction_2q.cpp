@@ -1,0 +1,92 @@
+// 2Q: a FIFO of newcomers, a ghost FIFO of those that left it, and an LRU for who is asked for
+// again.
+//
+// T. Johnson, D. Shasha, "2Q: A Low Overhead High Performance Buffer Management Replacement
+// Algorithm", VLDB 1994 (the full version).
+#include "core/policy_list.h"
+#include "policies/dense_list.h"
+#include "policies/eviction_list.h"
+#include "policies/ghost_queue.h"
+
+namespace batchflow {
+namespace {
+
+enum List : unsigned { kIn, kOut, kMain, kLists };
+
+class TwoQ final : public EvictionPolicy {
+ public:
+  explicit TwoQ(const EvictionContext& context)
+      : in_ratio_(context.parameters.number("in")),
+        out_ratio_(context.parameters.number("out")),
+        lists_(context.items) {
+    TwoQ::resized(context.capacity);
+  }
+
+  void hit(const Access& access) override {
+    if (lists_.in(access.item, kMain)) lists_.move(access.item, kMain);
+  }
+  Admission missed(const Access& access) override {
+    to_main_ = lists_.in(access.item, kOut);
+    if (to_main_) lists_.take(access.item);
+    return access.slots > in_ ? Admission::bypass : Admission::insert;
+  }
+  void inserted(const Access& access) override {
+    lists_.add(access.item, access.slots, to_main_ ? kMain : kIn);
+    to_main_ = false;
+  }
+  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+    const bool from_in = lists_.used(kIn) > in_;
+    if (const auto item = oldest_unpinned(lists_, pins, from_in ? kIn : kMain)) return item;
+    return oldest_unpinned(lists_, pins, from_in ? kMain : kIn);
+  }
+  void removed(ItemId item, Removal why) override {
+    const bool remember = why == Removal::evicted && lists_.in(item, kIn);
+    if (remember && out_.make_room(lists_, lists_.slots(item))) {
+      lists_.move(item, kOut);
+    } else {
+      lists_.take(item);
+    }
+  }
+  void resized(Slots capacity) override {
+    in_ = static_cast<Slots>(static_cast<double>(capacity) * in_ratio_);
+    out_.resize(lists_, static_cast<Slots>(static_cast<double>(capacity) * out_ratio_));
+  }
+  void grow(std::size_t items) override { lists_.grow(items); }
+  void forget(ItemId item) override {
+    if (lists_.in(item, kOut)) lists_.take(item);
+  }
+
+ private:
+  const double in_ratio_;
+  const double out_ratio_;
+  Slots in_ = 0;
+  GhostQueue<kOut> out_;
+  Segments<kLists> lists_;
+  bool to_main_ = false;  // the item asked for last was in the ghost queue
+};
+
+constexpr Parameter kParameters[] = {
+    {.name = "in",
+     .type = Parameter::Type::number,
+     .default_value = "0.25",
+     .help = "share of the capacity for newcomers",
+     .least = 0,
+     .greatest = 1},
+    {.name = "out",
+     .type = Parameter::Type::number,
+     .default_value = "0.5",
+     .help = "size of the ghost queue as a share of the capacity",
+     .least = 0,
+     .greatest = 100},
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_2q;
+const PolicyEntry eviction_2q{
+    "2q",
+    "A FIFO of newcomers beside an LRU of items asked for again soon after they left it.\n"
+    "Items larger than the part for newcomers are not kept (VLDB 1994).",
+    &make_eviction<TwoQ>, kParameters};
+
+}  // namespace batchflow

@@ -1,0 +1,87 @@
+// GDSF: priority L + uses / size, where L is the priority of the last victim; the lowest leaves.
+//
+// L. Cherkasova, "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching
+// Policy", HP Laboratories 1998.
+#include "core/policy_list.h"
+#include "policies/dense_heap.h"
+#include "policies/eviction_list.h"
+
+namespace batchflow {
+namespace {
+
+struct Priority {
+  double value;
+  std::uint64_t accessed;  // of equals, who was accessed earlier leaves
+  bool operator==(const Priority&) const = default;
+};
+struct Lower {
+  bool operator()(const Priority& a, const Priority& b) const {
+    return a.value < b.value || (a.value == b.value && a.accessed < b.accessed);
+  }
+};
+
+class Gdsf final : public EvictionPolicy {
+ public:
+  explicit Gdsf(const EvictionContext& context) : nodes_(context.items), heap_(context.items) {}
+
+  // A hit can only raise a priority, so the heap need not know of it before the item is on top.
+  void hit(const Access& access) override {
+    Node& node = nodes_[access.item.value];
+    ++node.uses;
+    rate(node);
+  }
+  Admission missed(const Access&) override { return Admission::insert; }
+  void inserted(const Access& access) override {
+    Node& node = nodes_[access.item.value];
+    node.uses = 1;
+    node.slots = static_cast<std::uint32_t>(access.slots);
+    rate(node);
+    heap_.push(access.item, node.priority);
+  }
+  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+    return top_unpinned(heap_, pins, [this](ItemId item) {
+      const Priority& now = nodes_[item.value].priority;
+      if (heap_.top_key() == now) return true;
+      heap_.change(item, now);
+      return false;
+    });
+  }
+  void removed(ItemId item, Removal why) override {
+    if (why == Removal::evicted) inflation_ = nodes_[item.value].priority.value;
+    heap_.take(item);
+  }
+  void resized(Slots) override {}
+  void grow(std::size_t items) override {
+    nodes_.grow(items);
+    heap_.grow(items);
+  }
+  void forget(ItemId) override {}
+
+ private:
+  struct Node {
+    Priority priority;
+    std::uint32_t uses;
+    std::uint32_t slots;
+  };
+  static constexpr double kScale = 1e6;  // keeps uses / size well above the rounding of L
+
+  void rate(Node& node) {
+    node.priority = {inflation_ + node.uses * kScale / node.slots, clock_++};
+  }
+
+  ZeroArray<Node> nodes_;
+  DenseHeap<Priority, Lower> heap_;
+  double inflation_ = 0;  // L
+  std::uint64_t clock_ = 0;
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_gdsf;
+const PolicyEntry eviction_gdsf{
+    "gdsf",
+    "Small and often used items stay: priority is uses / size, plus that of the last victim.\n"
+    "For items of very different sizes when the count of misses matters more than their bytes.",
+    &make_eviction<Gdsf>};
+
+}  // namespace batchflow

@@ -1,0 +1,111 @@
+// LFU: the least used leaves, of those the least recently used. Uses are forgotten on eviction.
+//
+// Items of equal use stand in one list in order of their last access: a hit moves an item to the
+// newest end of the next list, so every step is O(1).
+#include <vector>
+
+#include "core/policy_list.h"
+#include "policies/eviction_list.h"
+
+namespace batchflow {
+namespace {
+
+constexpr std::uint32_t kNone = UINT32_MAX;
+
+class Lfu final : public EvictionPolicy {
+ public:
+  explicit Lfu(const EvictionContext& context) : nodes_(context.items) {}
+
+  void hit(const Access& access) override {
+    const std::uint32_t item = access.item.value;
+    const std::uint32_t from = nodes_[item].group;
+    const std::uint64_t uses = groups_[from].uses + 1;
+    std::uint32_t to = groups_[from].more;
+    if (to == kNone || groups_[to].uses != uses) {
+      if (groups_[from].newest == groups_[from].oldest) {  // alone: the group counts on with it
+        groups_[from].uses = uses;
+        return;
+      }
+      to = add_group(uses, from);
+    }
+    leave(item);
+    enter(item, to);
+  }
+  Admission missed(const Access&) override { return Admission::insert; }
+  void inserted(const Access& access) override {
+    if (least_ == kNone || groups_[least_].uses != 1) add_group(1, kNone);
+    enter(access.item.value, least_);
+  }
+  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+    for (std::uint32_t group = least_; group != kNone; group = groups_[group].more) {
+      for (std::uint32_t i = groups_[group].oldest; i != kNone; i = nodes_[i].newer) {
+        if (!pins.any() || !pins.pinned(ItemId(i))) return ItemId(i);
+      }
+    }
+    return std::nullopt;
+  }
+  void removed(ItemId item, Removal) override { leave(item.value); }
+  void resized(Slots) override {}
+  void grow(std::size_t items) override { nodes_.grow(items); }
+  void forget(ItemId) override {}
+
+ private:
+  struct Node {
+    std::uint32_t newer;
+    std::uint32_t older;
+    std::uint32_t group;
+  };
+  struct Group {  // the items of one number of uses; never empty
+    std::uint64_t uses;
+    std::uint32_t less;
+    std::uint32_t more;
+    std::uint32_t newest;
+    std::uint32_t oldest;
+  };
+
+  // After the group `less`, or first.
+  std::uint32_t add_group(std::uint64_t uses, std::uint32_t less) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(groups_.size()));
+      groups_.emplace_back();
+    }
+    const std::uint32_t group = free_.back();
+    free_.pop_back();
+    const std::uint32_t more = less == kNone ? least_ : groups_[less].more;
+    groups_[group] = {uses, less, more, kNone, kNone};
+    (less == kNone ? least_ : groups_[less].more) = group;
+    if (more != kNone) groups_[more].less = group;
+    return group;
+  }
+  void enter(std::uint32_t item, std::uint32_t to) {
+    Group& group = groups_[to];
+    nodes_[item] = {kNone, group.newest, to};
+    (group.newest == kNone ? group.oldest : nodes_[group.newest].newer) = item;
+    group.newest = item;
+  }
+  void leave(std::uint32_t item) {
+    const Node node = nodes_[item];
+    Group& group = groups_[node.group];
+    (node.newer == kNone ? group.newest : nodes_[node.newer].older) = node.older;
+    (node.older == kNone ? group.oldest : nodes_[node.older].newer) = node.newer;
+    if (group.newest != kNone) return;
+    (group.less == kNone ? least_ : groups_[group.less].more) = group.more;
+    if (group.more != kNone) groups_[group.more].less = group.less;
+    free_.push_back(node.group);
+  }
+
+  ZeroArray<Node> nodes_;
+  std::vector<Group> groups_;  // as many as there are different numbers of uses
+  std::vector<std::uint32_t> free_;
+  std::uint32_t least_ = kNone;
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_lfu;
+const PolicyEntry eviction_lfu{"lfu",
+                               "Least frequently used leaves; of equals the least recently used.\n"
+                               "An item that leaves is forgotten: it starts again at one use.",
+                               &make_eviction<Lfu>};
+
+}  // namespace batchflow

@@ -1,0 +1,46 @@
+// MinIO: fill, then neither insert nor evict.
+//
+// J. Mohan, A. Phanishayee, A. Raniwala, V. Chidambaram, "Analyzing and Mitigating Data Stalls in
+// DNN Training" (CoorDL), VLDB 2021. One job that reads a permutation an epoch cannot do better.
+#include "core/policy_list.h"
+#include "policies/dense_list.h"
+#include "policies/eviction_list.h"
+
+namespace batchflow {
+namespace {
+
+class MinIo final : public EvictionPolicy {
+ public:
+  explicit MinIo(const EvictionContext& context)
+      : residents_(context.items), capacity_(context.capacity) {}
+
+  void hit(const Access&) override {}
+  Admission missed(const Access& access) override {
+    const bool room = access.slots <= capacity_ && residents_.used(0) <= capacity_ - access.slots;
+    return room ? Admission::insert : Admission::bypass;
+  }
+  void inserted(const Access& access) override { residents_.add(access.item, access.slots, 0); }
+  // Asked only when the share shrinks or an item is forced in: then who came last goes.
+  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+    return newest_unpinned(residents_, pins, 0);
+  }
+  void removed(ItemId item, Removal) override { residents_.take(item); }
+  void resized(Slots capacity) override { capacity_ = capacity; }
+  void grow(std::size_t items) override { residents_.grow(items); }
+  void forget(ItemId) override {}
+
+ private:
+  Segments<1> residents_;
+  Slots capacity_;
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_minio;
+const PolicyEntry eviction_minio{
+    "minio",
+    "Fill, then neither insert nor evict (CoorDL).\n"
+    "The best there is for one job that reads each sample once an epoch.",
+    &make_eviction<MinIo>};
+
+}  // namespace batchflow

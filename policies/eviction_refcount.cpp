@@ -1,0 +1,54 @@
+// Reference count: an item leaves when all who need it had it. For prepared blocks, whose future
+// users are known exactly: the engine says how many there are.
+#include "core/policy_list.h"
+#include "policies/eviction_list.h"
+
+namespace batchflow {
+namespace {
+
+class RefCount final : public OneListEviction {
+ public:
+  explicit RefCount(const EvictionContext& context)
+      : OneListEviction(context), unneeded_(context.items), jobs_(context.items) {}
+
+  void inserted(const Access& access) override {
+    OneListEviction::inserted(access);
+    jobs_[access.item.value] = 0;  // until the engine says more
+    unneeded_.add_newest(access.item);
+  }
+  void needed(ItemId item, std::uint32_t jobs) override {
+    std::uint32_t& before = jobs_[item.value];
+    if (before == 0 && jobs != 0) unneeded_.take(item);
+    if (before != 0 && jobs == 0) unneeded_.add_newest(item);
+    before = jobs;
+  }
+  // Nobody needs it: who has been so for the longest time. Else who was inserted earliest.
+  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+    if (const auto item = oldest_unpinned(unneeded_, pins)) return item;
+    return oldest_unpinned(list_, pins);
+  }
+  void removed(ItemId item, Removal why) override {
+    OneListEviction::removed(item, why);
+    if (jobs_[item.value] == 0) unneeded_.take(item);
+  }
+  void grow(std::size_t items) override {
+    OneListEviction::grow(items);
+    unneeded_.grow(items);
+    jobs_.grow(items);
+  }
+
+ private:
+  DenseLists<> unneeded_;  // those of list_ that nobody needs
+  ZeroArray<std::uint32_t> jobs_;
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_refcount;
+const PolicyEntry eviction_refcount{
+    "refcount",
+    "What no job needs any more leaves first, then what was inserted earliest.\n"
+    "For prepared blocks, whose users are known exactly; elsewhere it is fifo.",
+    &make_eviction<RefCount>};
+
+}  // namespace batchflow

@@ -1,0 +1,165 @@
+// S3-FIFO: a small FIFO that most items leave unused, a main FIFO for those used again, and a ghost
+// FIFO that remembers who left the small one.
+//
+// J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO queues are all you need for cache
+// eviction", SOSP 2023.
+#include <algorithm>
+
+#include "core/policy_list.h"
+#include "policies/dense_list.h"
+#include "policies/eviction_list.h"
+#include "policies/ghost_queue.h"
+
+namespace batchflow {
+namespace {
+
+enum List : unsigned { kSmall, kMain, kGhost, kLists };
+constexpr std::uint8_t kMostUses = 255;  // no rule looks beyond three
+constexpr std::uint8_t kUsesForMain = 2;
+
+class S3Fifo : public EvictionPolicy {
+ public:
+  explicit S3Fifo(const EvictionContext& context)
+      : small_ratio_(context.parameters.number("small")),
+        ghost_ratio_(context.parameters.number("ghost")),
+        lists_(context.items) {
+    S3Fifo::resized(context.capacity);
+  }
+
+  void hit(const Access& access) override {
+    std::uint8_t& uses = lists_.mark(access.item);
+    if (uses < kMostUses) ++uses;
+  }
+
+  Admission missed(const Access& access) override {
+    to_main_ = lists_.in(access.item, kGhost);
+    if (to_main_) lists_.take(access.item);
+    if (access.slots > small_) return Admission::bypass;
+    return access.slots == small_ ? Admission::make_room : Admission::insert;
+  }
+
+  void inserted(const Access& access) override {
+    lists_.add(access.item, access.slots, to_main_ || overflows_to_main() ? kMain : kSmall);
+    to_main_ = false;
+  }
+
+  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+    evicted_before_ = true;
+    // Asked in vain, both queues have been worn down to the pinned: then the first who may go does.
+    for (int round = 0; round < 2; ++round) {
+      const bool from_main = lists_.used(kMain) > main_ || lists_.empty(kSmall);
+      if (const auto item = from_main ? main_victim(pins) : small_victim(pins)) return item;
+    }
+    if (const auto item = oldest_unpinned(lists_, pins, kSmall)) return item;
+    return oldest_unpinned(lists_, pins, kMain);
+  }
+
+  void removed(ItemId item, Removal why) override {
+    const bool remember = why == Removal::evicted && lists_.in(item, kSmall);
+    if (remember && ghost_.make_room(lists_, lists_.slots(item))) {
+      lists_.move(item, kGhost);
+    } else {
+      lists_.take(item);
+    }
+  }
+
+  void resized(Slots capacity) override {
+    const auto slots = static_cast<double>(capacity);
+    small_ = static_cast<Slots>(slots * small_ratio_);
+    main_ = capacity - small_;
+    ghost_.resize(lists_, static_cast<Slots>(slots * ghost_ratio_));
+  }
+  void grow(std::size_t items) override { lists_.grow(items); }
+  void forget(ItemId item) override {
+    if (lists_.in(item, kGhost)) lists_.take(item);
+  }
+
+ protected:
+  virtual bool overflows_to_main() const { return false; }
+  bool warming_up() const { return !evicted_before_; }
+  bool small_is_full() const { return lists_.used(kSmall) >= small_; }
+
+ private:
+  // Who was used twice in the small queue moves on; who was not is the victim.
+  std::optional<ItemId> small_victim(const Pins& pins) {
+    for (ItemId item = lists_.oldest(kSmall); !item.is_none();) {
+      const ItemId next = lists_.newer(item);
+      if (lists_.mark(item) >= kUsesForMain) {
+        lists_.mark(item) = 0;
+        lists_.move(item, kMain);
+      } else if (!pins.any() || !pins.pinned(item)) {
+        return item;
+      }
+      item = next;
+    }
+    return std::nullopt;
+  }
+  // Who was used goes round once more and pays for it with a use, so that after a few rounds only
+  // the pinned are left.
+  std::optional<ItemId> main_victim(const Pins& pins) {
+    for (int round = 0; round < 4; ++round) {
+      for (ItemId item = lists_.oldest(kMain); !item.is_none();) {
+        const ItemId next = lists_.newer(item);
+        std::uint8_t& uses = lists_.mark(item);
+        if (uses > 0) {
+          uses = static_cast<std::uint8_t>(std::min<int>(uses, 3) - 1);
+          lists_.move(item, kMain);
+        } else if (!pins.any() || !pins.pinned(item)) {
+          return item;
+        }
+        item = next;
+      }
+    }
+    return std::nullopt;
+  }
+
+  const double small_ratio_;
+  const double ghost_ratio_;
+  Slots small_ = 0;
+  Slots main_ = 0;
+  GhostQueue<kGhost> ghost_;
+  Segments<kLists> lists_;  // the mark of a resident counts its uses
+  bool to_main_ = false;    // the item asked for last was in the ghost queue
+  bool evicted_before_ = false;
+};
+
+class S3FifoWarm final : public S3Fifo {
+ public:
+  using S3Fifo::S3Fifo;
+
+ private:
+  bool overflows_to_main() const override { return warming_up() && small_is_full(); }
+};
+
+constexpr Parameter kParameters[] = {
+    {.name = "small",
+     .type = Parameter::Type::number,
+     .default_value = "0.1",
+     .help = "share of the capacity that is the small queue",
+     .least = 0,
+     .greatest = 1},
+    {.name = "ghost",
+     .type = Parameter::Type::number,
+     .default_value = "0.9",
+     .help = "size of the ghost queue as a share of the capacity",
+     .least = 0,
+     .greatest = 100},
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_s3fifo;
+const PolicyEntry eviction_s3fifo{
+    "s3fifo",
+    "Three FIFO queues: a small one that filters, a main one, a ghost one that remembers.\n"
+    "Items larger than the small queue are not kept (SOSP 2023).",
+    &make_eviction<S3Fifo>, kParameters};
+
+extern const PolicyEntry eviction_s3fifo_warm;
+const PolicyEntry eviction_s3fifo_warm{
+    "s3fifo-warm",
+    "s3fifo that fills the main queue too before its first eviction.\n"
+    "On training traces it starts with a cache that is worth keeping.",
+    &make_eviction<S3FifoWarm>, kParameters};
+
+}  // namespace batchflow

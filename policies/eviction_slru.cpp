@@ -1,0 +1,57 @@
+// SLRU: four LRU segments of equal size. Newcomers start in the lowest, a hit moves an item one up,
+// and what overflows falls one down.
+//
+// R. Karedla, J. S. Love, B. G. Wherry, "Caching strategies to improve disk system performance",
+// Computer 1994 (there with two segments).
+#include <algorithm>
+
+#include "core/policy_list.h"
+#include "policies/dense_list.h"
+#include "policies/eviction_list.h"
+
+namespace batchflow {
+namespace {
+
+constexpr unsigned kSegments = 4;
+
+class Slru final : public EvictionPolicy {
+ public:
+  explicit Slru(const EvictionContext& context)
+      : lists_(context.items), segment_(context.capacity / kSegments) {}
+
+  void hit(const Access& access) override {
+    const unsigned to = std::min(lists_.list_of(access.item) + 1, kSegments - 1);
+    lists_.move(access.item, to);
+    for (unsigned list = to; list > 0; --list) {
+      while (lists_.used(list) > segment_) lists_.move(lists_.oldest(list), list - 1);
+    }
+  }
+  Admission missed(const Access&) override { return Admission::insert; }
+  void inserted(const Access& access) override { lists_.add(access.item, access.slots, 0); }
+  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+    for (unsigned list = 0; list < kSegments; ++list) {
+      if (const auto item = oldest_unpinned(lists_, pins, list)) return item;
+    }
+    return std::nullopt;
+  }
+  void removed(ItemId item, Removal) override { lists_.take(item); }
+  // Segments that are too large now lose their oldest as hits push others in.
+  void resized(Slots capacity) override { segment_ = capacity / kSegments; }
+  void grow(std::size_t items) override { lists_.grow(items); }
+  void forget(ItemId) override {}
+
+ private:
+  Segments<kSegments> lists_;
+  Slots segment_;
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_slru;
+const PolicyEntry eviction_slru{
+    "slru",
+    "Four LRU segments: a hit moves an item one segment up, what overflows falls one down.\n"
+    "Items must be used several times to outlive a scan.",
+    &make_eviction<Slru>};
+
+}  // namespace batchflow

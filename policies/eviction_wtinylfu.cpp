@@ -1,0 +1,156 @@
+// W-TinyLFU: newcomers pass a small LRU window; who falls out of it enters the main part, a
+// segmented LRU, only if it was used more often of late than the item that would have to leave.
+//
+// G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM
+// Transactions on Storage 2017. There a sketch estimates the uses; ids are dense here, so each has
+// four bits of its own and nothing collides.
+#include <algorithm>
+
+#include "core/policy_list.h"
+#include "policies/dense_list.h"
+#include "policies/eviction_list.h"
+
+namespace batchflow {
+namespace {
+
+// Uses of late: four bits an item, halved after each period. The halving is done when an item is
+// looked at, so that no access pays for all items.
+class RecentUses {
+ public:
+  explicit RecentUses(std::size_t items) : entries_(items) {}
+  void grow(std::size_t items) { entries_.grow(items); }
+
+  void count(ItemId item) {
+    const unsigned now = std::min(of(item) + 1, kMost);
+    entries_[item.value] = static_cast<std::uint16_t>(period_ << kBits | now);
+  }
+  unsigned of(ItemId item) const {
+    const std::uint16_t entry = entries_[item.value];
+    const unsigned halvings = (period_ - (entry >> kBits)) & kPeriodMask;
+    return halvings < kBits ? (entry & kMost) >> halvings : 0;
+  }
+  void forget(ItemId item) { entries_[item.value] = 0; }
+  void next_period() { period_ = (period_ + 1) & kPeriodMask; }
+
+ private:
+  static constexpr unsigned kBits = 4;
+  static constexpr unsigned kMost = (1u << kBits) - 1;
+  static constexpr unsigned kPeriodMask = (1u << (16 - kBits)) - 1;
+
+  ZeroArray<std::uint16_t> entries_;  // the period of the last use, and the uses up to it
+  unsigned period_ = 0;
+};
+
+enum List : unsigned { kWindow, kProbation, kProtected, kLists };
+constexpr std::uint64_t kUsesPerResident = 10;  // in one period
+
+class WTinyLfu final : public EvictionPolicy {
+ public:
+  explicit WTinyLfu(const EvictionContext& context)
+      : window_ratio_(context.parameters.number("window")),
+        protected_ratio_(context.parameters.number("protected")),
+        lists_(context.items),
+        uses_(context.items) {
+    WTinyLfu::resized(context.capacity);
+  }
+
+  void hit(const Access& access) override {
+    count(access.item);
+    if (!lists_.in(access.item, kProbation)) {
+      lists_.move(access.item, lists_.list_of(access.item));
+      return;
+    }
+    lists_.move(access.item, kProtected);
+    while (lists_.used(kProtected) > protected_) {
+      lists_.move(lists_.oldest(kProtected), kProbation);
+    }
+  }
+  // What does not fit the window can never be tried, so it is kept out.
+  Admission missed(const Access& access) override {
+    count(access.item);
+    return access.slots > window_ ? Admission::bypass : Admission::insert;
+  }
+  void inserted(const Access& access) override {
+    ++residents_;
+    lists_.add(access.item, access.slots, kWindow);
+    while (lists_.used(kWindow) > window_) lists_.move(lists_.oldest(kWindow), kProbation);
+  }
+  std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) override {
+    full_before_ = true;
+    const auto in_main = main_victim(pins);
+    while (lists_.used(kWindow) + newcomer.slots > window_) {
+      const auto candidate = oldest_unpinned(lists_, pins, kWindow);
+      if (!candidate) break;
+      if (lists_.used(kProbation) + lists_.used(kProtected) + lists_.slots(*candidate) > main_) {
+        const bool wins = in_main && uses_.of(*candidate) > uses_.of(*in_main);
+        return wins ? in_main : candidate;
+      }
+      lists_.move(*candidate, kProbation);  // the main part has room, no contest
+    }
+    return in_main ? in_main : oldest_unpinned(lists_, pins, kWindow);
+  }
+  void removed(ItemId item, Removal) override {
+    --residents_;
+    lists_.take(item);
+  }
+  void resized(Slots capacity) override {
+    window_ = std::max<Slots>(1, static_cast<Slots>(static_cast<double>(capacity) * window_ratio_));
+    main_ = capacity > window_ ? capacity - window_ : 0;
+    protected_ = static_cast<Slots>(static_cast<double>(main_) * protected_ratio_);
+  }
+  void grow(std::size_t items) override {
+    lists_.grow(items);
+    uses_.grow(items);
+  }
+  void forget(ItemId item) override { uses_.forget(item); }
+
+ private:
+  void count(ItemId item) {
+    uses_.count(item);
+    // Until the cache was full once there is no contest, and no number of residents to go by.
+    if (++counted_ < kUsesPerResident * residents_ || !full_before_) return;
+    counted_ = 0;
+    uses_.next_period();
+  }
+  std::optional<ItemId> main_victim(const Pins& pins) const {
+    if (const auto item = oldest_unpinned(lists_, pins, kProbation)) return item;
+    return oldest_unpinned(lists_, pins, kProtected);
+  }
+
+  const double window_ratio_;
+  const double protected_ratio_;
+  Slots window_ = 0;
+  Slots main_ = 0;
+  Slots protected_ = 0;  // part of main_
+  Segments<kLists> lists_;
+  RecentUses uses_;
+  std::uint64_t residents_ = 0;
+  std::uint64_t counted_ = 0;
+  bool full_before_ = false;
+};
+
+constexpr Parameter kParameters[] = {
+    {.name = "window",
+     .type = Parameter::Type::number,
+     .default_value = "0.01",
+     .help = "share of the capacity for newcomers",
+     .least = 0,
+     .greatest = 1},
+    {.name = "protected",
+     .type = Parameter::Type::number,
+     .default_value = "0.8",
+     .help = "share of the main part for items used again in it",
+     .least = 0,
+     .greatest = 1},
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_wtinylfu;
+const PolicyEntry eviction_wtinylfu{
+    "wtinylfu",
+    "Newcomers pass a small window and stay only if used more often of late than who must leave.\n"
+    "Items larger than the window are not kept (ACM TOS 2017).",
+    &make_eviction<WTinyLfu>, kParameters};
+
+}  // namespace batchflow
