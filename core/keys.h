@@ -3,7 +3,8 @@
 // address enters a key, which is why jobs may share blocks and a rebuilt block has the same bytes.
 //
 // The first word tells the uses apart. A change of any of these functions changes every order ever
-// promised: golden values stand in tests/core/keys_test.cpp.
+// promised: tests/core/permutation_test.cpp holds
+// their values.
 #pragma once
 
 #include <cstdint>
@@ -49,9 +50,17 @@ constexpr std::uint64_t replacement_key(KeyRoot root, std::uint64_t generation, 
                                         SampleId sample, std::uint32_t attempt) {
   return hash(5, root.dataset_version, root.seed, generation, pass, sample.value, attempt);
 }
-// The start and the order of the draws of a weighted epoch.
+// The order of the draws of a weighted epoch, the start of systematic draws, and multinomial draws.
+// The start has a key of its own: drawn from the first key, it would equal the first swap of the
+// permutation.
 constexpr std::uint64_t weighted_key(KeyRoot root, std::uint64_t epoch) {
   return hash(6, root.dataset_version, root.seed, epoch);
+}
+constexpr std::uint64_t weighted_start_key(KeyRoot root, std::uint64_t epoch) {
+  return hash(6, root.dataset_version, root.seed, epoch, 1);
+}
+constexpr std::uint64_t weighted_draw_key(KeyRoot root, std::uint64_t epoch) {
+  return hash(6, root.dataset_version, root.seed, epoch, 2);
 }
 
 // The generator of one step of a pipeline (`step`: its index among the pipeline's steps). How many

@@ -69,7 +69,7 @@ void check_inverse(Expander& expander, const GenerationOrder& order, std::uint32
 
 }  // namespace
 
-TEST_CASE("strict: the sequence and the draws are the same for any block size") {
+TEST_CASE("strict: ids and draws, hence bytes, are the same for any block and lane size") {
   constexpr std::uint64_t kSamples = 10'007;
   const std::vector<SampleId> expected = strict_sequence(3, kSamples);
   Expander expander;
@@ -77,6 +77,16 @@ TEST_CASE("strict: the sequence and the draws are the same for any block size") 
     for (const std::uint32_t lane_blocks : {1u, 7u, 4096u}) {
       const auto order = generation_of(Order::strict, 3, kSamples, block_samples, lane_blocks);
       CHECK(whole_epoch(expander, order, 0) == expected);
+      // A worker knows nothing but the lineage: what it draws from must lead to the same key.
+      for (std::uint64_t k = 0; k < order.sizes.blocks(); k += 5) {
+        const BlockName name = strict_block(3, k, lane_blocks);
+        const Lineage lineage = order.lineage(name, DatasetId(1), PipelineId(2), 3);
+        const SampleId id = expander.at(lineage, kSamples, 0);
+        const KeyRoot root{lineage.dataset_version, lineage.seed};
+        REQUIRE(id == expected[k * block_samples]);
+        REQUIRE(draw_key(root, lineage.name.generation, lineage.name.pass, id) ==
+                hash(3, 0x1234, 42, 3, 0, expected[k * block_samples].value));
+      }
     }
   }
 }

@@ -1,0 +1,59 @@
+#include "core/weighted.h"
+
+#include "core/check.h"
+
+namespace batchflow {
+namespace {
+
+using Wide = unsigned __int128;
+
+// Draw number `index` of the generator that starts at `key`, without the ones before it.
+std::uint64_t nth_draw(std::uint64_t key, std::uint64_t index) {
+  return Random(key + index * kGolden).draw();
+}
+
+Permutation order_of(Drawing drawing, std::uint64_t key, std::uint64_t draws) {
+  return drawing == Drawing::systematic ? Permutation(key, draws) : Permutation::identity(draws);
+}
+
+}  // namespace
+
+WeightedEpoch::WeightedEpoch(const WeightTree& weights, KeyRoot root, std::uint64_t epoch,
+                             std::uint64_t draws, Drawing drawing)
+    : weights_(weights),
+      draws_(draws),
+      drawing_(drawing),
+      generation_(hash(weights.digest(), epoch)),
+      start_(Random(weighted_start_key(root, epoch)).below(weights.total())),
+      draw_key_(weighted_draw_key(root, epoch)),
+      order_(order_of(drawing, weighted_key(root, epoch), draws)) {
+  BF_CHECK(weights.total() > 0);
+}
+
+Draw WeightedEpoch::at(std::uint64_t place) const {
+  BF_CHECK(place < draws_);
+  return drawing_ == Drawing::systematic ? systematic(order_(place)) : multinomial(place);
+}
+
+void WeightedEpoch::fill(std::uint64_t first, std::span<Draw> out) const {
+  BF_CHECK(first <= draws_ && out.size() <= draws_ - first);
+  for (Draw& draw : out) draw = at(first++);
+}
+
+// Draw k is point kT + u of the weights times M. The first draw of the sample whose weights begin
+// at C is the least k' with k'T + u >= CM, so k - k' numbers its occurrences.
+Draw WeightedEpoch::systematic(std::uint64_t draw) const {
+  const std::uint64_t total = weights_.total();
+  const Wide point = Wide{draw} * total + start_;
+  const auto [sample, before] = weights_.find(static_cast<std::uint64_t>(point / draws_));
+  const Wide begin = Wide{before} * draws_;
+  const Wide first = begin <= start_ ? 0 : (begin - start_ + total - 1) / total;
+  return {sample, draw - static_cast<std::uint64_t>(first)};
+}
+
+Draw WeightedEpoch::multinomial(std::uint64_t draw) const {
+  const std::uint64_t point = high_64_of_product(nth_draw(draw_key_, draw), weights_.total());
+  return {weights_.find(point).sample, draw};
+}
+
+}  // namespace batchflow
