@@ -14,6 +14,7 @@ void Pass::open(std::uint32_t block_count, std::uint64_t its_serial) {
   absent_blocks = Bitmap(block_count, true);
   here_blocks = Bitmap(block_count);
   dropped_blocks = Bitmap(block_count);
+  late_blocks = Bitmap(block_count);
 }
 
 void Pass::move_to(std::uint32_t block, BlockState state) {
@@ -25,6 +26,7 @@ void Pass::move_to(std::uint32_t block, BlockState state) {
     if (is_here(which)) in ? ++here : --here;
     if (which == BlockState::dropped) in ? ++dropped : --dropped;
   };
+  if (!is_here(state)) late_blocks.set(block);
   count(states[block], false);
   count(state, true);
   states[block] = state;

@@ -28,6 +28,7 @@ struct Seat {
   std::uint32_t untaken = 0;  // blocks of the pass it has not taken; of these:
   std::uint32_t here = 0;     // resident or in preparation
   std::uint32_t dropped = 0;  // made once and gone
+  std::uint32_t passed = 0;  // blocks of lanes it has finished since, next before this one in order
   Bitmap taken;
 };
 
@@ -44,6 +45,7 @@ struct Pass {
   std::vector<std::uint32_t> needed;  // a block: seats that have not taken it
   std::vector<std::uint32_t> tags;    // the engine's own
   Bitmap absent_blocks, here_blocks, dropped_blocks;
+  Bitmap late_blocks;                // made again, or after a failure: not in their turn
   std::vector<std::uint32_t> seats;  // slots
 
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(states.size()); }

@@ -104,7 +104,7 @@ std::uint32_t Lanes::sit(MemberId id, std::uint32_t number, std::uint32_t pass_s
   Member& member = members_[id.value];
   Run& run = member.runs[number];
   Seat& seat = seats_[slot];
-  seat = Seat{id, number, pass_slot, 0, 0, 0, taken ? *taken : Bitmap(pass.blocks())};
+  seat = Seat{id, number, pass_slot, 0, 0, 0, run.passed, taken ? *taken : Bitmap(pass.blocks())};
   pass.seats.push_back(slot);
   if (taken)
     taken->for_each([&](std::size_t at_block) {
@@ -121,6 +121,7 @@ std::uint32_t Lanes::sit(MemberId id, std::uint32_t number, std::uint32_t pass_s
   }
   BF_CHECK(seat.untaken != 0);
   run.open.push_back(slot);
+  run.passed = 0;
   run.here += seat.here;
   run.untaken -= pass.blocks() - seat.untaken;
   member.left += seat.untaken - seat.dropped;
@@ -139,7 +140,8 @@ void Lanes::stand_up(std::uint32_t slot) {
       if (!seat.taken.test(block)) --pass.needed[block];
   run.here -= seat.here;
   member.left -= seat.untaken - seat.dropped;
-  std::erase(run.open, slot);
+  const auto next = run.open.erase(std::find(run.open.begin(), run.open.end(), slot));
+  (next == run.open.end() ? run.passed : seats_[*next].passed) += seat.passed + pass.blocks();
   std::erase(pass.seats, slot);
   seats_.release(slot);
   free_pass_if_done(seat.pass);

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/keys.h"
 #include "core/lanes.h"
-#include "core/random.h"
 
 namespace batchflow {
 
@@ -13,29 +13,58 @@ namespace batchflow {
 void Lanes::candidates(MemberId id, std::vector<Candidate>& out) const {
   out.clear();
   const Member& member = at(id);
-  const Run& run = member.runs[0];
-  if (!run.active) return;
-  std::uint64_t next = run.next_block;  // strict: the list ends where this is not the next one
+  if (!member.runs[0].active) return;
+  member.strict ? list_strict(member.runs[0], out) : list_relaxed(member.runs[0], out);
+}
+
+void Lanes::list_relaxed(const Run& run, std::vector<Candidate>& out) const {
+  std::uint32_t distance = 0;
+  bool oldest_found = false;
   for (const std::uint32_t slot : run.open) {
     const Seat& seat = seats_[slot];
-    if (seat.here == 0) {
-      if (member.strict) return;
-      continue;
-    }
     const Pass& pass = passes_[seat.pass];
+    if (oldest_found) distance += seat.passed;
     for (std::size_t w = 0; w < pass.here_blocks.words(); ++w) {
-      for (std::uint64_t left = pass.here_blocks.word(w) & ~seat.taken.word(w); left != 0;
-           left &= left - 1) {
-        const std::size_t block =
-            w * Bitmap::kWordBits + static_cast<std::size_t>(std::countr_zero(left));
-        if (member.strict && sequence(pass, block) != next++) return;
-        out.push_back({{seat.pass, static_cast<std::uint32_t>(block), pass.serial},
-                       static_cast<std::uint32_t>(out.size()),
-                       pass.states[block] == BlockState::resident});
-        if (out.size() == options_.ready_window) return;
+      const std::uint64_t taken = seat.taken.word(w);
+      const std::uint64_t untaken = pass.here_blocks.word(w) & ~taken;
+      // Before the oldest block nothing counts; after it, what is taken counts as a place.
+      for (std::uint64_t left = oldest_found ? untaken | taken : untaken; left != 0;) {
+        if (distance >= options_.ready_window || out.size() == options_.ready_window) return;
+        const auto bit = static_cast<std::size_t>(std::countr_zero(left));
+        const std::size_t block = w * Bitmap::kWordBits + bit;
+        left &= left - 1;
+        if ((untaken >> bit & 1) != 0) {
+          out.push_back(candidate(seat, block, distance));
+          if (pass.late_blocks.test(block)) continue;
+        }
+        ++distance;
+        if (oldest_found) continue;
+        oldest_found = true;
+        left |= taken & ~((std::uint64_t{2} << bit) - 1);
       }
     }
   }
+}
+
+void Lanes::list_strict(const Run& run, std::vector<Candidate>& out) const {
+  std::uint64_t next = run.next_block;
+  for (const std::uint32_t slot : run.open) {
+    const Seat& seat = seats_[slot];
+    const Pass& pass = passes_[seat.pass];
+    for (std::size_t block = pass.blocks() - seat.untaken; block < pass.blocks(); ++block, ++next) {
+      const std::uint64_t distance = next - run.next_block;
+      if (!pass.here_blocks.test(block) || distance >= options_.ready_window) return;
+      out.push_back(candidate(seat, block, static_cast<std::uint32_t>(distance)));
+    }
+  }
+}
+
+Lanes::Candidate Lanes::candidate(const Seat& seat, std::size_t block,
+                                  std::uint32_t distance) const {
+  const Pass& pass = passes_[seat.pass];
+  return {{seat.pass, static_cast<std::uint32_t>(block), pass.serial},
+          distance,
+          pass.states[block] == BlockState::resident};
 }
 
 bool Lanes::take(MemberId id, BlockRef ref) {
@@ -198,8 +227,8 @@ std::uint32_t Lanes::pass_to_open(const Member& member, const Run& run) {
     if (pass_number(generation, run, lane) >= options_.passes_most) return;
     const std::int64_t value = value_to_others(generation, member, lane);
     if (best != kNoSlot && value < best_value) return;
-    const std::uint64_t tie = hash(4, options_.dataset_version, options_.seed, generation.number,
-                                   lane, generation.passes_opened);
+    const std::uint64_t tie = lane_choice_key({options_.dataset_version, options_.seed},
+                                              generation.number, lane, generation.passes_opened);
     if (best != kNoSlot && value == best_value && tie <= best_hash) return;
     best = lane;
     best_value = value;

@@ -84,12 +84,14 @@ class Lanes {
 
   struct Candidate {
     BlockRef block;
-    std::uint32_t distance;  // places from the first in the list
+    std::uint32_t distance;  // places from the oldest block the member has not taken
     bool ready;              // resident
   };
-  // The first `ready_window` blocks that are here, untaken by the member and of lanes open to it in
-  // its running epoch, lanes in the order opened, then by index. A strict member's list is its
-  // sequence as far as it is here without a gap.
+  // The blocks that are here, untaken by the member and of lanes open to it in its running epoch,
+  // lanes in the order opened, then by index, within `ready_window` places of the oldest. A place
+  // is a block that is here or was taken, so nothing overtakes a block by more than the window.
+  // Blocks not in their turn (lost and made again) are listed too, but no span begins at them. A
+  // strict member's list is its sequence as far as it is here without a gap.
   void candidates(MemberId member, std::vector<Candidate>& out) const;
   // REQUIRES: resident, needed by the member in its running epoch; the next in sequence if strict.
   // True: that was the last block of its epoch; the next epoch runs, if begun.
@@ -183,6 +185,7 @@ class Lanes {
     std::uint64_t untaken = 0;         // blocks
     std::uint32_t here = 0;            // of those
     std::vector<std::uint32_t> open;   // seats, in the order opened
+    std::uint32_t passed = 0;          // blocks of lanes finished after the last of those
     std::uint32_t next_lane = 0;       // strict: not open yet
     std::uint64_t next_block = 0;      // strict: in sequence, not taken yet
   };
@@ -221,6 +224,10 @@ class Lanes {
   std::uint32_t choose_generation(const Run& previous);
   bool may_begin_in(std::uint32_t generation, const Run& previous) const;
   std::uint64_t new_generation_number() const;
+
+  void list_strict(const Run& run, std::vector<Candidate>& out) const;
+  void list_relaxed(const Run& run, std::vector<Candidate>& out) const;
+  Candidate candidate(const Seat& seat, std::size_t block, std::uint32_t distance) const;
 
   Need want_relaxed(MemberId member, std::uint32_t run);
   Need want_strict(MemberId member, std::uint32_t run);

@@ -1,0 +1,114 @@
+// A model of one stream in which a preparation takes no time: jobs take a block each at their own
+// pace, the window drops blocks first in, first out. What is left is the order rules, so that what
+// sharing costs and how random an order is can be measured apart from everything else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <queue>
+#include <vector>
+
+#include "core/check.h"
+#include "core/lanes.h"
+
+namespace batchflow {
+
+class OrderSimulation {
+ public:
+  static constexpr std::uint64_t kTicksPerBlock = 1'000'000;  // of a job of speed 1
+
+  struct Options {
+    Lanes::Options lanes;
+    std::size_t window_blocks = SIZE_MAX;
+    std::uint32_t look_ahead = 0;  // blocks kept here ahead of each job
+    std::uint32_t not_counted_against_hunger = 0;
+  };
+  struct Taken {
+    std::uint64_t tick;
+    std::size_t job;
+    BlockName name;
+    bool epoch_ended;
+  };
+  // The index of the candidate to take.
+  using Chooser = std::function<std::size_t(const Lanes&, const std::vector<Lanes::Candidate>&)>;
+
+  explicit OrderSimulation(const Options& options) : options_(options), lanes_(options.lanes) {}
+
+  // The job's number: they count from 0.
+  std::size_t join(std::uint64_t at_tick, double speed) {
+    const double ticks = static_cast<double>(kTicksPerBlock) / speed;
+    jobs_.push_back({MemberId::none(), static_cast<std::uint64_t>(ticks)});
+    turns_.push({at_tick, jobs_.size() - 1});
+    return jobs_.size() - 1;
+  }
+
+  // The job whose turn it is takes a block.
+  Taken step() {
+    const Turn turn = turns_.top();
+    turns_.pop();
+    Job& job = jobs_[turn.job];
+    if (job.member.is_none()) {
+      job.member = lanes_.add_relaxed(static_cast<std::uint32_t>(turn.job));
+      lanes_.set_look_ahead(job.member, options_.not_counted_against_hunger);
+    }
+    fill(job.member);
+    lanes_.candidates(job.member, candidates_);
+    BF_CHECK(!candidates_.empty());
+    const std::size_t choice = chooser ? chooser(lanes_, candidates_) : 0;
+    const BlockRef block = candidates_.at(choice).block;
+    const Taken taken{turn.tick, turn.job, lanes_.name(block), lanes_.take(job.member, block)};
+    turns_.push({turn.tick + job.period_ticks, turn.job});
+    return taken;
+  }
+
+  std::uint64_t prepared() const { return prepared_; }
+  const Lanes& lanes() const { return lanes_; }
+
+  Chooser chooser;  // empty: the first
+
+ private:
+  struct Job {
+    MemberId member;
+    std::uint64_t period_ticks;
+  };
+  struct Turn {
+    std::uint64_t tick;
+    std::size_t job;
+    bool operator<(const Turn& other) const {  // the first turn is on top
+      return tick != other.tick ? tick > other.tick : job > other.job;
+    }
+  };
+
+  void fill(MemberId member) {
+    if (!lanes_.in_epoch(member)) lanes_.begin_next_epoch(member);
+    while (lanes_.supply(member) < std::max(options_.look_ahead, 1u)) {
+      const Lanes::Need need = lanes_.want(member);
+      if (need.kind == Lanes::Need::Kind::make) prepare(need.block);
+      if (need.kind != Lanes::Need::Kind::nothing) continue;
+      if (!lanes_.may_begin_next_epoch(member)) return;
+      lanes_.begin_next_epoch(member);
+    }
+  }
+
+  void prepare(BlockRef block) {
+    lanes_.making(block);
+    lanes_.made(block);
+    ++prepared_;
+    window_.push_back(block);
+    if (window_.size() <= options_.window_blocks) return;
+    lanes_.dropped(window_.front());
+    window_.pop_front();
+  }
+
+  Options options_;
+  Lanes lanes_;
+  std::vector<Job> jobs_;
+  std::priority_queue<Turn> turns_;
+  std::deque<BlockRef> window_;
+  std::vector<Lanes::Candidate> candidates_;
+  std::uint64_t prepared_ = 0;
+};
+
+}  // namespace batchflow
