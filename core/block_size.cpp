@@ -5,19 +5,21 @@
 namespace batchflow {
 namespace {
 
-constexpr Bytes kBlockBytes = Bytes{32} << 20;
-
 std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
 }  // namespace
 
-std::uint32_t block_samples_for(Bytes prepared_bytes_mean) {
-  // Twice the size is nearer from 1.5 sizes on: 32 MiB / mean >= 1.5 * size, without a division.
-  const Bytes mean = std::min(std::max<Bytes>(prepared_bytes_mean, 1), 2 * kBlockBytes);
+std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes) {
+  // Twice the size is nearer from 1.5 sizes on: block / mean >= 1.5 * size, without a division.
+  const Bytes block = std::min(block_bytes, UINT64_MAX / 2);
+  const Bytes mean = std::min(std::max<Bytes>(prepared_bytes_mean, 1), 2 * (block / 2 + 1));
   std::uint32_t size = 1;
-  while (size < kBlockSamplesMost && 2 * kBlockBytes >= 3 * size * mean) size *= 2;
+  while (size < kBlockSamplesMost &&
+         static_cast<unsigned __int128>(3) * size * mean <= static_cast<unsigned __int128>(2) * block) {
+    size *= 2;
+  }
   return size;
 }
 

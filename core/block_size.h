@@ -14,9 +14,11 @@ namespace batchflow {
 inline constexpr std::uint32_t kBlockSamplesMost = 4096;
 inline constexpr std::uint32_t kLaneBlocksMost = 4096;
 
-// B: the power of two nearest to 32 MiB / mean bytes of a prepared sample, in 1..4096; the greater
-// one if two are as near.
-std::uint32_t block_samples_for(Bytes prepared_bytes_mean);
+inline constexpr Bytes kBlockBytes = Bytes{32} << 20;
+
+// B: the power of two nearest to block bytes / mean bytes of a prepared sample, in 1..4096; the
+// greater one if two are as near.
+std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes = kBlockBytes);
 
 // L: from K blocks in a generation and the blocks that the stream's window holds.
 std::uint32_t lane_blocks_for(std::uint64_t blocks, std::uint64_t window_blocks);

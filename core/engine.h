@@ -56,20 +56,20 @@ class Engine {
 
 struct EngineCounters {
   std::uint64_t batches = 0;
-  std::uint64_t samples = 0;          // delivered, fillers included
-  std::uint64_t copied_batches = 0;   // gathered from several blocks or nodes
-  std::uint64_t preparations = 0;     // of blocks
-  std::uint64_t remakes = 0;          // of these, of blocks that had been made before
+  std::uint64_t samples = 0;         // delivered, fillers included
+  std::uint64_t copied_batches = 0;  // gathered from several blocks or nodes
+  std::uint64_t preparations = 0;    // of blocks
+  std::uint64_t remakes = 0;         // of these, of blocks that had been made before
   std::uint64_t dropped_blocks = 0;
-  std::uint64_t reads = 0;            // orders, retries included
+  std::uint64_t reads = 0;  // orders, retries included
   std::uint64_t samples_read = 0;
   std::uint64_t failed_reads = 0;
   std::uint64_t corrupt_samples = 0;
   std::uint64_t repeats = 0;
   std::uint64_t stale_completions = 0;
-  std::uint64_t protocol_errors = 0;  // events that contradict what went before
+  std::uint64_t protocol_errors = 0;    // events that contradict what went before
   std::uint64_t refused_proposals = 0;  // of policies
-  std::uint64_t operations = 0;       // jobs looked at and needs weighed: the cost of deciding
+  std::uint64_t operations = 0;         // jobs looked at and needs weighed: the cost of deciding
 };
 
 }  // namespace batchflow

@@ -99,6 +99,7 @@ EngineConfig read_engine_config(ConfigSection& section) {
   config.ready_window = count(section, "ready_window", config.ready_window, 1, 64);
   config.generation_epochs = count(section, "generation_epochs", config.generation_epochs, 1, 254);
   config.block_bytes = section.bytes("block_bytes", config.block_bytes, 1);
+  config.item_slot_bytes = section.bytes("item_slot_bytes", config.item_slot_bytes, 1);
   config.corrupt_ratio_max = section.ratio("corrupt_ratio_max", config.corrupt_ratio_max);
   config.rank_timeout =
       section.duration("rank_timeout", config.rank_timeout, std::chrono::milliseconds(1));
@@ -112,11 +113,43 @@ EngineConfig read_engine_config(ConfigSection& section) {
   config.workers_per_job = count(section, "workers_per_job", config.workers_per_job, 0, 4096);
   config.workers_held_during_reads =
       section.flag("workers_held_during_reads", config.workers_held_during_reads);
+  config.blocks_in_flight_per_worker =
+      count(section, "blocks_in_flight_per_worker", config.blocks_in_flight_per_worker, 1, 64);
 
   config.journal_bytes_max = section.bytes("journal_bytes_max", config.journal_bytes_max, 4096);
   config.promise_log_bytes_max =
       section.bytes("promise_log_bytes_max", config.promise_log_bytes_max, 4096);
   return config;
+}
+
+void change_setting(EngineConfig& config, std::string_view assignment) {
+  const std::size_t equals = assignment.find('=');
+  const std::string_view key = assignment.substr(0, equals);
+  const std::string_view value =
+      equals == std::string_view::npos ? std::string_view() : assignment.substr(equals + 1);
+  const auto refuse = [&](std::string_view what) {
+    throw ConfigError(fmt::format("setting '{}': {}", key.substr(0, 60), what));
+  };
+  if (key == "credits") {
+    const auto credits = parse_integer(value);
+    if (!credits || *credits < 1 || *credits > 1024) refuse("write a number from 1 to 1024");
+    config.credits = static_cast<std::uint32_t>(*credits);
+  } else if (key == "corrupt_ratio_max") {
+    const auto ratio = parse_ratio(value);
+    if (!ratio || ratio->parts > Ratio::kWhole) refuse("write a ratio, as 0.001 or 1%");
+    config.corrupt_ratio_max = *ratio;
+  } else if (key == "rank_timeout" || key == "retry_wait") {
+    const auto duration = parse_duration(value);
+    if (!duration || duration->count() <= 0) refuse("write a duration, as 300s");
+    (key == "rank_timeout" ? config.rank_timeout : config.retry_wait) = *duration;
+  } else if (key == "read_attempts") {
+    const auto attempts = parse_integer(value);
+    if (!attempts || *attempts < 1 || *attempts > 100) refuse("write a number from 1 to 100");
+    config.read_attempts = static_cast<std::uint32_t>(*attempts);
+  } else {
+    refuse("cannot be changed while the engine runs; write one of credits, corrupt_ratio_max, "
+           "rank_timeout, retry_wait, read_attempts");
+  }
 }
 
 }  // namespace batchflow

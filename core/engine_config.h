@@ -37,6 +37,7 @@ struct EngineConfig {
   std::uint32_t ready_window = 16;      // hard span within which ready blocks may be taken first
   std::uint32_t generation_epochs = 8;  // after which a job opens a new generation
   Bytes block_bytes = Bytes{32} << 20;  // of a prepared block, to which B is fitted
+  Bytes item_slot_bytes = 4096;         // in which encoded samples are counted
   Ratio corrupt_ratio_max{Ratio::kWhole / 1000};      // of the dataset's samples
   Duration rank_timeout = std::chrono::seconds(300);  // until a lost rank ends its job
 
@@ -46,9 +47,10 @@ struct EngineConfig {
   Duration retry_wait = std::chrono::milliseconds(10);
 
   // The world without sharing is simulated by the same engine: preset `independent`.
-  bool share_streams = true;               // false: a stream a job
-  std::uint32_t workers_per_job = 0;       // 0: all workers of a node serve all jobs
-  bool workers_held_during_reads = false;  // a worker waits for the reads of its block
+  bool share_streams = true;                      // false: a stream a job
+  std::uint32_t workers_per_job = 0;              // 0: all workers of a node serve all jobs
+  bool workers_held_during_reads = false;         // a worker waits for the reads of its block
+  std::uint32_t blocks_in_flight_per_worker = 2;  // read or in preparation, where reads hold none
 
   // Bounds of the logs. A journal at its bound ends; the promise log begins anew with a snapshot.
   Bytes journal_bytes_max = Bytes{1} << 30;
@@ -67,5 +69,8 @@ std::span<const Preset> presets();
 void apply_preset(EngineConfig& config, std::string_view name);
 
 EngineConfig read_engine_config(ConfigSection& section);
+
+// `key=value`: one of the settings that may change while the engine runs. Throws ConfigError.
+void change_setting(EngineConfig& config, std::string_view assignment);
 
 }  // namespace batchflow

@@ -187,7 +187,7 @@ struct DeliveryDone {
 
 struct NodeJoined {
   NodeId node;
-  std::uint32_t cores = 1;   // that may be given to preparation
+  std::uint32_t cores = 1;  // that may be given to preparation
 };
 struct NodeQuiesced {  // takes no more work, finishes what it has
   NodeId node;
@@ -313,7 +313,8 @@ struct Deliver {
   ShareId share;
   SlotId slot;
   std::span<const Slice> slices;              // fillers last
-  std::span<const SampleId> samples;          // the ids, for weighted and listed orders; else empty
+  std::span<const SampleId> samples;        // the ids, for weighted orders; else empty
+  std::span<const Ingredient> ingredients;  // of a listed order: the samples as they are stored
   std::span<const Replacement> replacements;  // `place` counts within the batch
   std::uint32_t repeats = 0;                  // samples this job had before with the same draws
 };

@@ -37,8 +37,8 @@ class FlatMap {
     // Later entries of the run move back into the hole when that keeps them findable.
     for (std::size_t at = next(hole); slots_[at].value != kNone; at = next(at)) {
       const std::size_t wanted = home(slots_[at].key);
-      const bool between = hole <= at ? (wanted > hole && wanted <= at)
-                                      : (wanted > hole || wanted <= at);
+      const bool between =
+          hole <= at ? (wanted > hole && wanted <= at) : (wanted > hole || wanted <= at);
       if (between) continue;
       slots_[hole] = slots_[at];
       hole = at;

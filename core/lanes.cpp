@@ -211,6 +211,16 @@ void Lanes::end_running_epoch(Member& member) {
   for (const std::uint32_t seat : member.runs[0].open) seats_[seat].run = 0;
 }
 
+void Lanes::end_epoch(MemberId id) {
+  Member& member = at(id);
+  Run& run = member.runs[0];
+  if (!run.active) return;
+  while (!run.open.empty()) stand_up(run.open.back());
+  run.untaken = 0;
+  end_running_epoch(member);
+  update_hunger(member);
+}
+
 void Lanes::change_demand(const Member& member, const Run& run, int by) {
   run.needs.for_each(
       [&](std::size_t lane) { change_demand(member, run, by, static_cast<std::uint32_t>(lane)); });

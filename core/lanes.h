@@ -113,6 +113,8 @@ class Lanes {
   bool may_begin_next_epoch(MemberId member) const;
   // REQUIRES: may_begin_next_epoch(member)
   void begin_next_epoch(MemberId member);
+  // Gives up what is left of the running epoch (a tail that is left out): the next runs, if begun.
+  void end_epoch(MemberId member);
 
   // ---- what became of blocks.
 

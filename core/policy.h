@@ -82,8 +82,8 @@ class EvictionPolicy {
   virtual std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) = 0;
   virtual void removed(ItemId item, Removal why) = 0;
 
-  // The share's size changed. The engine evicts what is too much by asking `victim`, with a newcomer
-  // that is nobody (ItemId::none(), no slots).
+  // The share's size changed. The engine evicts what is too much by asking `victim`, with a
+  // newcomer that is nobody (ItemId::none(), no slots).
   virtual void resized(Slots capacity) = 0;
   // Ids in [0, items) may be named from now on; there were fewer before.
   virtual void grow(std::size_t items) = 0;

@@ -16,7 +16,7 @@ namespace batchflow {
 
 // A join as it was accepted, with everything it refers to.
 struct PromisedJoin {
-  JobJoined join;                // its lists and position point into this struct
+  JobJoined join;  // its lists and position point into this struct
   std::vector<NodeId> ranks;
   Position position;
 };
@@ -25,11 +25,11 @@ struct Promise {
   enum class Kind : std::uint8_t { joined, committed, epoch_finished, left };
   Kind kind = Kind::joined;
   JobId job;
-  std::uint64_t step = 0;         // committed
-  std::uint32_t epoch = 0;        // committed, epoch_finished
-  std::vector<Slice> slices;      // committed: the step's samples, fillers left out
-  LaneSizes sizes;                // committed, relaxed: of the slices' generation
-  PromisedJoin join;              // joined
+  std::uint64_t step = 0;     // committed
+  std::uint32_t epoch = 0;    // committed, epoch_finished
+  std::vector<Slice> slices;  // committed: the step's samples, fillers left out
+  LaneSizes sizes;            // committed, relaxed: of the slices' generation
+  PromisedJoin join;          // joined
 };
 
 }  // namespace batchflow

@@ -3,26 +3,36 @@
 // determinism, fuzz and benchmark suites.
 #include "policies/registry.h"
 
-#define BATCHFLOW_POLICIES(POLICY) \
-  POLICY(eviction_fifo)            \
-  POLICY(eviction_lru)             \
-  POLICY(eviction_mru)             \
-  POLICY(eviction_clock)           \
-  POLICY(eviction_sieve)           \
-  POLICY(eviction_lfu)             \
-  POLICY(eviction_s3fifo)          \
-  POLICY(eviction_s3fifo_warm)     \
-  POLICY(eviction_2q)              \
-  POLICY(eviction_arc)             \
-  POLICY(eviction_slru)            \
-  POLICY(eviction_lirs)            \
-  POLICY(eviction_wtinylfu)        \
-  POLICY(eviction_gdsf)            \
-  POLICY(eviction_random)          \
-  POLICY(eviction_minio)           \
-  POLICY(eviction_belady)          \
-  POLICY(eviction_belady_bypass)   \
-  POLICY(eviction_refcount)
+#define BATCHFLOW_POLICIES(POLICY)   \
+  POLICY(eviction_fifo)              \
+  POLICY(eviction_lru)               \
+  POLICY(eviction_mru)               \
+  POLICY(eviction_clock)             \
+  POLICY(eviction_sieve)             \
+  POLICY(eviction_lfu)               \
+  POLICY(eviction_s3fifo)            \
+  POLICY(eviction_s3fifo_warm)       \
+  POLICY(eviction_2q)                \
+  POLICY(eviction_arc)               \
+  POLICY(eviction_slru)              \
+  POLICY(eviction_lirs)              \
+  POLICY(eviction_wtinylfu)          \
+  POLICY(eviction_gdsf)              \
+  POLICY(eviction_random)            \
+  POLICY(eviction_minio)             \
+  POLICY(eviction_belady)            \
+  POLICY(eviction_belady_bypass)     \
+  POLICY(eviction_refcount)          \
+  POLICY(allocation_equal)           \
+  POLICY(allocation_proportional)    \
+  POLICY(selection_strict)           \
+  POLICY(selection_ready_first)      \
+  POLICY(dispatch_fifo)              \
+  POLICY(dispatch_round_robin)       \
+  POLICY(dispatch_earliest_deadline) \
+  POLICY(dispatch_bounded_lag)       \
+  POLICY(dispatch_coordinated)       \
+  POLICY(scaling_static)
 
 namespace batchflow {
 

@@ -20,7 +20,7 @@ enum class AlarmKind : std::uint8_t { retry_read, retry_prepare, rank_timeout, g
 struct Alarm {
   AlarmKind kind = AlarmKind::go_on;
   std::uint32_t subject = 0;
-  std::uint64_t serial = 0;   // of the subject, which may be gone by then
+  std::uint64_t serial = 0;  // of the subject, which may be gone by then
 };
 
 class Alarms {

@@ -12,7 +12,15 @@
 
 namespace batchflow {
 
-inline double seconds(Duration duration) { return static_cast<double>(duration.count()) * 1e-9; }
+inline double seconds(Duration duration) {
+  return static_cast<double>(duration.count()) * 1e-9;
+}
+
+// A running mean in which the latest value counts for a fifth. Additions and multiplications alone,
+// so that it has the same bits everywhere.
+inline void smooth(double& mean, double value) {
+  mean = mean == 0 ? value : mean + 0.2 * (value - mean);
+}
 
 inline StreamNode& node_of(Stream& stream, NodeId node) {
   const auto found = std::find_if(stream.nodes.begin(), stream.nodes.end(),
@@ -94,7 +102,7 @@ inline void drop_evicted(EngineState& s) {
   for (const Resident& gone : s.evicted) {
     const SharePart& part = s.memory[gone.share];
     const bool of_items = part.spec.use == ShareUse::encoded || part.spec.use == ShareUse::decoded;
-    const Form form = !of_items                             ? Form::prepared
+    const Form form = !of_items                            ? Form::prepared
                       : part.spec.use == ShareUse::encoded ? Form::encoded
                                                            : Form::decoded;
     s.order(Drop{part.id, part.spec.place, form, gone.item, gone.slot});

@@ -8,16 +8,16 @@
 
 namespace batchflow {
 
-// ------------------------------------------------------------------------------- what comes in ----
+// ------------------------------------------------------------------------------- what comes in
+// ----
 
 void Delivery::wanted(Job& job, const BatchWanted& event) {
   if (event.rank >= job.ranks.size() || event.credits == 0) return s_.protocol_error();
   RankState& rank = job.ranks[event.rank];
   const auto held = rank.batches.size() + rank.credits +
                     static_cast<std::size_t>(std::count_if(
-                        job.held.begin(), job.held.end(), [&](std::uint32_t index) {
-                          return s_.batches[index].rank == event.rank;
-                        }));
+                        job.held.begin(), job.held.end(),
+                        [&](std::uint32_t index) { return s_.batches[index].rank == event.rank; }));
   if (held + event.credits > job.credits) return s_.protocol_error();
   rank.credits += event.credits;
   rank.stall.wanted(s_.now, event.credits);
@@ -73,7 +73,8 @@ void Delivery::consumed(Job& job, const BatchConsumed& event) {
   // Ranks train on their batches in order.
   if (event.step != rank.consumed_steps || event.step >= rank.next_step) return s_.protocol_error();
   for (const std::uint32_t index : rank.batches) {
-    if (s_.batches[index].step == event.step && s_.batches[index].state == Batch::State::assembling) {
+    if (s_.batches[index].step == event.step &&
+        s_.batches[index].state == Batch::State::assembling) {
       return s_.protocol_error();
     }
   }
@@ -325,7 +326,7 @@ bool Delivery::deliver_in_place(Job& job, std::uint32_t index) {
 
 void Delivery::want_again(Job& job, Grant& grant) {
   job.waits = true;
-  if (s_.at(grant.block)) return;   // it is in the making again
+  if (s_.at(grant.block)) return;  // it is in the making again
   grant.wanted = true;
   job.lost_grants = true;
 }
@@ -357,7 +358,7 @@ void Delivery::gather(Job& job, std::uint32_t index) {
       batch.item = taken->item;
       batch.slot = taken->slot;
       drop_evicted(s_);
-      block = s_.at(grant.block);   // it may just have been evicted for this very slot
+      block = s_.at(grant.block);  // it may just have been evicted for this very slot
       if (!block) {
         want_again(job, grant);
         continue;
@@ -434,7 +435,8 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
   }
 }
 
-// --------------------------------------------------------------------------------------- commit ----
+// --------------------------------------------------------------------------------------- commit
+// ----
 
 void Delivery::apply(Job& job, const EpochRun& run) {
   if (job.order == Order::relaxed && !s_.slices.empty()) {

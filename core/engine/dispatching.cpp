@@ -14,9 +14,10 @@ std::uint32_t Dispatching::depth(const Job& job) {
   for (const StreamNode& part : stream.nodes) window += s_.memory[part.share].share->capacity();
   const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
                           static_cast<double>(stream.block_samples);
-  const std::uint32_t depth = scaling_->depth(
-      {job.id, job.step_s, stream.prepare_s, per_step, job.ranks.front().stall.stall_fraction(),
-       static_cast<std::uint32_t>(std::min<Slots>(window, UINT32_MAX))});
+  const std::uint32_t depth =
+      scaling_->depth({job.id, job.step_s, stream.prepare_s, per_step,
+                       job.ranks.front().stall.stall_fraction(s_.now),
+                       static_cast<std::uint32_t>(std::min<Slots>(window, UINT32_MAX))});
   return static_cast<std::uint32_t>(std::min<Slots>(depth, window));
 }
 
@@ -56,7 +57,8 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
   lanes.set_look_ahead(job.member, ahead);
   while (lanes.supply(job.member) < target) {
     const Lanes::Need need = lanes.want(job.member);
-    if (need.kind == Lanes::Need::Kind::make) return Preparation::Need{need.block, nullptr, need.remake};
+    if (need.kind == Lanes::Need::Kind::make)
+      return Preparation::Need{need.block, nullptr, need.remake};
     stream.needs_stale = true;
     if (need.kind == Lanes::Need::Kind::joined) {
       s_.touch(job.index);
@@ -87,10 +89,13 @@ std::uint32_t Dispatching::lead(const Stream& stream, const Job& job) const {
   std::uint64_t least = UINT64_MAX;
   for (const std::uint32_t other : stream.jobs) {
     const Job& one = s_.jobs[other];
-    if (one.state == Job::State::running && !one.runs.empty()) least = std::min(least, progress(one));
+    if (one.state == Job::State::running && !one.runs.empty())
+      least = std::min(least, progress(one));
   }
   const std::uint64_t mine = progress(job);
-  return least >= mine ? 0 : static_cast<std::uint32_t>(std::min<std::uint64_t>(mine - least, UINT32_MAX));
+  return least >= mine
+             ? 0
+             : static_cast<std::uint32_t>(std::min<std::uint64_t>(mine - least, UINT32_MAX));
 }
 
 WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
@@ -109,12 +114,12 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
                           static_cast<double>(stream.block_samples);
   const double until_s = per_step > 0 ? buffered / per_step * job.step_s : 0;
   view.deadline = s_.now + Duration(static_cast<std::int64_t>(std::min(until_s, 1e8) * 1e9));
-  view.needed_by = need.ref.is_none() ? 1
-                                      : stream.lanes->needed(need.ref) + stream.lanes->may_join(need.ref);
+  view.needed_by =
+      need.ref.is_none() ? 1 : stream.lanes->needed(need.ref) + stream.lanes->may_join(need.ref);
   view.lead = needs_lead_ ? lead(stream, job) : 0;
   view.prepare_s = stream.prepare_s;
   for (const RankState& rank : job.ranks) {
-    view.stall_s = std::max(view.stall_s, rank.stall.stall_fraction());
+    view.stall_s = std::max(view.stall_s, rank.stall.stall_fraction(s_.now));
   }
   view.served = job.served_blocks;
   return view;

@@ -55,12 +55,12 @@ class Dispatching {
   Preparation& preparation_;
   std::unique_ptr<DispatchPolicy> dispatch_;
   std::unique_ptr<ScalingPolicy> scaling_;
-  std::vector<Need> needs_;                // at most one a job, in no particular order
+  std::vector<Need> needs_;  // at most one a job, in no particular order
   bool needs_lead_ = true;
   std::uint64_t asked_ = 0;
   std::uint64_t refused_ = 0;
-  std::vector<WorkCandidate> views_;       // of those that can be started now
-  std::vector<std::uint32_t> startable_;   // the same, as indices into needs_
+  std::vector<WorkCandidate> views_;      // of those that can be started now
+  std::vector<std::uint32_t> startable_;  // the same, as indices into needs_
   std::vector<Preparation::Site> sites_;
 };
 

@@ -104,7 +104,7 @@ struct Engine::Parts final : Reads::Listener {
   void on(const CapacityChanged& event) { membership.capacity_changed(event); }
   void on(const PolicyChanged& event);
   void on(const ConfigurationChanged& event);
-  void on(const TimerFired&) {}   // what is due is done in any step
+  void on(const TimerFired&) {}  // what is due is done in any step
 
   // ---- a step
   void handle_alarms();
@@ -114,7 +114,7 @@ struct Engine::Parts final : Reads::Listener {
   void refresh_needs();
 
   EngineState s;
-  PolicyChoice selection_choice;   // policies refer to their parameters
+  PolicyChoice selection_choice;  // policies refer to their parameters
   PolicyChoice dispatch_choice;
   PolicyChoice scaling_choice;
   Reads reads;
@@ -162,12 +162,13 @@ void Engine::Parts::on(const ScoresReported& event) {
 void Engine::Parts::on(const PolicyChanged& event) {
   const std::size_t equals = event.text.find('=');
   const std::string_view kind = event.text.substr(0, equals);
-  const std::string_view text = equals == std::string_view::npos ? "" : event.text.substr(equals + 1);
+  const std::string_view text =
+      equals == std::string_view::npos ? "" : event.text.substr(equals + 1);
   try {
     if (kind == "selection") {
       selection_choice = s.list.choose(PolicyKind::selection, text);
-      grants.change_selection(
-          make_policy<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(++s.serials)));
+      grants.change_selection(make_policy<MakeSelection, SelectionPolicy>(
+          selection_choice, s.random.split(++s.serials)));
     } else if (kind == "dispatch") {
       dispatch_choice = s.list.choose(PolicyKind::dispatch, text);
       dispatching.change_dispatch(
@@ -192,7 +193,7 @@ void Engine::Parts::on(const PolicyChanged& event) {
       s.protocol_error();
     }
   } catch (const ConfigError&) {
-    s.protocol_error();   // the backend checks texts before it sends them
+    s.protocol_error();  // the backend checks texts before it sends them
   }
   for (std::uint32_t index = 0; index < s.jobs.size(); ++index) s.touch(index);
 }
@@ -210,10 +211,17 @@ void Engine::Parts::on(const ConfigurationChanged& event) {
 void Engine::Parts::handle_alarms() {
   while (const auto alarm = s.alarms.next_due(s.now)) {
     switch (alarm->kind) {
-      case AlarmKind::retry_read: reads.retry(alarm->subject, alarm->serial); break;
-      case AlarmKind::retry_prepare: preparation.retry(alarm->subject, alarm->serial); break;
-      case AlarmKind::rank_timeout: membership.timed_out(alarm->subject, alarm->serial); break;
-      case AlarmKind::go_on: break;
+      case AlarmKind::retry_read:
+        reads.retry(alarm->subject, alarm->serial);
+        break;
+      case AlarmKind::retry_prepare:
+        preparation.retry(alarm->subject, alarm->serial);
+        break;
+      case AlarmKind::rank_timeout:
+        membership.timed_out(alarm->subject, alarm->serial);
+        break;
+      case AlarmKind::go_on:
+        break;
     }
   }
 }
@@ -320,7 +328,9 @@ std::span<const Command> Engine::step(Instant now, std::span<const Event> events
   return p.s.commands;
 }
 
-std::span<const Promise> Engine::promises() const { return parts_->s.promises; }
+std::span<const Promise> Engine::promises() const {
+  return parts_->s.promises;
+}
 
 EngineCounters Engine::counters() const {
   EngineCounters counters = parts_->s.counters;

@@ -60,8 +60,8 @@ void Grants::open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed) {
   run.plan = {s_.epoch_samples(job), consumed, static_cast<std::uint32_t>(job.ranks.size()),
               job.batch_samples, job.drop_last};
   run.steps = run.plan.steps();
-  run.first_step = job.runs.empty() ? job.committed_step
-                                    : job.runs.back().first_step + job.runs.back().steps;
+  run.first_step =
+      job.runs.empty() ? job.committed_step : job.runs.back().first_step + job.runs.back().steps;
   job.runs.push_back(std::move(run));
 }
 
@@ -141,10 +141,12 @@ bool Grants::take_next(Job& job, EpochRun& run) {
     views_.push_back({candidate.distance, candidate.ready, lanes.needed(candidate.block),
                       seconds(s_.now - block.since)});
   }
-  const std::size_t choice = selection_->choose({job.id, job.order, views_});
+  // A strict order leaves no choice.
+  const std::size_t choice = job.order == Order::relaxed
+                                 ? selection_->choose({job.id, job.order, views_})
+                                 : (views_.front().ready ? 0 : kNoChoice);
   if (choice == kNoChoice) return false;
-  const bool in_order = job.order == Order::relaxed || choice == 0;
-  if (choice >= found_.size() || !views_[choice].ready || !in_order) {
+  if (choice >= found_.size() || !views_[choice].ready) {
     ++refused_;
     return false;
   }
@@ -177,9 +179,9 @@ void Grants::push(EpochRun& run, const Grant& grant) {
 }
 
 Grant& Grants::grant_at(EpochRun& run, std::uint64_t place) {
-  auto after = std::upper_bound(
-      run.grants.begin(), run.grants.end(), place,
-      [](std::uint64_t value, const Grant& grant) { return value < grant.start; });
+  auto after =
+      std::upper_bound(run.grants.begin(), run.grants.end(), place,
+                       [](std::uint64_t value, const Grant& grant) { return value < grant.start; });
   BF_CHECK(after != run.grants.begin());
   Grant& grant = *std::prev(after);
   BF_CHECK(place < grant.start + grant.count);
@@ -209,8 +211,7 @@ void Grants::forget_committed(Job& job) {
   while (!job.runs.empty()) {
     EpochRun& run = job.runs.front();
     const std::uint64_t done = std::min(job.committed_step - run.first_step, run.steps);
-    const std::uint64_t upto =
-        done == run.steps ? run.plan.samples : run.plan.step(done).from;
+    const std::uint64_t upto = done == run.steps ? run.plan.samples : run.plan.step(done).from;
     while (!run.grants.empty() && run.grants.front().start + run.grants.front().count <= upto &&
            (run.grants.front().unserved == 0 || done == run.steps)) {
       drop_grant(job, run.grants.front());

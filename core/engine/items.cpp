@@ -13,7 +13,9 @@ namespace {
 
 constexpr Place kStore{NodeId::none(), Tier::store, 0};
 
-ItemId item_of(SampleId sample) { return ItemId(static_cast<std::uint32_t>(sample.value)); }
+ItemId item_of(SampleId sample) {
+  return ItemId(static_cast<std::uint32_t>(sample.value));
+}
 
 Slots slots_for(Bytes bytes, Bytes slot_bytes) {
   return std::max<Slots>(1, (bytes + slot_bytes - 1) / slot_bytes);
@@ -37,9 +39,9 @@ void Items::open_shares(std::uint32_t node, const Dataset& dataset, const Pipeli
     for (const Tier tier : {Tier::dram, Tier::nvme}) {
       const Place place{s_.nodes[node].id, tier, 0};
       if (!s_.memory.has(place)) continue;
-      const std::uint32_t share = s_.memory.add_share(
-          {place, use, dataset.id, prefix, slot_bytes, dataset.catalogue->samples(),
-           slots_for(all_bytes, slot_bytes)});
+      const std::uint32_t share =
+          s_.memory.add_share({place, use, dataset.id, prefix, slot_bytes,
+                               dataset.catalogue->samples(), slots_for(all_bytes, slot_bytes)});
       (tier == Tier::dram ? made.tiers.dram : made.tiers.nvme) = share;
     }
     caches_.push_back(made);
@@ -60,7 +62,8 @@ void Items::close_shares(std::uint32_t node) {
       // Makings elsewhere that used what was here lose their pins on it, not their bytes.
       for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
         if (!s_.makings.live(index)) continue;
-        std::erase_if(s_.makings[index].pins, [&](const ItemPin& pin) { return pin.share == share; });
+        std::erase_if(s_.makings[index].pins,
+                      [&](const ItemPin& pin) { return pin.share == share; });
       }
       s_.memory.remove_share(share);
     }
@@ -77,7 +80,8 @@ void Items::close_shares(std::uint32_t node) {
 std::uint32_t Items::home(DatasetId dataset, Digest version, SampleId sample,
                           std::uint32_t here) const {
   for (const Homes& homes : homes_) {
-    if (homes.dataset == dataset) return s_.node_of.at(homes.placement.owner(version, sample).value);
+    if (homes.dataset == dataset)
+      return s_.node_of.at(homes.placement.owner(version, sample).value);
   }
   return here;
 }
@@ -137,8 +141,8 @@ void Items::stand_in(Making& making, Ingredient& ingredient) {
   const KeyRoot root{dataset.catalogue->version(), stream.seed};
   const auto used = replacement(root, block.name.generation, block.name.pass, ingredient.sample,
                                 dataset.catalogue->samples(), corrupt);
-  making.suspects.push_back({ingredient.place, ingredient.sample,
-                             used.value_or(ingredient.sample), 0, true});
+  making.suspects.push_back(
+      {ingredient.place, ingredient.sample, used.value_or(ingredient.sample), 0, true});
   ingredient.sample = making.suspects.back().used;
 }
 
@@ -182,9 +186,10 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const 
   for (const std::uint32_t index : {cache.tiers.dram, cache.tiers.nvme}) {
     if (index == kNone || !s_.memory[index].share->resident(item)) continue;
     Share& share = *s_.memory[index].share;
-    const std::uint64_t being_decoded = Reads::key(cache.node, cache.dataset, ingredient.sample, form);
+    const std::uint64_t being_decoded =
+        Reads::key(cache.node, cache.dataset, ingredient.sample, form);
     const bool pinned = share.pinned(item);
-    share.access({item, share.slots(item), kUnknownUse}, gone_);   // a hit
+    share.access({item, share.slots(item), kUnknownUse}, gone_);  // a hit
     share.pin(item);
     making.pins.push_back({index, item});
     ingredient.form = form;
@@ -246,7 +251,8 @@ void Items::admit_decoded(std::uint32_t making_index, std::uint32_t place, const
   if (index == kNone || !admit(index, {item, 1, kUnknownUse})) return;
   s_.memory[index].share->pin(item);
   making.decoding.push_back({index, item});
-  decoding_.set(Reads::key(cache.node, cache.dataset, ingredient.sample, Form::decoded), making_index);
+  decoding_.set(Reads::key(cache.node, cache.dataset, ingredient.sample, Form::decoded),
+                making_index);
   ingredient.keep_decoded = true;
 }
 
@@ -291,7 +297,8 @@ void Items::leave(Making& making, std::uint32_t index, bool well) {
   making.pins.clear();
   for (const ItemPin& pin : making.decoding) {
     const SharePart& part = s_.memory[pin.share];
-    decoding_.erase(Reads::key(making.node, part.spec.dataset, SampleId(pin.item.value), Form::decoded));
+    decoding_.erase(
+        Reads::key(making.node, part.spec.dataset, SampleId(pin.item.value), Form::decoded));
     if (well) part.share->unpin(pin.item);
   }
   std::vector<std::uint32_t> dependents;

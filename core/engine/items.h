@@ -49,14 +49,14 @@ class Items {
   struct Cache {
     std::uint32_t node;
     DatasetId dataset;
-    Digest prefix;      // 0: encoded
+    Digest prefix;  // 0: encoded
     Tiers tiers;
   };
   // Samples that come in one read.
   struct Group {
     Reads::Spec spec;
     std::vector<SampleId> samples;
-    std::vector<std::uint32_t> ingredients;   // that wait for it
+    std::vector<std::uint32_t> ingredients;  // that wait for it
   };
 
   const Cache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
@@ -78,14 +78,14 @@ class Items {
   Reads& reads_;
   std::vector<Cache> caches_;
   std::vector<Group> groups_;
-  FlatMap decoding_;                     // decoded items in the making, by Reads::key
+  FlatMap decoding_;  // decoded items in the making, by Reads::key
   struct Homes {
     DatasetId dataset;
     Placement placement;
   };
-  std::vector<Homes> homes_;             // of datasets that several nodes cache
-  std::uint64_t epochs_ = 0;             // of membership
-  std::vector<ItemId> gone_;             // scratch
+  std::vector<Homes> homes_;  // of datasets that several nodes cache
+  std::uint64_t epochs_ = 0;  // of membership
+  std::vector<ItemId> gone_;  // scratch
 };
 
 }  // namespace batchflow

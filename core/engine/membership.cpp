@@ -10,7 +10,9 @@ namespace batchflow {
 
 namespace {
 
-Place dram_of(NodeId node) { return {node, Tier::dram, 0}; }
+Place dram_of(NodeId node) {
+  return {node, Tier::dram, 0};
+}
 
 std::uint32_t ranks_on(const Job& job, NodeId node) {
   return static_cast<std::uint32_t>(
@@ -18,7 +20,9 @@ std::uint32_t ranks_on(const Job& job, NodeId node) {
                     [&](const RankState& rank) { return rank.node == node; }));
 }
 
-Order family_of(Order order) { return order == Order::strict ? Order::relaxed : order; }
+Order family_of(Order order) {
+  return order == Order::strict ? Order::relaxed : order;
+}
 
 }  // namespace
 
@@ -116,7 +120,8 @@ std::uint64_t Membership::seed_group(const JobJoined& event) {
 std::uint32_t Membership::stream_for(const JobJoined& event, const Position& position) {
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset.value)];
   const Order family = family_of(event.order);
-  const bool alone = !s_.config.share_streams || family == Order::weighted || family == Order::listed;
+  const bool alone =
+      !s_.config.share_streams || family == Order::weighted || family == Order::listed;
   const std::uint64_t key =
       hash(dataset.id.value, dataset.catalogue->version(), event.pipeline.value,
            s_.pipelines.at(event.pipeline.value)->hash, position.fields().seed,
@@ -140,8 +145,8 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
   stream.sharing_key = key;
   Dataset& dataset = s_.datasets[stream.dataset];
   ++dataset.streams;
-  const Bytes bytes =
-      stream.pipeline->prepared_bytes ? stream.pipeline->prepared_bytes : dataset.catalogue->mean_bytes();
+  const Bytes bytes = stream.pipeline->prepared_bytes ? stream.pipeline->prepared_bytes
+                                                      : dataset.catalogue->mean_bytes();
   stream.sample_bytes = std::max<Bytes>(1, bytes);
   stream.block_samples = static_cast<std::uint32_t>(std::min<std::uint64_t>(
       block_samples_for(stream.sample_bytes, s_.config.block_bytes), dataset.catalogue->samples()));
@@ -177,8 +182,8 @@ void Membership::add_node(Stream& stream, NodeId node) {
   part.node = node;
   const std::uint64_t blocks =
       (dataset.catalogue->samples() + stream.block_samples - 1) / stream.block_samples;
-  part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id, stream.pipeline->hash,
-                                    stream.block_bytes, 0, blocks});
+  part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
+                                    stream.pipeline->hash, stream.block_bytes, 0, blocks});
   stream.nodes.push_back(part);
 }
 
@@ -293,9 +298,10 @@ bool Membership::settle() {
   waiting.swap(joining_);
   for (const std::uint32_t index : waiting) {
     if (!s_.jobs.live(index) || s_.jobs[index].state != Job::State::joining) continue;
-    const bool ready = std::all_of(
-        s_.jobs[index].reserved.begin(), s_.jobs[index].reserved.end(),
-        [&](const Job::Reserved& reserved) { return s_.memory.promises_kept(dram_of(reserved.node)); });
+    const bool ready = std::all_of(s_.jobs[index].reserved.begin(), s_.jobs[index].reserved.end(),
+                                   [&](const Job::Reserved& reserved) {
+                                     return s_.memory.promises_kept(dram_of(reserved.node));
+                                   });
     if (!ready) {
       joining_.push_back(index);
       continue;
@@ -367,10 +373,9 @@ void Membership::timed_out(std::uint32_t index, std::uint64_t serial) {
 
 void Membership::resized(Job& job, const JobResized& event) {
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
-  const bool nodes_known =
-      std::all_of(event.ranks.begin(), event.ranks.end(), [&](NodeId node) {
-        return s_.node_of.count(node.value) != 0 && s_.memory.has(dram_of(node));
-      });
+  const bool nodes_known = std::all_of(event.ranks.begin(), event.ranks.end(), [&](NodeId node) {
+    return s_.node_of.count(node.value) != 0 && s_.memory.has(dram_of(node));
+  });
   if (step == 0 || !nodes_known || job.order == Order::listed ||
       (job.drop_last && step > s_.epoch_samples(job))) {
     return refuse(job, Refusal::bad_request, 0, 0);
@@ -396,11 +401,13 @@ void Membership::resized(Job& job, const JobResized& event) {
   joining_.push_back(job.index);
 }
 
-// -------------------------------------------------------------------------- streams at their end ----
+// -------------------------------------------------------------------------- streams at their end
+// ----
 
 void Membership::close_if_empty(std::uint32_t index) {
   if (!s_.streams[index].jobs.empty()) return;
-  if (std::find(closing_.begin(), closing_.end(), index) == closing_.end()) closing_.push_back(index);
+  if (std::find(closing_.begin(), closing_.end(), index) == closing_.end())
+    closing_.push_back(index);
 }
 
 // True: it is gone, or in use again.
@@ -439,7 +446,8 @@ void Membership::drop_blocks(Stream& stream, NodeId node, bool lost) {
         stream.lanes->dropped(block.ref);
       }
       for (const std::uint32_t job : stream.jobs) s_.touch(job);
-      if (!lost) s_.order(Drop{share.id, share.spec.place, Form::prepared, ItemId(item), block.slot});
+      if (!lost)
+        s_.order(Drop{share.id, share.spec.place, Form::prepared, ItemId(item), block.slot});
       s_.memory.give_back(part.share, ItemId(item));
       s_.blocks.release(owner);
     }
@@ -479,7 +487,8 @@ void Membership::capacity_changed(const CapacityChanged& event) {
   const bool known = s_.memory.has(event.place);
   s_.memory.set_capacity(event.place, event.bytes);
   if (known) return preparation_.strip_ahead();
-  if (event.place.tier == Tier::dram && s_.nodes[s_.node_of.at(event.place.node.value)].workers > 0) {
+  if (event.place.tier == Tier::dram &&
+      s_.nodes[s_.node_of.at(event.place.node.value)].workers > 0) {
     worker_joined(event.place.node);
   }
 }

@@ -1,4 +1,5 @@
-// Who is served: jobs that join, leave, lose ranks and change size, and the memory promised to them.
+// Who is served: jobs that join, leave, lose ranks and change size, and the memory promised to
+// them.
 //
 // A job is admitted only when its minimum fits beside all other promises: on each node a batch for
 // each of its ranks there, and one block in preparation. Its credits are as many as its reserve can
@@ -68,7 +69,7 @@ class Membership {
   Delivery& delivery_;
   Dispatching& dispatching_;
   std::vector<std::uint32_t> joining_;
-  std::vector<std::uint32_t> closing_;   // streams without jobs
+  std::vector<std::uint32_t> closing_;  // streams without jobs
 };
 
 }  // namespace batchflow

@@ -319,7 +319,7 @@ bool Memory::adopt(std::size_t limit, std::vector<Resident>& adopted) {
   const std::uint32_t index = adopting_.back();
   SharePart& part = shares_[index];
   std::vector<ItemId> shown;
-  if (part.share->adopt(limit, shown)) adopting_.pop_back();
+  if (part.share->adopt(limit, &shown)) adopting_.pop_back();
   for (const ItemId item : shown) {
     const bool block = of_blocks(part.spec.use);
     adopted.push_back({index, item, block ? part.owner_of[item.value] : kNone,

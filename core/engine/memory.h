@@ -144,7 +144,7 @@ class Memory {
   std::unique_ptr<EvictionPolicy> make_policy(const ShareSpec& spec, Slots capacity);
 
   PolicyChoice allocation_;
-  std::vector<PolicyChoice> eviction_;   // a form
+  std::vector<PolicyChoice> eviction_;  // a form
   std::unique_ptr<AllocationPolicy> allocate_;
   Random random_;
   std::uint64_t policies_made_ = 0;

@@ -171,8 +171,8 @@ void Preparation::order_prepare(std::uint32_t index) {
   order.share = s_.memory[block.share].id;
   order.slot = block.slot;
   order.staging = making.staging;
-  order.ingredients = making.patch.empty() ? s_.arena.copy(making.ingredients)
-                                           : s_.arena.copy(making.patch);
+  order.ingredients =
+      making.patch.empty() ? s_.arena.copy(making.ingredients) : s_.arena.copy(making.patch);
   for (const Making::Suspect& suspect : making.suspects) {
     if (suspect.used == suspect.original) continue;
     std::erase_if(block.replacements,
@@ -200,7 +200,7 @@ void Preparation::prepared(const PreparationDone& event) {
   if (!record) return s_.stale();
   const std::uint32_t index = record->subject;
   Making& making = s_.makings[index];
-  if (making.worker == kNone) return s_.stale();   // reported already
+  if (making.worker == kNone) return s_.stale();  // reported already
   const std::uint32_t node = making.node;
   if (event.outcome == Outcome::corrupt) {
     if (!s_.config.workers_held_during_reads) free_worker(making);
@@ -212,7 +212,8 @@ void Preparation::prepared(const PreparationDone& event) {
     } else {
       // A late report of this attempt must not count for the next.
       s_.requests.again(making.request);
-      s_.alarms.set(s_.now + s_.config.retry_wait, {AlarmKind::retry_prepare, index, making.serial});
+      s_.alarms.set(s_.now + s_.config.retry_wait,
+                    {AlarmKind::retry_prepare, index, making.serial});
     }
   } else {
     const double took = seconds(s_.now - making.prepare_since);
@@ -352,16 +353,16 @@ bool Preparation::suspect(std::uint32_t index, SampleId sample) {
     suspect.settled = false;
     return true;
   }
-  const auto found = std::find_if(
-      making.ingredients.begin(), making.ingredients.end(),
-      [&](const Ingredient& ingredient) { return ingredient.sample == sample; });
+  const auto found =
+      std::find_if(making.ingredients.begin(), making.ingredients.end(),
+                   [&](const Ingredient& ingredient) { return ingredient.sample == sample; });
   if (found == making.ingredients.end()) return false;
   // What was read for this block counts as a first read of the store; what a cache had does not.
-  const bool fresh = !found->staging.is_none() || std::any_of(
-      making.reads.begin(), making.reads.end(), [&](std::uint32_t read) {
-        const auto& samples = s_.reads[read].samples;
-        return std::find(samples.begin(), samples.end(), sample) != samples.end();
-      });
+  const bool fresh = !found->staging.is_none() ||
+                     std::any_of(making.reads.begin(), making.reads.end(), [&](std::uint32_t read) {
+                       const auto& samples = s_.reads[read].samples;
+                       return std::find(samples.begin(), samples.end(), sample) != samples.end();
+                     });
   making.suspects.push_back({found->place, sample, sample, fresh ? 1u : 0u, false});
   items_.purge(s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
   return true;
@@ -378,14 +379,15 @@ bool Preparation::condemn(Making& making, Making::Suspect& suspect) {
     ++s_.counters.corrupt_samples;
   }
   const std::uint64_t samples = dataset.catalogue->samples();
-  const std::uint64_t most = corrupt_samples_most(s_.config.corrupt_ratio_max.value(), samples);
-  const auto other =
-      replacement({dataset.catalogue->version(), stream.seed}, block.name.generation,
-                  block.name.pass, suspect.original, samples, [&](SampleId sample) {
-                    return std::binary_search(dataset.corrupt.begin(), dataset.corrupt.end(), sample);
-                  });
+  const std::uint64_t most = std::max<std::uint64_t>(8, s_.config.corrupt_ratio_max.of(samples));
+  const auto other = replacement({dataset.catalogue->version(), stream.seed}, block.name.generation,
+                                 block.name.pass, suspect.original, samples, [&](SampleId sample) {
+                                   return std::binary_search(dataset.corrupt.begin(),
+                                                             dataset.corrupt.end(), sample);
+                                 });
   if (dataset.corrupt.size() > most || !other) {
-    failures.push_back({block.stream, kNone, Refusal::too_many_corrupt, dataset.corrupt.size(), most});
+    failures.push_back(
+        {block.stream, kNone, Refusal::too_many_corrupt, dataset.corrupt.size(), most});
     return false;
   }
   suspect.used = *other;
@@ -401,7 +403,7 @@ void Preparation::look_again(std::uint32_t index) {
   making.patch.clear();
   for (Making::Suspect& suspect : making.suspects) {
     if (suspect.settled) continue;
-    suspect.settled = true;   // until the worker says otherwise
+    suspect.settled = true;  // until the worker says otherwise
     ids_.push_back(suspect.used);
   }
   Reads::Spec spec;
@@ -547,7 +549,8 @@ void Preparation::strip_ahead() {
       const Share& share = *s_.memory[part.share].share;
       if (share.capacity() <= s_.memory[part.share].target) continue;
       const Slots room = s_.memory[part.share].target > part.reserve + 1
-                             ? s_.memory[part.share].target - part.reserve - 1 : 0;
+                             ? s_.memory[part.share].target - part.reserve - 1
+                             : 0;
       for (const std::uint32_t owner : s_.memory[part.share].owner_of) {
         if (part.ahead <= room) break;
         if (owner == kNone || !s_.blocks.live(owner)) continue;

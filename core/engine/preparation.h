@@ -25,7 +25,7 @@ class Preparation {
   };
   // Where the job's block can be made now, and how it is charged; nothing if nowhere.
   struct Site {
-    std::uint32_t part = 0;   // of the stream's nodes
+    std::uint32_t part = 0;  // of the stream's nodes
     Charge charge = Charge::none;
   };
   std::optional<Site> site(const Stream& stream, const Job& job);
@@ -56,7 +56,7 @@ class Preparation {
   // Jobs that cannot go on, and why; the engine refuses them.
   struct Failure {
     std::uint32_t stream;
-    std::uint32_t job;      // kNone: all of the stream
+    std::uint32_t job;  // kNone: all of the stream
     Refusal why;
     std::uint64_t needed;
     std::uint64_t available;
@@ -82,7 +82,7 @@ class Preparation {
   EngineState& s_;
   Reads& reads_;
   Items& items_;
-  std::vector<SampleId> ids_;   // scratch
+  std::vector<SampleId> ids_;  // scratch
 };
 
 }  // namespace batchflow

@@ -11,7 +11,9 @@ namespace {
 // Waiters are makings and listed batches; the highest bit tells them apart.
 constexpr std::uint32_t kListed = 1u << 31;
 
-ItemId item_of(SampleId sample) { return ItemId(static_cast<std::uint32_t>(sample.value)); }
+ItemId item_of(SampleId sample) {
+  return ItemId(static_cast<std::uint32_t>(sample.value));
+}
 
 }  // namespace
 
@@ -56,8 +58,7 @@ void Reads::order(ReadJob& read) {
   s_.counters.samples_read += read.samples.empty() ? read.lineage.samples : read.samples.size();
 }
 
-std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample,
-                          Form form) const {
+std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const {
   return in_flight_.find(key(node, dataset, sample, form));
 }
 
@@ -155,7 +156,8 @@ void Reads::fail(std::uint32_t index) {
   ++s_.counters.failed_reads;
   read.request = s_.requests.again(read.request.id);
   if (++read.attempts < s_.config.read_attempts) {
-    const Duration wait = s_.config.retry_wait * (std::int64_t{1} << std::min(read.attempts - 1, 10u));
+    const Duration wait =
+        s_.config.retry_wait * (std::int64_t{1} << std::min(read.attempts - 1, 10u));
     s_.alarms.set(s_.now + wait, {AlarmKind::retry_read, index, read.request.id.value});
     return;
   }
@@ -173,7 +175,7 @@ void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) 
   const std::vector<SampleId> samples = read.samples;
   std::vector<std::uint32_t> waiters;
   waiters.swap(read.waiters);
-  ++read.holders;   // it outlives the calls below
+  ++read.holders;  // it outlives the calls below
   for (const std::uint32_t waiter : waiters) {
     if (waiter & kListed) {
       listener_.listed_failed(waiter & ~kListed, why);
@@ -205,7 +207,7 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
     if (!s_.reads.live(index)) continue;
     ReadJob& read = s_.reads[index];
     if (read.keep != kNone && s_.memory[read.keep].spec.place.node == id) {
-      read.keep = kNone;   // with the share
+      read.keep = kNone;  // with the share
       if (read.node != node && read.from.node != id) continue;
     }
     if (read.node != node && read.from.node != id) continue;

@@ -32,10 +32,10 @@ class Reads {
     Place to;
     Form form = Form::encoded;
     std::uint32_t keep = kNone;
-    std::uint32_t node = kNone;       // where it goes
+    std::uint32_t node = kNone;  // where it goes
     WorkerId held = WorkerId::none();
     Lineage lineage;
-    bool alone = false;               // nobody else may use it: a second look at a bad sample
+    bool alone = false;  // nobody else may use it: a second look at a bad sample
   };
   // `samples` empty: all of the lineage. What is to be kept is resident already; it is pinned until
   // the read is done.

@@ -50,13 +50,13 @@ struct Worker {
 struct Node {
   NodeId id;
   bool takes_work = true;
-  std::vector<std::uint32_t> idle;      // workers, used last in first out
-  std::uint32_t workers = 0;            // idle and busy
+  std::vector<std::uint32_t> idle;  // workers, used last in first out
+  std::uint32_t workers = 0;        // idle and busy
   std::uint32_t cores = 1;
-  std::uint32_t workers_wanted = 0;     // as last ordered by SetWorkers
-  std::uint32_t started = 0;            // makings not finished
-  std::deque<std::uint32_t> ready;      // makings that wait for a worker only
-  double prepare_s = 0;                 // smoothed
+  std::uint32_t workers_wanted = 0;  // as last ordered by SetWorkers
+  std::uint32_t started = 0;         // makings not finished
+  std::deque<std::uint32_t> ready;   // makings that wait for a worker only
+  double prepare_s = 0;              // smoothed
 };
 
 // ----------------------------------------------------------------------------------- blocks ----
@@ -79,21 +79,21 @@ struct Block {
   std::uint32_t stream = kNone;
   BlockName name;
   LaneSizes sizes;
-  BlockRef ref;                    // none: remade for one job alone, after its pass was closed
+  BlockRef ref;  // none: remade for one job alone, after its pass was closed
   std::uint32_t samples = 0;
   std::uint32_t share = kNone;
   ItemId item;
   SlotId slot;
   NodeId node;
   bool resident = false;
-  bool served = false;             // something was delivered from it
+  bool served = false;  // something was delivered from it
   std::uint32_t making = kNone;
   Charge charge = Charge::none;
   std::uint32_t charged_job = kNone;
-  std::uint32_t transfers = 0;     // that read from it
-  std::uint32_t grants = 0;        // jobs that took it and have not had all of it
+  std::uint32_t transfers = 0;  // that read from it
+  std::uint32_t grants = 0;     // jobs that took it and have not had all of it
   std::vector<Replacement> replacements;
-  Instant since;                   // in the making or resident
+  Instant since;  // in the making or resident
 
   void reset() {
     const auto kept = serial;
@@ -111,29 +111,29 @@ struct ItemPin {
 // What a block needs while it is made: reads, a worker, ingredients.
 struct Making {
   std::uint32_t block = kNone;
-  std::uint32_t job = kNone;           // who asked; for statistics and limits
+  std::uint32_t job = kNone;  // who asked; for statistics and limits
   std::uint32_t node = kNone;
-  std::uint32_t waiting = 0;           // reads and other makings it waits for
+  std::uint32_t waiting = 0;  // reads and other makings it waits for
   std::uint32_t worker = kNone;
   bool remake = false;
-  bool ready = false;                  // in the queue for a worker
+  bool ready = false;  // in the queue for a worker
   RequestId request = RequestId::none();
   std::uint64_t serial = 0;
   std::uint32_t attempts = 0;
   std::vector<Ingredient> ingredients;  // empty: all samples from one staging read
   std::vector<Ingredient> patch;        // those to prepare again; empty: all
   RequestId staging = RequestId::none();
-  std::vector<std::uint32_t> reads;     // whose staging memory it holds
+  std::vector<std::uint32_t> reads;  // whose staging memory it holds
   std::vector<ItemPin> pins;
-  std::vector<ItemPin> decoding;        // decoded items it will put into their share
+  std::vector<ItemPin> decoding;          // decoded items it will put into their share
   std::vector<std::uint32_t> dependents;  // makings that wait for its decoded items
   // Corrupt samples under treatment: place, the sample in use, how many store reads failed.
   struct Suspect {
     std::uint32_t place;
     SampleId original;
-    SampleId used;                    // the original, or the one that stands in for it
-    std::uint32_t failures = 0;       // of `used`, each on a read of its own from the store
-    bool settled = false;             // nothing is known against `used`
+    SampleId used;               // the original, or the one that stands in for it
+    std::uint32_t failures = 0;  // of `used`, each on a read of its own from the store
+    bool settled = false;        // nothing is known against `used`
   };
   std::vector<Suspect> suspects;
   Instant since;
@@ -149,15 +149,15 @@ struct ReadJob {
   Place from;
   Place to;
   Form form = Form::encoded;
-  std::uint32_t keep = kNone;            // share
+  std::uint32_t keep = kNone;  // share
   WorkerId held = WorkerId::none();
-  bool shared = true;                    // others find it
-  bool staged = true;                    // into staging memory, whether it is kept elsewhere or not
-  std::uint32_t node = kNone;            // where it goes
-  std::vector<SampleId> samples;         // empty: all of the block's
+  bool shared = true;             // others find it
+  bool staged = true;             // into staging memory, whether it is kept elsewhere or not
+  std::uint32_t node = kNone;     // where it goes
+  std::vector<SampleId> samples;  // empty: all of the block's
   Lineage lineage;
-  std::vector<std::uint32_t> waiters;    // makings, or listed batches
-  std::uint32_t holders = 0;             // of its staging memory
+  std::vector<std::uint32_t> waiters;  // makings, or listed batches
+  std::uint32_t holders = 0;           // of its staging memory
   std::uint32_t attempts = 0;
   bool done = false;
   Instant retry_at = kNever;
@@ -171,17 +171,17 @@ struct ReadJob {
 struct StreamNode {
   NodeId node;
   std::uint32_t share = kNone;
-  Slots jobs = 0;                // with ranks on this node
-  Slots reserve = 0;             // ranks x credits of the jobs whose batches live in this share
-  Slots ahead = 0;               // blocks charged as made ahead
-  Handle current;                // the block charged as current, if any
+  Slots jobs = 0;     // with ranks on this node
+  Slots reserve = 0;  // ranks x credits of the jobs whose batches live in this share
+  Slots ahead = 0;    // blocks charged as made ahead
+  Handle current;     // the block charged as current, if any
 };
 
 struct Dataset {
   DatasetId id;
   const Catalogue* catalogue = nullptr;
-  std::vector<SampleId> corrupt;         // sorted
-  std::uint32_t streams = 0;             // that use it
+  std::vector<SampleId> corrupt;  // sorted
+  std::uint32_t streams = 0;      // that use it
 };
 
 struct Stream {
@@ -189,19 +189,19 @@ struct Stream {
   std::uint32_t dataset = kNone;
   const PipelineInfo* pipeline = nullptr;
   PipelineId pipeline_id;
-  Order family = Order::relaxed;         // relaxed stands for strict too; or sequential, weighted
+  Order family = Order::relaxed;  // relaxed stands for strict too; or sequential, weighted
   std::uint64_t seed = 0;
   std::uint64_t sharing_key = 0;
   std::uint32_t block_samples = 1;
-  Bytes sample_bytes = 1;                // prepared
+  Bytes sample_bytes = 1;  // prepared
   Bytes block_bytes = 1;
   std::unique_ptr<Lanes> lanes;
   std::vector<StreamNode> nodes;
   std::vector<std::uint32_t> jobs;
-  double prepare_s = 0;                  // smoothed
+  double prepare_s = 0;  // smoothed
 
-  Expander expander;                     // block names to sample ids
-  bool needs_stale = false;              // who needs which block has changed for policies
+  Expander expander;         // block names to sample ids
+  bool needs_stale = false;  // who needs which block has changed for policies
 
   void reset() { *this = Stream(); }
 };
@@ -217,29 +217,29 @@ struct Grant {
   std::uint32_t from = 0;
   std::uint32_t count = 0;
   std::uint64_t start = 0;
-  std::uint32_t unserved = 0;       // samples of it not delivered yet
-  bool wanted = false;              // a batch waits for it, and it is gone: to be made again
+  std::uint32_t unserved = 0;  // samples of it not delivered yet
+  bool wanted = false;         // a batch waits for it, and it is gone: to be made again
 };
 
 // One epoch of a job, from where it began it to its last commit.
 struct EpochRun {
   std::uint32_t epoch = 0;
   StepPlan plan;
-  std::uint64_t first_step = 0;     // of the job
+  std::uint64_t first_step = 0;  // of the job
   std::uint64_t steps = 0;
-  std::uint64_t granted = 0;        // places granted, from plan.consumed on
-  std::uint64_t acknowledged = 0;   // samples in committed steps
-  bool fillers_counted = false;     // in the grants of the tail
+  std::uint64_t granted = 0;       // places granted, from plan.consumed on
+  std::uint64_t acknowledged = 0;  // samples in committed steps
+  bool fillers_counted = false;    // in the grants of the tail
   std::deque<Grant> grants;
 };
 
 // A piece of a batch: places of the job's sequence that lie in one block.
 struct Piece {
-  std::uint64_t place = 0;          // in the epoch's sequence
+  std::uint64_t place = 0;  // in the epoch's sequence
   Slice slice;
-  std::uint32_t offset = 0;         // in the batch
+  std::uint32_t offset = 0;  // in the batch
   enum class State : std::uint8_t { missing, copying, there } state = State::missing;
-  Handle block;                     // while copying or delivered in place
+  Handle block;  // while copying or delivered in place
   RequestId request = RequestId::none();
 };
 
@@ -255,14 +255,14 @@ struct Batch {
   bool in_place = false;
   bool consumed = false;
   bool released = false;
-  std::uint32_t share = kNone;      // of its own slot, when gathered
+  std::uint32_t share = kNone;  // of its own slot, when gathered
   ItemId item;
   SlotId slot;
   NodeId node;
   RequestId request = RequestId::none();
   std::uint32_t attempts = 0;
-  std::vector<Ingredient> ingredients;   // a listed order's samples, in order
-  std::vector<ItemPin> pins;        // items delivered as they are stored
+  std::vector<Ingredient> ingredients;  // a listed order's samples, in order
+  std::vector<ItemPin> pins;            // items delivered as they are stored
   std::uint32_t waiting_reads = 0;
   std::vector<std::uint32_t> reads;
 
@@ -272,10 +272,10 @@ struct Batch {
 struct RankState {
   NodeId node;
   bool lost = false;
-  std::uint32_t credits = 0;              // batches asked for and not yet begun
+  std::uint32_t credits = 0;  // batches asked for and not yet begun
   std::uint64_t next_step = 0;
-  std::vector<std::uint32_t> batches;     // begun and not released, oldest first
-  std::uint64_t consumed_steps = 0;       // all below are consumed
+  std::vector<std::uint32_t> batches;  // begun and not released, oldest first
+  std::uint64_t consumed_steps = 0;    // all below are consumed
   StallMeter stall;
 };
 
@@ -294,32 +294,32 @@ struct Job {
   double weight = 1;
   MemberId member;
   std::vector<RankState> ranks;
-  std::vector<std::uint32_t> batch_shares;   // a node: where batches larger than a block live
+  std::vector<std::uint32_t> batch_shares;  // a node: where batches larger than a block live
   enum class State : std::uint8_t { joining, running, degraded } state = State::joining;
-  bool waits = false;                        // a rank has a credit that cannot be served now
+  bool waits = false;  // a rank has a credit that cannot be served now
   bool dirty = false;
 
-  std::vector<std::uint32_t> held;           // batches of void steps that live ranks still read
-  std::vector<std::uint32_t> retired_shares; // where such batches are, of an earlier size
+  std::vector<std::uint32_t> held;            // batches of void steps that live ranks still read
+  std::vector<std::uint32_t> retired_shares;  // where such batches are, of an earlier size
   struct Reserved {
     NodeId node;
     Slots slots;
   };
-  std::vector<Reserved> reserved;            // what it was promised in the stream's shares
+  std::vector<Reserved> reserved;  // what it was promised in the stream's shares
 
-  std::deque<EpochRun> runs;                 // oldest uncommitted first; the last one is granting
-  std::uint64_t committed_step = 0;          // all below are committed
+  std::deque<EpochRun> runs;         // oldest uncommitted first; the last one is granting
+  std::uint64_t committed_step = 0;  // all below are committed
   Position committed;
-  std::vector<Grant> resumed;                // rests of partly used blocks, taken first
-  bool lost_grants = false;                  // a batch waits for a block that is gone
+  std::vector<Grant> resumed;  // rests of partly used blocks, taken first
+  bool lost_grants = false;    // a batch waits for a block that is gone
 
-  std::uint32_t ahead = 0;                   // blocks charged to it as made ahead
-  std::uint32_t makings = 0;                 // under way that were started for it
-  std::uint64_t served_blocks = 0;           // makings started for it
-  std::uint64_t asked = 0;                   // when its present need arose
-  std::uint32_t candidate_slot = kNone;      // in the engine's list of needs
-  double step_s = 0;                         // smoothed compute time of a step
-  std::uint64_t lost_serial = 0;             // of its present loss of a rank
+  std::uint32_t ahead = 0;               // blocks charged to it as made ahead
+  std::uint32_t makings = 0;             // under way that were started for it
+  std::uint64_t served_blocks = 0;       // makings started for it
+  std::uint64_t asked = 0;               // when its present need arose
+  std::uint32_t candidate_slot = kNone;  // in the engine's list of needs
+  double step_s = 0;                     // smoothed compute time of a step
+  std::uint64_t lost_serial = 0;         // of its present loss of a rank
 
   void reset() { *this = Job(); }
 };
@@ -346,7 +346,7 @@ struct EngineState {
   Memory memory;
 
   // Backends' ids are looked up in maps that nothing iterates.
-  std::vector<Node> nodes;   // never erased: a node that comes back is a new one
+  std::vector<Node> nodes;  // never erased: a node that comes back is a new one
   std::unordered_map<std::uint32_t, std::uint32_t> node_of;
   std::vector<Worker> workers;
   std::unordered_map<std::uint32_t, std::uint32_t> worker_of;
@@ -363,12 +363,12 @@ struct EngineState {
   Pool<Batch> batches;
   std::uint64_t serials = 0;
 
-  bool room_changed = false;           // something could be started that could not before
-  bool short_of_memory = false;        // a batch waits for a slot
-  std::vector<Resident> evicted;       // by shares, not carried out yet
-  std::vector<Slice> slices;           // scratch
+  bool room_changed = false;      // something could be started that could not before
+  bool short_of_memory = false;   // a batch waits for a slot
+  std::vector<Resident> evicted;  // by shares, not carried out yet
+  std::vector<Slice> slices;      // scratch
 
-  std::vector<std::uint32_t> dirty;    // jobs to look at before the step ends
+  std::vector<std::uint32_t> dirty;  // jobs to look at before the step ends
   void touch(std::uint32_t job) {
     if (!jobs.live(job) || jobs[job].dirty) return;
     jobs[job].dirty = true;
@@ -388,7 +388,7 @@ struct EngineState {
   void expand(const Block& block, std::vector<SampleId>& ids);
   std::uint64_t epoch_samples(const Job& job) const;
 
-  std::vector<Promise> promises;       // of this step, for the promise log
+  std::vector<Promise> promises;  // of this step, for the promise log
   void promise_joined(const Job& job, const JobJoined& event);
   void promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,
                          const std::vector<Slice>& committed);

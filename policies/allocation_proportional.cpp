@@ -1,0 +1,44 @@
+// Proportional: shares that are read from divide a place in proportion to all they could keep.
+#include "core/policy_list.h"
+#include "policies/make.h"
+
+namespace batchflow {
+namespace {
+
+class Proportional final : public AllocationPolicy {
+ public:
+  explicit Proportional(const PolicyContext&) {}
+
+  void allocate(const PlaceView& place, std::span<Slots> slots) override {
+    Wide all = 0;
+    for (const ShareView& share : place.shares) all += could_keep(share);
+    if (all == 0) return;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const ShareView& share = place.shares[i];
+      // Both factors are below 2^64 once the sum is brought below it.
+      const Wide part = could_keep(share) / scale(all);
+      const Wide bytes = part * place.capacity_bytes / (all / scale(all) + (all % scale(all) != 0));
+      slots[i] = static_cast<Slots>(bytes / share.slot_bytes);
+    }
+  }
+
+ private:
+  using Wide = unsigned __int128;
+
+  static Wide could_keep(const ShareView& share) {
+    return share.jobs == 0 ? 0 : static_cast<Wide>(share.slots_all) * share.slot_bytes;
+  }
+  // What `all` must be divided by to fit 64 bits.
+  static Wide scale(Wide all) { return (all >> 64) + 1; }
+};
+
+}  // namespace
+
+extern const PolicyEntry allocation_proportional;
+const PolicyEntry allocation_proportional{
+    "proportional",
+    "Shares that a job reads from divide a place in proportion to all that they could keep:\n"
+    "a dataset in a form, or the prepared blocks of a stream.",
+    &make_policy<AllocationPolicy, Proportional>};
+
+}  // namespace batchflow

@@ -1,0 +1,40 @@
+// Bounded lag: no job may lead the slowest of its stream by more than so many blocks.
+#include "core/policy_list.h"
+#include "policies/dispatch_choose.h"
+#include "policies/make.h"
+
+namespace batchflow {
+namespace {
+
+constexpr Parameter kParameters[] = {
+    {"blocks", Parameter::Type::integer, "64", "how many blocks a job may be ahead of the slowest",
+     1, 1e9},
+};
+
+class BoundedLag final : public DispatchPolicy {
+ public:
+  explicit BoundedLag(const PolicyContext& context)
+      : blocks_(static_cast<std::uint32_t>(context.parameters.integer("blocks"))) {}
+
+  std::size_t next(const DispatchView& view) override {
+    return first_candidate(
+        view.candidates,
+        [](const WorkCandidate& a, const WorkCandidate& b) { return a.deadline < b.deadline; },
+        [&](const WorkCandidate& candidate) { return candidate.lead < blocks_; });
+  }
+
+ private:
+  std::uint32_t blocks_;
+};
+
+}  // namespace
+
+extern const PolicyEntry dispatch_bounded_lag;
+const PolicyEntry dispatch_bounded_lag{
+    "bounded-lag",
+    "As earliest-deadline, but holds back a job that is too many blocks ahead of the slowest job "
+    "of\n"
+    "its stream: prepared blocks are shared by all, at the speed of the slowest.",
+    &make_policy<DispatchPolicy, BoundedLag>, kParameters};
+
+}  // namespace batchflow

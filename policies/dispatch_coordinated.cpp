@@ -1,0 +1,45 @@
+// Coordinated preparation, after CoorDL: the jobs of a stream take turns to prepare, and none runs
+// away from what the staging area holds. Jayaram Mohan et al., "Analyzing and Mitigating Data
+// Stalls in DNN Training", VLDB 2021.
+#include "core/policy_list.h"
+#include "policies/dispatch_choose.h"
+#include "policies/make.h"
+
+namespace batchflow {
+namespace {
+
+constexpr Parameter kParameters[] = {
+    {"staging", Parameter::Type::integer, "32",
+     "blocks of a stream that are kept until all its jobs have had them", 1, 1e9},
+};
+
+class Coordinated final : public DispatchPolicy {
+ public:
+  explicit Coordinated(const PolicyContext& context)
+      : staging_(static_cast<std::uint32_t>(context.parameters.integer("staging"))) {}
+
+  // Whose turn it is: the job for which the fewest blocks have been prepared. A block stays until
+  // all have used it, so a job that is a whole staging area ahead waits for the slowest; one that
+  // died is gone from its stream and holds back nobody.
+  std::size_t next(const DispatchView& view) override {
+    return first_candidate(
+        view.candidates,
+        [](const WorkCandidate& a, const WorkCandidate& b) { return a.served < b.served; },
+        [&](const WorkCandidate& candidate) { return candidate.lead < staging_; });
+  }
+
+ private:
+  std::uint32_t staging_;
+};
+
+}  // namespace
+
+extern const PolicyEntry dispatch_coordinated;
+const PolicyEntry dispatch_coordinated{
+    "coordinated",
+    "The jobs of a stream take turns to prepare blocks, each used by all of them once an epoch, "
+    "and\n"
+    "no job leads by more than the staging area holds (CoorDL, VLDB 2021).",
+    &make_policy<DispatchPolicy, Coordinated>, kParameters};
+
+}  // namespace batchflow

@@ -1,0 +1,15 @@
+// The factory that an entry of the policy list points to.
+#pragma once
+
+#include <memory>
+
+#include "core/policy.h"
+
+namespace batchflow {
+
+template <class Interface, class Policy>
+std::unique_ptr<Interface> make_policy(const PolicyContext& context) {
+  return std::make_unique<Policy>(context);
+}
+
+}  // namespace batchflow

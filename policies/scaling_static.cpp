@@ -1,0 +1,40 @@
+// Static: the same number of workers and the same look-ahead, whatever happens.
+#include <algorithm>
+
+#include "core/policy_list.h"
+#include "policies/make.h"
+
+namespace batchflow {
+namespace {
+
+constexpr Parameter kParameters[] = {
+    {"workers", Parameter::Type::integer, "0", "preparation workers on each node; 0: all its cores",
+     0, 4096},
+    {"depth", Parameter::Type::integer, "4",
+     "blocks kept ready or in preparation ahead of each job; 0: made when a job waits", 0, 4096},
+};
+
+class Static final : public ScalingPolicy {
+ public:
+  explicit Static(const PolicyContext& context)
+      : workers_(static_cast<std::uint32_t>(context.parameters.integer("workers"))),
+        depth_(static_cast<std::uint32_t>(context.parameters.integer("depth"))) {}
+
+  std::uint32_t workers(const NodeView& view) override {
+    return workers_ == 0 ? view.workers_most : std::min(workers_, view.workers_most);
+  }
+  std::uint32_t depth(const JobView&) override { return depth_; }
+
+ private:
+  std::uint32_t workers_;
+  std::uint32_t depth_;
+};
+
+}  // namespace
+
+extern const PolicyEntry scaling_static;
+const PolicyEntry scaling_static{
+    "static", "A fixed number of preparation workers a node and a fixed look-ahead a job.",
+    &make_policy<ScalingPolicy, Static>, kParameters};
+
+}  // namespace batchflow

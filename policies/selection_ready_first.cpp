@@ -1,0 +1,30 @@
+// Ready-first: the oldest block that is ready, within the window the order allows.
+#include "core/policy_list.h"
+#include "policies/make.h"
+
+namespace batchflow {
+namespace {
+
+class ReadyFirst final : public SelectionPolicy {
+ public:
+  explicit ReadyFirst(const PolicyContext&) {}
+
+  // Candidates come oldest first, so no block is passed over for longer than it takes to be made.
+  std::size_t choose(const SelectionView& view) override {
+    for (std::size_t i = 0; i < view.candidates.size(); ++i) {
+      if (view.candidates[i].ready) return i;
+    }
+    return kNoChoice;
+  }
+};
+
+}  // namespace
+
+extern const PolicyEntry selection_ready_first;
+const PolicyEntry selection_ready_first{
+    "ready-first",
+    "A job takes the oldest of its next blocks that is ready (at most ready_window places ahead),\n"
+    "so that a slow preparation holds up nobody.",
+    &make_policy<SelectionPolicy, ReadyFirst>};
+
+}  // namespace batchflow
