@@ -49,6 +49,7 @@ class WTinyLfu final : public EvictionPolicy {
   explicit WTinyLfu(const EvictionContext& context)
       : window_ratio_(context.parameters.number("window")),
         protected_ratio_(context.parameters.number("protected")),
+        count_misses_(context.parameters.flag("misses")),
         lists_(context.items),
         uses_(context.items) {
     WTinyLfu::resized(context.capacity);
@@ -67,7 +68,7 @@ class WTinyLfu final : public EvictionPolicy {
   }
   // What does not fit the window can never be tried, so it is kept out.
   Admission missed(const Access& access) override {
-    count(access.item);
+    if (count_misses_) count(access.item);
     return access.slots > window_ ? Admission::bypass : Admission::insert;
   }
   void inserted(const Access& access) override {
@@ -119,6 +120,7 @@ class WTinyLfu final : public EvictionPolicy {
 
   const double window_ratio_;
   const double protected_ratio_;
+  const bool count_misses_;
   Slots window_ = 0;
   Slots main_ = 0;
   Slots protected_ = 0;  // part of main_
@@ -142,6 +144,10 @@ constexpr Parameter kParameters[] = {
      .help = "share of the main part for items used again in it",
      .least = 0,
      .greatest = 1},
+    {.name = "misses",
+     .type = Parameter::Type::flag,
+     .default_value = "false",
+     .help = "count requests that miss as uses, too"},
 };
 
 }  // namespace
