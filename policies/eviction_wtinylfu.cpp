@@ -74,7 +74,7 @@ class WTinyLfu final : public EvictionPolicy {
   void inserted(const Access& access) override {
     ++residents_;
     lists_.add(access.item, access.slots, kWindow);
-    while (lists_.used(kWindow) > window_) lists_.move(lists_.oldest(kWindow), kProbation);
+    while (lists_.used(kWindow) > window_) enter_main(lists_.oldest(kWindow));
   }
   std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) override {
     full_before_ = true;
@@ -86,7 +86,7 @@ class WTinyLfu final : public EvictionPolicy {
         const bool wins = in_main && uses_.of(*candidate) > uses_.of(*in_main);
         return wins ? in_main : candidate;
       }
-      lists_.move(*candidate, kProbation);  // the main part has room, no contest
+      enter_main(*candidate);  // there is room, no contest
     }
     return in_main ? in_main : oldest_unpinned(lists_, pins, kWindow);
   }
@@ -112,6 +112,14 @@ class WTinyLfu final : public EvictionPolicy {
     if (++counted_ < kUsesPerResident * residents_ || !full_before_) return;
     counted_ = 0;
     uses_.next_period();
+  }
+  // While the main part fills, what probation has no room for is protected: the first items to come
+  // are as good as any.
+  void enter_main(ItemId item) {
+    const Slots slots = lists_.slots(item);
+    const bool probation = lists_.used(kProbation) + slots <= main_ - protected_;
+    const bool all_protected = lists_.used(kProtected) + slots > protected_;
+    lists_.move(item, probation || all_protected ? kProbation : kProtected);
   }
   std::optional<ItemId> main_victim(const Pins& pins) const {
     if (const auto item = oldest_unpinned(lists_, pins, kProbation)) return item;
@@ -146,7 +154,7 @@ constexpr Parameter kParameters[] = {
      .greatest = 1},
     {.name = "misses",
      .type = Parameter::Type::flag,
-     .default_value = "false",
+     .default_value = "true",
      .help = "count requests that miss as uses, too"},
 };
 
