@@ -4,6 +4,10 @@
 // G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM
 // Transactions on Storage 2017. There a sketch estimates the uses; ids are dense here, so each has
 // four bits of its own and nothing collides.
+//
+// What counts as a use: to come in, to stand in a contest, to enter the main part, and each hit in
+// it. A burst inside the window is one use, however long it is; and who won a place keeps it
+// against the next who was seen as often, without which permuted epochs would replace everything.
 #include <algorithm>
 
 #include "core/policy_list.h"
@@ -42,25 +46,24 @@ class RecentUses {
 };
 
 enum List : unsigned { kWindow, kProbation, kProtected, kLists };
-constexpr std::uint64_t kUsesPerResident = 10;  // in one period
+constexpr std::uint64_t kUsesPerResident = 32;  // in one period
 
 class WTinyLfu final : public EvictionPolicy {
  public:
   explicit WTinyLfu(const EvictionContext& context)
       : window_ratio_(context.parameters.number("window")),
         protected_ratio_(context.parameters.number("protected")),
-        count_misses_(context.parameters.flag("misses")),
         lists_(context.items),
         uses_(context.items) {
     WTinyLfu::resized(context.capacity);
   }
 
   void hit(const Access& access) override {
-    count(access.item);
-    if (!lists_.in(access.item, kProbation)) {
-      lists_.move(access.item, lists_.list_of(access.item));
+    if (lists_.in(access.item, kWindow)) {
+      lists_.move(access.item, kWindow);
       return;
     }
+    count(access.item);
     lists_.move(access.item, kProtected);
     while (lists_.used(kProtected) > protected_) {
       lists_.move(lists_.oldest(kProtected), kProbation);
@@ -68,11 +71,11 @@ class WTinyLfu final : public EvictionPolicy {
   }
   // What does not fit the window can never be tried, so it is kept out.
   Admission missed(const Access& access) override {
-    if (count_misses_) count(access.item);
     return access.slots > window_ ? Admission::bypass : Admission::insert;
   }
   void inserted(const Access& access) override {
     ++residents_;
+    count(access.item);
     lists_.add(access.item, access.slots, kWindow);
     while (lists_.used(kWindow) > window_) enter_main(lists_.oldest(kWindow));
   }
@@ -84,6 +87,7 @@ class WTinyLfu final : public EvictionPolicy {
       if (!candidate) break;
       if (lists_.used(kProbation) + lists_.used(kProtected) + lists_.slots(*candidate) > main_) {
         const bool wins = in_main && uses_.of(*candidate) > uses_.of(*in_main);
+        count(*candidate);
         return wins ? in_main : candidate;
       }
       enter_main(*candidate);  // there is room, no contest
@@ -116,6 +120,7 @@ class WTinyLfu final : public EvictionPolicy {
   // While the main part fills, what probation has no room for is protected: the first items to come
   // are as good as any.
   void enter_main(ItemId item) {
+    count(item);
     const Slots slots = lists_.slots(item);
     const bool probation = lists_.used(kProbation) + slots <= main_ - protected_;
     const bool all_protected = lists_.used(kProtected) + slots > protected_;
@@ -128,7 +133,6 @@ class WTinyLfu final : public EvictionPolicy {
 
   const double window_ratio_;
   const double protected_ratio_;
-  const bool count_misses_;
   Slots window_ = 0;
   Slots main_ = 0;
   Slots protected_ = 0;  // part of main_
@@ -152,10 +156,6 @@ constexpr Parameter kParameters[] = {
      .help = "share of the main part for items used again in it",
      .least = 0,
      .greatest = 1},
-    {.name = "misses",
-     .type = Parameter::Type::flag,
-     .default_value = "true",
-     .help = "count requests that miss as uses, too"},
 };
 
 }  // namespace
