@@ -34,7 +34,12 @@ struct Access {
 enum class Admission : std::uint8_t {
   insert,
   bypass,     // serve it once, keep nothing, evict nothing
-  make_room,  // evict as if for insertion, then keep it out (S3-FIFO with an item as large as S)
+  // Evict as if for insertion, but keep it out (S3-FIFO with an item as large as its small queue).
+  // Naming no victim ends it early (Belady, when all who are needed later have left).
+  make_room,
+  // As insert, but evict whom the policy names until it names nobody, room or not (2Q, whose main
+  // part has a bound of its own).
+  trim_and_insert,
 };
 
 enum class Removal : std::uint8_t {

@@ -46,10 +46,15 @@ Share::Result Share::access(const Access& access, std::vector<ItemId>& evicted) 
   ++counters_.misses;
   counters_.slots_missed += access.slots;
   const Admission answer = tell_missed(access);
-  if (answer == Admission::bypass || !make_room(access, false, evicted)) return Result::bypassed;
-  if (answer == Admission::make_room) return Result::bypassed;
-  insert(access);
-  return Result::inserted;
+  if (answer == Admission::bypass || !fits(access, false)) return Result::bypassed;
+  if (answer == Admission::insert || answer == Admission::trim_and_insert) {
+    if (answer == Admission::trim_and_insert) evict_named(access, false, evicted);
+    if (!make_room(access, false, evicted)) return Result::bypassed;
+    insert(access);
+    return Result::inserted;
+  }
+  evict_named(access, true, evicted);
+  return Result::bypassed;
 }
 
 bool Share::insert_forced(const Access& access, std::vector<ItemId>& evicted) {
@@ -122,8 +127,19 @@ bool Share::fits(const Access& newcomer, bool forced) const {
   return forced || used_ <= capacity_;
 }
 
+// Evicts whom the policy names until it names nobody or, when asked so, until the newcomer fits.
+void Share::evict_named(const Access& newcomer, bool until_fits, std::vector<ItemId>& evicted) {
+  while (!until_fits || used_ > capacity_ - newcomer.slots) {
+    const std::optional<ItemId> proposal = policy_->victim(newcomer, pins_);
+    if (!proposal) return;
+    if (const Refused reason = objection(*proposal); reason != Refused::none) return refuse(reason);
+    evict(*proposal);
+    evicted.push_back(*proposal);
+  }
+}
+
+// REQUIRES: fits(newcomer, forced)
 bool Share::make_room(const Access& newcomer, bool forced, std::vector<ItemId>& evicted) {
-  if (!fits(newcomer, forced)) return false;
   while (used_ > capacity_ - newcomer.slots) {
     const ItemId victim = choose_victim(newcomer, forced);
     if (victim.is_none()) return false;

@@ -142,6 +142,7 @@ class Share {
 
   bool told_incoming(ItemId item) const { return incoming_ != nullptr && item.value < adopted_; }
   Admission tell_missed(const Access& access);
+  void evict_named(const Access& newcomer, bool until_fits, std::vector<ItemId>& evicted);
   bool make_room(const Access& newcomer, bool forced, std::vector<ItemId>& evicted);
   bool fits(const Access& newcomer, bool forced) const;
   ItemId choose_victim(const Access& newcomer, bool forced);

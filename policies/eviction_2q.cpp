@@ -28,13 +28,20 @@ class TwoQ final : public EvictionPolicy {
   Admission missed(const Access& access) override {
     to_main_ = lists_.in(access.item, kOut);
     if (to_main_) lists_.take(access.item);
-    return access.slots > in_ ? Admission::bypass : Admission::insert;
+    if (access.slots > in_) return Admission::bypass;
+    return to_main_ ? Admission::trim_and_insert : Admission::insert;
   }
   void inserted(const Access& access) override {
     lists_.add(access.item, access.slots, to_main_ ? kMain : kIn);
     to_main_ = false;
   }
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+  // Asked for more when there is room: an item on its way to the main part makes room for itself
+  // there, too.
+  std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) override {
+    if (lists_.used(kIn) + lists_.used(kMain) + newcomer.slots <= capacity_) {
+      if (!to_main_ || lists_.used(kMain) + newcomer.slots <= main_) return std::nullopt;
+      return oldest_unpinned(lists_, pins, kMain);
+    }
     const bool from_in = lists_.used(kIn) > in_;
     if (const auto item = oldest_unpinned(lists_, pins, from_in ? kIn : kMain)) return item;
     return oldest_unpinned(lists_, pins, from_in ? kMain : kIn);
@@ -48,7 +55,9 @@ class TwoQ final : public EvictionPolicy {
     }
   }
   void resized(Slots capacity) override {
+    capacity_ = capacity;
     in_ = static_cast<Slots>(static_cast<double>(capacity) * in_ratio_);
+    main_ = capacity - in_;
     out_.resize(lists_, static_cast<Slots>(static_cast<double>(capacity) * out_ratio_));
   }
   void grow(std::size_t items) override { lists_.grow(items); }
@@ -59,7 +68,9 @@ class TwoQ final : public EvictionPolicy {
  private:
   const double in_ratio_;
   const double out_ratio_;
+  Slots capacity_ = 0;
   Slots in_ = 0;
+  Slots main_ = 0;
   GhostQueue<kOut> out_;
   Segments<kLists> lists_;
   bool to_main_ = false;  // the item asked for last was in the ghost queue

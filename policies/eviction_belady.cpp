@@ -31,21 +31,28 @@ class Belady : public EvictionPolicy {
   DenseHeap<std::uint64_t, std::greater<>> heap_;
 };
 
-// Keeps an item out that is needed later than all that is here.
+// The newcomer competes: those needed later than it leave until it fits. If they do not suffice, it
+// is kept out, as if it had come in and left again as the one needed last.
 class BeladyBypass final : public Belady {
  public:
   explicit BeladyBypass(const EvictionContext& context)
       : Belady(context), slots_(context.items), capacity_(context.capacity) {}
 
   Admission missed(const Access& access) override {
-    const bool room = used_ + access.slots <= capacity_;
-    const bool nearer = heap_.size() > 0 && access.next_use < heap_.top_key();
-    return room || nearer ? Admission::insert : Admission::bypass;
+    if (used_ + access.slots <= capacity_) return Admission::insert;
+    keeps_out_ = slots_needed_later(access) + capacity_ < used_ + access.slots;
+    return keeps_out_ ? Admission::make_room : Admission::insert;
+  }
+  std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) override {
+    const auto item = Belady::victim(newcomer, pins);
+    if (keeps_out_ && item && heap_.key(*item) <= newcomer.next_use) return std::nullopt;
+    return item;
   }
   void inserted(const Access& access) override {
     Belady::inserted(access);
     slots_[access.item.value] = static_cast<std::uint32_t>(access.slots);
     used_ += access.slots;
+    keeps_out_ = false;
   }
   void removed(ItemId item, Removal why) override {
     Belady::removed(item, why);
@@ -58,9 +65,26 @@ class BeladyBypass final : public Belady {
   }
 
  private:
+  // Of those needed later than the newcomer, counted only until they suffice.
+  Slots slots_needed_later(const Access& newcomer) {
+    Slots slots = 0;
+    const Slots enough = used_ + newcomer.slots - capacity_;
+    if (heap_.size() == 0 || heap_.top_key() <= newcomer.next_use) return 0;
+    if (slots_[heap_.top().value] >= enough) return enough;
+    std::vector<std::pair<ItemId, std::uint64_t>> aside;
+    while (heap_.size() > 0 && heap_.top_key() > newcomer.next_use && slots < enough) {
+      aside.emplace_back(heap_.top(), heap_.top_key());
+      slots += slots_[heap_.top().value];
+      heap_.take(heap_.top());
+    }
+    for (const auto& [item, next_use] : aside) heap_.push(item, next_use);
+    return slots;
+  }
+
   ZeroArray<std::uint32_t> slots_;
   Slots used_ = 0;
   Slots capacity_;
+  bool keeps_out_ = false;  // the item asked for last
 };
 
 }  // namespace

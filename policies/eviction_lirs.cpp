@@ -22,10 +22,15 @@ struct StackNode : Links {
   bool in_stack;
 };
 
+enum List : unsigned { kQueue, kGhosts, kLists };
+
 class Lirs final : public EvictionPolicy {
  public:
   explicit Lirs(const EvictionContext& context)
-      : hir_ratio_(context.parameters.number("hir")), stack_(context.items), queue_(context.items) {
+      : hir_ratio_(context.parameters.number("hir")),
+        ghost_ratio_(context.parameters.number("ghost")),
+        stack_(context.items),
+        lists_(context.items) {
     Lirs::resized(context.capacity);
   }
 
@@ -34,11 +39,11 @@ class Lirs final : public EvictionPolicy {
     const bool was_in_stack = stack_[item].in_stack;
     to_top(item);
     if (stack_[item].state == State::hir) {
-      queue_.take(item);
+      lists_.take(item);
       if (was_in_stack) {
         become_lir(item);
       } else {
-        queue_.add_newest(item);
+        lists_.add_newest(item, kQueue);
       }
     }
     balance();
@@ -49,20 +54,19 @@ class Lirs final : public EvictionPolicy {
   }
   void inserted(const Access& access) override {
     const ItemId item = access.item;
-    StackNode& node = stack_[item];
-    const bool came_back = node.state == State::ghost;
-    node.slots = static_cast<std::uint32_t>(access.slots);
+    const bool came_back = stack_[item].state == State::ghost;
+    if (came_back) drop_ghost(item);
+    stack_[item].slots = static_cast<std::uint32_t>(access.slots);
     to_top(item);
     if (came_back || lir_used_ + access.slots <= lir_) {
       become_lir(item);
     } else {
-      node.state = State::hir;
-      queue_.add_newest(item);
+      become_hir(item);
     }
     balance();
   }
   std::optional<ItemId> victim(const Access&, const Pins& pins) override {
-    if (const auto item = oldest_unpinned(queue_, pins)) return item;
+    if (const auto item = oldest_unpinned(lists_, pins, kQueue)) return item;
     for (ItemId item = stack_.oldest(); !item.is_none(); item = stack_.newer(item)) {
       if (stack_[item].state == State::lir && !(pins.any() && pins.pinned(item))) return item;
     }
@@ -71,49 +75,79 @@ class Lirs final : public EvictionPolicy {
   void removed(ItemId item, Removal why) override {
     StackNode& node = stack_[item];
     if (node.state == State::hir) {
-      queue_.take(item);
-      node.state = State::ghost;
+      lists_.take(item);
     } else {
       lir_used_ -= node.slots;
-      node.state = State::ghost;
     }
-    if (why != Removal::evicted || !node.in_stack) forget(item);
+    node.state = State::unknown;
+    if (node.in_stack) {
+      if (why == Removal::evicted) {
+        become_ghost(item);
+      } else {
+        leave_stack(item);
+      }
+    }
     balance();
   }
   void resized(Slots capacity) override {
-    hir_ = std::max<Slots>(1, static_cast<Slots>(static_cast<double>(capacity) * hir_ratio_));
+    const auto slots = static_cast<double>(capacity);
+    hir_ = std::max<Slots>(1, static_cast<Slots>(slots * hir_ratio_));
     lir_ = capacity > hir_ ? capacity - hir_ : 0;
+    ghosts_ = static_cast<Slots>(slots * ghost_ratio_);
   }
   void grow(std::size_t items) override {
     stack_.grow(items);
-    queue_.grow(items);
+    lists_.grow(items);
   }
   void forget(ItemId item) override {
-    StackNode& node = stack_[item];
-    if (node.in_stack) stack_.take(item);
-    node.in_stack = false;
-    node.state = State::unknown;
+    if (stack_[item].state == State::ghost) leave_as_ghost(item);
   }
 
  private:
+  static constexpr int kMostGhostsAtOnce = 16;  // after a resize there may be very many too much
+
   void to_top(ItemId item) {
     StackNode& node = stack_[item];
     if (node.in_stack) stack_.take(item);
     node.in_stack = true;
     stack_.add_newest(item);
   }
+  void leave_stack(ItemId item) {
+    stack_.take(item);
+    stack_[item].in_stack = false;
+  }
   void become_lir(ItemId item) {
     stack_[item].state = State::lir;
     lir_used_ += stack_[item].slots;
+  }
+  void become_hir(ItemId item) {
+    stack_[item].state = State::hir;
+    lists_.add_newest(item, kQueue);
+  }
+  void become_ghost(ItemId item) {
+    stack_[item].state = State::ghost;
+    ghosts_used_ += stack_[item].slots;
+    lists_.add_newest(item, kGhosts);
+    for (int n = 0; ghosts_used_ > ghosts_ && n < kMostGhostsAtOnce; ++n) {
+      leave_as_ghost(lists_.oldest(kGhosts));
+    }
+  }
+  void drop_ghost(ItemId item) {
+    lists_.take(item);
+    ghosts_used_ -= stack_[item].slots;
+    stack_[item].state = State::unknown;
+  }
+  void leave_as_ghost(ItemId item) {
+    drop_ghost(item);
+    leave_stack(item);
   }
   // The oldest of the stack is LIR, and the LIR items take no more than their part.
   void balance() {
     prune();
     while (lir_used_ > lir_ && !stack_.empty()) {
       const ItemId item = stack_.oldest();
-      stack_[item].state = State::hir;
       lir_used_ -= stack_[item].slots;
-      queue_.add_newest(item);
+      become_hir(item);
       prune();
     }
   }
@@ -121,20 +155,21 @@ class Lirs final : public EvictionPolicy {
   void prune() {
     while (!stack_.empty()) {
       const ItemId item = stack_.oldest();
-      StackNode& node = stack_[item];
-      if (node.state == State::lir) return;
-      stack_.take(item);
-      node.in_stack = false;
-      if (node.state == State::ghost) node.state = State::unknown;
+      if (stack_[item].state == State::lir) return;
+      if (stack_[item].state == State::ghost) drop_ghost(item);
+      leave_stack(item);
     }
   }
 
   const double hir_ratio_;
-  Slots lir_ = 0;  // slots for LIR items
-  Slots hir_ = 0;  // slots for the others
+  const double ghost_ratio_;
+  Slots lir_ = 0;     // slots for LIR items
+  Slots hir_ = 0;     // slots for the others
+  Slots ghosts_ = 0;  // slots that ghosts would take
   Slots lir_used_ = 0;
+  Slots ghosts_used_ = 0;
   DenseLists<1, StackNode> stack_;
-  DenseLists<> queue_;  // the resident HIR items
+  DenseLists<kLists> lists_;  // resident HIR items, and ghosts
 };
 
 constexpr Parameter kParameters[] = {
@@ -144,6 +179,12 @@ constexpr Parameter kParameters[] = {
      .help = "share of the capacity for items that are not known to come back soon",
      .least = 0,
      .greatest = 1},
+    {.name = "ghost",
+     .type = Parameter::Type::number,
+     .default_value = "1",
+     .help = "bound of the items remembered after they left, as a share of the capacity",
+     .least = 0,
+     .greatest = 1000},
 };
 
 }  // namespace

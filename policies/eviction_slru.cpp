@@ -1,5 +1,5 @@
 // SLRU: four LRU segments of equal size. Newcomers start in the lowest, a hit moves an item one up,
-// and what overflows falls one down.
+// and what overflows falls one down. An item larger than a segment is not kept.
 //
 // R. Karedla, J. S. Love, B. G. Wherry, "Caching strategies to improve disk system performance",
 // Computer 1994 (there with two segments).
@@ -26,8 +26,15 @@ class Slru final : public EvictionPolicy {
       while (lists_.used(list) > segment_) lists_.move(lists_.oldest(list), list - 1);
     }
   }
-  Admission missed(const Access&) override { return Admission::insert; }
-  void inserted(const Access& access) override { lists_.add(access.item, access.slots, 0); }
+  Admission missed(const Access& access) override {
+    return access.slots > segment_ ? Admission::bypass : Admission::insert;
+  }
+  // While the share fills, the lowest segment that has room; later that is the lowest of all.
+  void inserted(const Access& access) override {
+    unsigned list = 0;
+    while (list < kSegments && lists_.used(list) + access.slots > segment_) ++list;
+    lists_.add(access.item, access.slots, list < kSegments ? list : 0);
+  }
   std::optional<ItemId> victim(const Access&, const Pins& pins) override {
     for (unsigned list = 0; list < kSegments; ++list) {
       if (const auto item = oldest_unpinned(lists_, pins, list)) return item;

@@ -4,6 +4,10 @@
 // G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM
 // Transactions on Storage 2017. There a sketch estimates the uses; ids are dense here, so each has
 // four bits of its own and nothing collides.
+//
+// What counts as a use: to come in, to stand in a contest, to enter the main part, and each hit in
+// it. A burst inside the window is one use, however long it is; and who won a place keeps it
+// against the next who was seen as often, without which permuted epochs would replace everything.
 #include <algorithm>
 
 #include "core/policy_list.h"
@@ -42,7 +46,7 @@ class RecentUses {
 };
 
 enum List : unsigned { kWindow, kProbation, kProtected, kLists };
-constexpr std::uint64_t kUsesPerResident = 10;  // in one period
+constexpr std::uint64_t kUsesPerResident = 32;  // in one period
 
 class WTinyLfu final : public EvictionPolicy {
  public:
@@ -55,11 +59,11 @@ class WTinyLfu final : public EvictionPolicy {
   }
 
   void hit(const Access& access) override {
-    count(access.item);
-    if (!lists_.in(access.item, kProbation)) {
-      lists_.move(access.item, lists_.list_of(access.item));
+    if (lists_.in(access.item, kWindow)) {
+      lists_.move(access.item, kWindow);
       return;
     }
+    count(access.item);
     lists_.move(access.item, kProtected);
     while (lists_.used(kProtected) > protected_) {
       lists_.move(lists_.oldest(kProtected), kProbation);
@@ -67,13 +71,13 @@ class WTinyLfu final : public EvictionPolicy {
   }
   // What does not fit the window can never be tried, so it is kept out.
   Admission missed(const Access& access) override {
-    count(access.item);
     return access.slots > window_ ? Admission::bypass : Admission::insert;
   }
   void inserted(const Access& access) override {
     ++residents_;
+    count(access.item);
     lists_.add(access.item, access.slots, kWindow);
-    while (lists_.used(kWindow) > window_) lists_.move(lists_.oldest(kWindow), kProbation);
+    while (lists_.used(kWindow) > window_) enter_main(lists_.oldest(kWindow));
   }
   std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) override {
     full_before_ = true;
@@ -83,9 +87,10 @@ class WTinyLfu final : public EvictionPolicy {
       if (!candidate) break;
       if (lists_.used(kProbation) + lists_.used(kProtected) + lists_.slots(*candidate) > main_) {
         const bool wins = in_main && uses_.of(*candidate) > uses_.of(*in_main);
+        count(*candidate);
         return wins ? in_main : candidate;
       }
-      lists_.move(*candidate, kProbation);  // the main part has room, no contest
+      enter_main(*candidate);  // there is room, no contest
     }
     return in_main ? in_main : oldest_unpinned(lists_, pins, kWindow);
   }
@@ -111,6 +116,15 @@ class WTinyLfu final : public EvictionPolicy {
     if (++counted_ < kUsesPerResident * residents_ || !full_before_) return;
     counted_ = 0;
     uses_.next_period();
+  }
+  // While the main part fills, what probation has no room for is protected: the first items to come
+  // are as good as any.
+  void enter_main(ItemId item) {
+    count(item);
+    const Slots slots = lists_.slots(item);
+    const bool probation = lists_.used(kProbation) + slots <= main_ - protected_;
+    const bool all_protected = lists_.used(kProtected) + slots > protected_;
+    lists_.move(item, probation || all_protected ? kProbation : kProtected);
   }
   std::optional<ItemId> main_victim(const Pins& pins) const {
     if (const auto item = oldest_unpinned(lists_, pins, kProbation)) return item;
