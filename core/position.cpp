@@ -255,7 +255,8 @@ std::string Position::apply_relaxed(const Slice& slice) {
   }
   if (is_part) fields_.part_blocks.erase(part);
   open->had.set(name.block);
-  if (open->had.all()) {
+  // Most lanes are used nearly in turn: while the last bit is missing, the others need no count.
+  if (open->had.test(open->had.size() - 1) && open->had.all()) {
     lanes.had.set(name.lane);
     lanes.open.erase(lanes.open.begin() + (open - lanes.open.data()));
   }
