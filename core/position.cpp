@@ -144,6 +144,48 @@ std::string fields_problem(const Position::Fields& fields) {
                                         : "lanes in an order that has none";
 }
 
+// Why a slice is of no block of the generation. Empty when it is of one.
+std::string name_problem(const LanePosition& lanes, const Slice& slice) {
+  const BlockName& name = slice.name;
+  if (name.generation != lanes.generation) {
+    return fmt::format("a slice of generation {} in generation {}", name.generation,
+                       lanes.generation);
+  }
+  if (name.lane < lanes.had.size() && name.block < lanes.sizes.blocks_of(name.lane) &&
+      slice.to <= lanes.sizes.samples_of(name.lane, name.block)) {
+    return "";
+  }
+  return fmt::format("block {} of lane {} does not have samples up to {}", name.block, name.lane,
+                     slice.to);
+}
+
+// Why a block of this pass cannot be used: a lane is had in one fresh pass an epoch.
+std::string pass_problem(const LanePosition& lanes, const BlockName& name) {
+  if (lanes.had.test(name.lane)) return fmt::format("lane {} was had already", name.lane);
+  if (const OpenLane* open = find_open(lanes, name.lane)) {
+    if (open->pass == name.pass && !open->had.test(name.block)) return "";
+    return fmt::format("block {} of pass {} of lane {} is not what is open", name.block, name.pass,
+                       name.lane);
+  }
+  if (name.pass < lanes.passes[name.lane] || name.pass >= Position::kPassesMost) {
+    return fmt::format("pass {} of lane {} is not fresh", name.pass, name.lane);
+  }
+  return lanes.open.size() == Position::kOpenLanesMost ? "too many open lanes" : "";
+}
+
+// Why it is not these samples' turn: the parts of a block are used from its first on.
+std::string turn_problem(const Position::Fields& fields, const Slice& slice) {
+  const BlockName& name = slice.name;
+  const auto part = find_part(fields.part_blocks, name.lane, name.block);
+  const bool is_part = part != fields.part_blocks.end();
+  if (slice.from != (is_part ? part->used : 0)) {
+    return fmt::format("samples of block {} of lane {} are out of turn", name.block, name.lane);
+  }
+  const bool whole = slice.to == fields.lanes.sizes.samples_of(name.lane, name.block);
+  const bool full = fields.part_blocks.size() == Position::kPartBlocksMost;
+  return !whole && !is_part && full ? "too many partly used blocks" : "";
+}
+
 }  // namespace
 
 Position::Position(Order order, Digest dataset_version, std::uint64_t samples, std::uint64_t seed,
@@ -209,57 +251,39 @@ std::string Position::apply_one(const Slice& slice) {
 
 // All checks come before the first change.
 std::string Position::apply_relaxed(const Slice& slice) {
+  std::string problem = name_problem(fields_.lanes, slice);
+  if (problem.empty()) problem = pass_problem(fields_.lanes, slice.name);
+  if (problem.empty()) problem = turn_problem(fields_, slice);
+  if (problem.empty()) use(slice);
+  return problem;
+}
+
+void Position::use(const Slice& slice) {
   LanePosition& lanes = fields_.lanes;
   const BlockName& name = slice.name;
-  if (name.generation != lanes.generation) {
-    return fmt::format("a slice of generation {} in generation {}", name.generation,
-                       lanes.generation);
-  }
-  if (name.lane >= lanes.had.size() || name.block >= lanes.sizes.blocks_of(name.lane) ||
-      slice.to > lanes.sizes.samples_of(name.lane, name.block)) {
-    return fmt::format("block {} of lane {} does not have samples up to {}", name.block, name.lane,
-                       slice.to);
-  }
-  if (lanes.had.test(name.lane)) return fmt::format("lane {} was had already", name.lane);
   OpenLane* open = find_open(lanes, name.lane);
-  if (open == nullptr && (name.pass < lanes.passes[name.lane] || name.pass >= kPassesMost)) {
-    return fmt::format("pass {} of lane {} is not fresh", name.pass, name.lane);
-  }
-  if (open == nullptr && lanes.open.size() == kOpenLanesMost) return "too many open lanes";
-  if (open != nullptr && (open->pass != name.pass || open->had.test(name.block))) {
-    return fmt::format("block {} of pass {} of lane {} is not what is open", name.block, name.pass,
-                       name.lane);
-  }
-  auto part = find_part(fields_.part_blocks, name.lane, name.block);
-  const bool is_part = part != fields_.part_blocks.end();
-  if (slice.from != (is_part ? part->used : 0)) {
-    return fmt::format("samples of block {} of lane {} are out of turn", name.block, name.lane);
-  }
-  const bool whole = slice.to == lanes.sizes.samples_of(name.lane, name.block);
-  if (!whole && !is_part && fields_.part_blocks.size() == kPartBlocksMost) {
-    return "too many partly used blocks";
-  }
-
   if (open == nullptr) {
     lanes.passes[name.lane] = static_cast<std::uint8_t>(name.pass + 1);
     lanes.open.push_back({name.lane, name.pass, Bitmap(lanes.sizes.blocks_of(name.lane))});
     open = &lanes.open.back();
   }
-  if (!whole) {
-    if (is_part) {
-      part->used = slice.to;
+  auto& parts = fields_.part_blocks;
+  const auto part = find_part(parts, name.lane, name.block);
+  if (slice.to < lanes.sizes.samples_of(name.lane, name.block)) {
+    if (part == parts.end()) {
+      parts.push_back({name.lane, name.block, slice.to});
     } else {
-      fields_.part_blocks.push_back({name.lane, name.block, slice.to});
+      part->used = slice.to;
     }
-    return "";
+    return;
   }
-  if (is_part) fields_.part_blocks.erase(part);
+  if (part != parts.end()) parts.erase(part);
   open->had.set(name.block);
-  if (open->had.all()) {
+  // Most lanes are used nearly in turn: while the last bit is missing, the others need no count.
+  if (open->had.test(open->had.size() - 1) && open->had.all()) {
     lanes.had.set(name.lane);
     lanes.open.erase(lanes.open.begin() + (open - lanes.open.data()));
   }
-  return "";
 }
 
 void Position::finish_epoch() {

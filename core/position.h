@@ -92,6 +92,7 @@ class Position {
  private:
   std::string apply_one(const Slice& slice);
   std::string apply_relaxed(const Slice& slice);
+  void use(const Slice& slice);
 
   Fields fields_;
 };

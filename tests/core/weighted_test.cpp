@@ -95,11 +95,13 @@ TEST_CASE("the tree finds the sample that covers a point, as adding up would") {
   }
 }
 
-TEST_CASE("the greatest sums fit: 2^31 samples of the greatest weight") {
-  WeightTree tree(kWeightedSamplesMost, UINT32_MAX);
-  CHECK(tree.find(tree.total() - 1).sample == SampleId(kWeightedSamplesMost - 1));
+TEST_CASE("sums beyond 32 bits and points beyond 64: 2^26 samples of the greatest weight") {
+  constexpr std::uint64_t kSamples = std::uint64_t{1} << 26;
+  const WeightTree tree(kSamples, UINT32_MAX);
+  CHECK(tree.total() == kSamples * UINT32_MAX);
+  CHECK(tree.find(tree.total() - 1).sample == SampleId(kSamples - 1));
   const WeightedEpoch epoch(tree, kRoot, 0, 1'000'000'000'000, Drawing::systematic);
-  CHECK(epoch.at(999'999'999'999).occurrence <= 466);  // ceil(10^12 / 2^31)
+  CHECK(epoch.at(999'999'999'999).occurrence < 14'902);  // ceil(10^12 / 2^26)
 }
 
 TEST_CASE("the digest names the weights, not their history") {
