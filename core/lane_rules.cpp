@@ -23,7 +23,7 @@ void Lanes::list_relaxed(const Run& run, std::vector<Candidate>& out) const {
   for (const std::uint32_t slot : run.open) {
     const Seat& seat = seats_[slot];
     const Pass& pass = passes_[seat.pass];
-    if (oldest_found) distance += seat.passed;
+    if (oldest_found) distance += seat.passed + seat.first_word * std::uint32_t{Bitmap::kWordBits};
     for (std::size_t w = seat.first_word; w < pass.here_blocks.words(); ++w) {
       const std::uint64_t taken = seat.taken.word(w);
       const std::uint64_t untaken = pass.here_blocks.word(w) & ~taken;

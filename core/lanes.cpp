@@ -21,6 +21,7 @@ void Lanes::set_sizes(const LaneSizes& sizes) {
 }
 
 void Lanes::observe(std::uint64_t generation) {
+  BF_CHECK(generation <= LanePosition::kGenerationMost);
   next_generation_ = std::max(next_generation_, generation + 1);
 }
 
@@ -156,6 +157,15 @@ void Lanes::begin_next_epoch(MemberId id) {
   update_hunger(member);
 }
 
+void Lanes::end_epoch(MemberId id) {
+  Member& member = at(id);
+  Run& run = member.runs[0];
+  BF_CHECK(run.active);
+  while (!run.open.empty()) stand_up(run.open.back());
+  end_running_epoch(member);
+  update_hunger(member);
+}
+
 bool Lanes::may_begin_next_epoch(MemberId id) const {
   const Member& member = at(id);
   const Run& run = member.runs[0];
@@ -197,6 +207,9 @@ void Lanes::stop(Member& member, Run& run) {
   change_demand(member, run, -1);
   if (run.lanes_left != 0)
     --(member.strict ? generation.strict_runs_with_lanes_left : generation.runs_with_lanes_left);
+  run.needs = Bitmap(run.needs.size());
+  run.lanes_left = 0;
+  run.untaken = 0;
   run.active = false;
 }
 
