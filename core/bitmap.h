@@ -39,9 +39,10 @@ class Bitmap {
   }
   bool all() const { return count() == size_; }
 
-  // The first bit set here and not in `except` (of the same size), or kNone.
-  std::size_t first_without(const Bitmap& except) const {
-    for (std::size_t w = 0; w < words_.size(); ++w) {
+  // The first bit set here and not in `except` (of the same size), or kNone. Words before
+  // `first_word` are known to have none.
+  std::size_t first_without(const Bitmap& except, std::size_t first_word = 0) const {
+    for (std::size_t w = first_word; w < words_.size(); ++w) {
       if (const std::uint64_t left = words_[w] & ~except.words_[w]; left != 0)
         return w * kWordBits + static_cast<std::size_t>(std::countr_zero(left));
     }

@@ -30,6 +30,7 @@ struct Seat {
   std::uint32_t dropped = 0;  // made once and gone
   std::uint32_t passed = 0;  // blocks of lanes it has finished since, next before this one in order
   Bitmap taken;
+  std::uint32_t first_word = 0;  // of `taken`: those before have all bits set
 };
 
 // One pass of a lane: exists while a member has it open or a block of it is here. Slots are reused;

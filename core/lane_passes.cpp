@@ -104,7 +104,8 @@ std::uint32_t Lanes::sit(MemberId id, std::uint32_t number, std::uint32_t pass_s
   Member& member = members_[id.value];
   Run& run = member.runs[number];
   Seat& seat = seats_[slot];
-  seat = Seat{id, number, pass_slot, 0, 0, 0, run.passed, taken ? *taken : Bitmap(pass.blocks())};
+  seat =
+      Seat{id, number, pass_slot, 0, 0, 0, run.passed, taken ? *taken : Bitmap(pass.blocks()), 0};
   pass.seats.push_back(slot);
   if (taken)
     taken->for_each([&](std::size_t at_block) {
@@ -155,8 +156,8 @@ std::uint32_t Lanes::seat_in(const Run& run, std::uint32_t pass) const {
 
 std::size_t Lanes::first_missing(const Seat& seat) const {
   const Pass& pass = passes_[seat.pass];
-  return std::min(pass.absent_blocks.first_without(seat.taken),
-                  pass.dropped_blocks.first_without(seat.taken));
+  return std::min(pass.absent_blocks.first_without(seat.taken, seat.first_word),
+                  pass.dropped_blocks.first_without(seat.taken, seat.first_word));
 }
 
 }  // namespace batchflow

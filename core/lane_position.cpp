@@ -41,6 +41,7 @@ LanePosition::OpenLane& LanePosition::open_lane(const BlockName& name) {
 
 bool LanePosition::consistent(std::uint32_t passes_most) const {
   if (sizes.samples == 0 || sizes.block_samples == 0 || sizes.lane_blocks == 0) return false;
+  if (generation > kGenerationMost) return false;
   const std::uint32_t lanes = sizes.lanes();
   if (passes.size() != lanes || had.size() != lanes) return false;
   Bitmap begun = had;

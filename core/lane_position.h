@@ -14,6 +14,9 @@
 namespace batchflow {
 
 struct LanePosition {
+  // Leaves room to count on for ever: numbers from outside must not wrap around.
+  static constexpr std::uint64_t kGenerationMost = std::uint64_t{1} << 62;
+
   struct OpenLane {
     std::uint32_t lane = 0;
     std::uint32_t pass = 0;

@@ -196,7 +196,7 @@ void Lanes::check_pass(std::uint32_t slot) const {
   std::vector<std::uint32_t> needed(pass.blocks(), 0);
   for (const std::uint32_t at_seat : pass.seats) {
     const Seat& seat = seats_[at_seat];
-    Seat recount{seat.member, seat.run, slot, 0, 0, 0, 0, {}};
+    Seat recount{seat.member, seat.run, slot, 0, 0, 0, 0, {}, 0};
     for (std::uint32_t block = 0; block < pass.blocks(); ++block) {
       if (seat.taken.test(block)) continue;
       ++needed[block];
@@ -205,6 +205,8 @@ void Lanes::check_pass(std::uint32_t slot) const {
       recount.dropped += pass.states[block] == BlockState::dropped ? 1 : 0;
     }
     BF_CHECK(seat.pass == slot && seat.untaken == recount.untaken && seat.untaken != 0);
+    for (std::uint32_t w = 0; w < seat.first_word; ++w)
+      BF_CHECK(seat.taken.word(w) == ~std::uint64_t{0});
     BF_CHECK(seat.here == recount.here && seat.dropped == recount.dropped);
   }
   BF_CHECK(pass.needed == needed);

@@ -23,8 +23,8 @@ void Lanes::list_relaxed(const Run& run, std::vector<Candidate>& out) const {
   for (const std::uint32_t slot : run.open) {
     const Seat& seat = seats_[slot];
     const Pass& pass = passes_[seat.pass];
-    if (oldest_found) distance += seat.passed;
-    for (std::size_t w = 0; w < pass.here_blocks.words(); ++w) {
+    if (oldest_found) distance += seat.passed + seat.first_word * std::uint32_t{Bitmap::kWordBits};
+    for (std::size_t w = seat.first_word; w < pass.here_blocks.words(); ++w) {
       const std::uint64_t taken = seat.taken.word(w);
       const std::uint64_t untaken = pass.here_blocks.word(w) & ~taken;
       // Before the oldest block nothing counts; after it, what is taken counts as a place.
@@ -78,6 +78,8 @@ bool Lanes::take(MemberId id, BlockRef ref) {
   BF_CHECK_MSG(!seat.taken.test(ref.block), "a block is taken once");
   if (member.strict) BF_CHECK(sequence(pass, ref.block) == run.next_block++);
   seat.taken.set(ref.block);
+  while (seat.untaken > 1 && seat.taken.word(seat.first_word) == ~std::uint64_t{0})
+    ++seat.first_word;
   --seat.untaken;
   --seat.here;
   --run.untaken;
@@ -136,20 +138,22 @@ Lanes::Need Lanes::want_relaxed(MemberId id, std::uint32_t number) {
   for (const std::uint32_t slot : run.open) {  // rule 2
     const Seat& seat = seats_[slot];
     if (seat.untaken == seat.here + seat.dropped) continue;
-    return make(seat, passes_[seat.pass].absent_blocks.first_without(seat.taken));
+    return make(seat, passes_[seat.pass].absent_blocks.first_without(seat.taken, seat.first_word));
   }
   const bool may_open = run.lanes_left != 0 && run.open.size() < options_.open_lanes_most;
   if (may_open) {  // rules 3 and 4
     const Seat& seat = seats_[open_lane(id, number)];
     if (seat.here != 0) return {Need::Kind::joined, {}, false, number == 1};
     const Pass& pass = passes_[seat.pass];
-    return make(seat, seat.dropped == seat.untaken ? pass.dropped_blocks.first_without(seat.taken)
-                                                   : pass.absent_blocks.first_without(seat.taken));
+    return make(seat, seat.dropped == seat.untaken
+                          ? pass.dropped_blocks.first_without(seat.taken, seat.first_word)
+                          : pass.absent_blocks.first_without(seat.taken, seat.first_word));
   }
   for (const std::uint32_t slot : run.open) {  // rule 5
     const Seat& seat = seats_[slot];
     if (seat.dropped != 0)
-      return make(seat, passes_[seat.pass].dropped_blocks.first_without(seat.taken));
+      return make(seat,
+                  passes_[seat.pass].dropped_blocks.first_without(seat.taken, seat.first_word));
   }
   return {};
 }

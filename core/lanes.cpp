@@ -21,6 +21,7 @@ void Lanes::set_sizes(const LaneSizes& sizes) {
 }
 
 void Lanes::observe(std::uint64_t generation) {
+  BF_CHECK(generation <= LanePosition::kGenerationMost);
   next_generation_ = std::max(next_generation_, generation + 1);
 }
 
@@ -156,6 +157,15 @@ void Lanes::begin_next_epoch(MemberId id) {
   update_hunger(member);
 }
 
+void Lanes::end_epoch(MemberId id) {
+  Member& member = at(id);
+  Run& run = member.runs[0];
+  BF_CHECK(run.active);
+  while (!run.open.empty()) stand_up(run.open.back());
+  end_running_epoch(member);
+  update_hunger(member);
+}
+
 bool Lanes::may_begin_next_epoch(MemberId id) const {
   const Member& member = at(id);
   const Run& run = member.runs[0];
@@ -197,6 +207,9 @@ void Lanes::stop(Member& member, Run& run) {
   change_demand(member, run, -1);
   if (run.lanes_left != 0)
     --(member.strict ? generation.strict_runs_with_lanes_left : generation.runs_with_lanes_left);
+  run.needs = Bitmap(run.needs.size());
+  run.lanes_left = 0;
+  run.untaken = 0;
   run.active = false;
 }
 
@@ -209,16 +222,6 @@ void Lanes::end_running_epoch(Member& member) {
   member.runs[0] = std::move(member.runs[1]);
   member.runs[1] = Run{};
   for (const std::uint32_t seat : member.runs[0].open) seats_[seat].run = 0;
-}
-
-void Lanes::end_epoch(MemberId id) {
-  Member& member = at(id);
-  Run& run = member.runs[0];
-  if (!run.active) return;
-  while (!run.open.empty()) stand_up(run.open.back());
-  run.untaken = 0;
-  end_running_epoch(member);
-  update_hunger(member);
 }
 
 void Lanes::change_demand(const Member& member, const Run& run, int by) {
@@ -272,19 +275,14 @@ void Lanes::free_generation_if_done(std::uint32_t slot) {
 // The generation of an epoch that begins: the newest one if others in it have lanes left that the
 // job can have with them, else a new one.
 std::uint32_t Lanes::choose_generation(const Run& previous) {
-  if (next_generation_ != 0) {
-    const std::uint64_t newest = next_generation_ - 1;
-    std::uint32_t found = kNoSlot;
-    for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
-      const Generation& generation = generations_[slot];
-      if (!generation.used || generation.number != newest || !may_begin_in(slot, previous))
-        continue;
-      const bool better = found == kNoSlot || generation.sizes == options_.sizes;
-      if (better) found = slot;
-      if (previous.entered && previous.generation == slot) return slot;
-    }
-    if (found != kNoSlot) return found;
+  std::uint32_t found = kNoSlot;
+  for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
+    const Generation& generation = generations_[slot];
+    if (!generation.used || generation.number + 1 != next_generation_) continue;
+    if (!may_begin_in(slot, previous)) continue;
+    if (found == kNoSlot || generation.sizes == options_.sizes) found = slot;
   }
+  if (found != kNoSlot) return found;
   const std::uint64_t number = new_generation_number();
   next_generation_ = number + 1;
   return use_generation(number, options_.sizes);
@@ -292,13 +290,16 @@ std::uint32_t Lanes::choose_generation(const Run& previous) {
 
 bool Lanes::may_begin_in(std::uint32_t slot, const Run& previous) const {
   const Generation& generation = generations_[slot];
-  const bool known = previous.entered && previous.generation == slot;
-  const auto passes_end = [&](std::uint32_t pass) { return pass >= options_.passes_most; };
-  if (std::any_of(generation.next_pass.begin(), generation.next_pass.end(), passes_end))
-    return false;
+  const auto used_up = [&](std::uint32_t pass) { return pass >= options_.passes_most; };
+  if (std::any_of(generation.next_pass.begin(), generation.next_pass.end(), used_up)) return false;
   // A strict job's lanes are of pass 0: of use only to who has had no pass yet.
-  if (!known) return generation.runs_with_lanes_left + generation.strict_runs_with_lanes_left != 0;
-  return generation.runs_with_lanes_left != 0 && previous.epochs < options_.generation_epochs;
+  const bool stays = previous.entered && previous.generation == slot;
+  if (!stays &&
+      (!previous.entered || generations_[previous.generation].number != generation.number))
+    return generation.runs_with_lanes_left + generation.strict_runs_with_lanes_left != 0;
+  // Cut to other sizes, a generation of the same number would repeat the job's draws.
+  return stays && generation.runs_with_lanes_left != 0 &&
+         previous.epochs < options_.generation_epochs;
 }
 
 // The last one + 1, or the epoch of a strict job that is still in its first lane, if greater.

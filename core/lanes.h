@@ -74,7 +74,7 @@ class Lanes {
   void remove(MemberId member);
 
   // A job reports this generation: new ones get greater numbers.
-  void observe(std::uint64_t generation);
+  void observe(std::uint64_t generation);  // REQUIRES: at most LanePosition::kGenerationMost
   // For generations opened from now on; those begun keep theirs.
   void set_sizes(const LaneSizes& sizes);
   // How many blocks the engine keeps here ahead of the member; not counted against its hunger.
@@ -113,7 +113,8 @@ class Lanes {
   bool may_begin_next_epoch(MemberId member) const;
   // REQUIRES: may_begin_next_epoch(member)
   void begin_next_epoch(MemberId member);
-  // Gives up what is left of the running epoch (a tail that is left out): the next runs, if begun.
+  // Gives up what is left of the running epoch (a tail that is left out): as if it had been taken.
+  // REQUIRES: in_epoch(member)
   void end_epoch(MemberId member);
 
   // ---- what became of blocks.
