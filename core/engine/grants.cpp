@@ -12,6 +12,7 @@ void Grants::begin(Job& job) {
   job.resumed.clear();
   Stream& stream = s_.streams[job.stream];
   const Position& position = job.committed;
+  job.lanes_epoch = position.epoch();
   if (job.order == Order::relaxed) {
     if (!position.has_generation()) {
       job.member = stream.lanes->add_relaxed(job.index);
@@ -19,6 +20,7 @@ void Grants::begin(Job& job) {
       // The rest of a block used in part is the job's own business: for the lanes it is had.
       LanePosition lanes = position.lanes();
       for (const Position::PartBlock& part : position.part_blocks()) resume(job, part, lanes);
+      if (lanes.epoch_done()) ++job.lanes_epoch;   // the member begins the next one at once
       job.member = stream.lanes->add_relaxed(job.index, lanes);
     }
   } else {
@@ -76,8 +78,11 @@ bool Grants::open_next_run(Job& job) {
   if (!may_open_next(job)) return false;
   Lanes& lanes = *s_.streams[job.stream].lanes;
   const EpochRun& last = job.runs.back();
-  const bool whole = last.plan.consumed + last.granted == last.plan.samples;
-  if (!whole) lanes.end_epoch(job.member);
+  job.resumed.clear();
+  if (job.lanes_epoch <= last.epoch) {
+    lanes.end_epoch(job.member);
+    ++job.lanes_epoch;
+  }
   if (!lanes.in_epoch(job.member)) lanes.begin_next_epoch(job.member);
   s_.streams[job.stream].needs_stale = true;
   open_run(job, last.epoch + 1, 0);
@@ -163,7 +168,7 @@ bool Grants::take_next(Job& job, EpochRun& run) {
     grant.from = static_cast<std::uint32_t>(run.plan.consumed % grant.sizes.block_samples);
     grant.count -= grant.from;
   }
-  lanes.take(job.member, ref);
+  if (lanes.take(job.member, ref)) ++job.lanes_epoch;
   push(run, grant);
   tell_need(s_, index);
   return true;

@@ -293,6 +293,7 @@ struct Job {
   std::uint32_t credits = 0;
   double weight = 1;
   MemberId member;
+  std::uint32_t lanes_epoch = 0;             // the epoch that its member is running
   std::vector<RankState> ranks;
   std::vector<std::uint32_t> batch_shares;  // a node: where batches larger than a block live
   enum class State : std::uint8_t { joining, running, degraded } state = State::joining;
