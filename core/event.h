@@ -299,8 +299,9 @@ struct Transfer {
   std::uint32_t offset_samples = 0;  // where in the batch
 };
 
-// Hand a batch to a rank. In place: `slot` is the block's, the batch its samples [from, to) of the
-// only slice. Otherwise `slot` holds the gathered batch.
+// Hand a batch to a rank; its batches are ordered in the order of their steps. In place: `slot` is
+// the block's, the batch its samples [from, to) of the only slice. Otherwise `slot` holds the
+// gathered batch.
 struct Deliver {
   Request request;
   JobId job;
@@ -313,8 +314,8 @@ struct Deliver {
   ShareId share;
   SlotId slot;
   std::span<const Slice> slices;              // fillers last
-  std::span<const SampleId> samples;        // the ids, for weighted orders; else empty
-  std::span<const Ingredient> ingredients;  // of a listed order: the samples as they are stored
+  std::span<const SampleId> samples;          // the ids, for weighted orders; else empty
+  std::span<const Ingredient> ingredients;    // of a listed order: the samples as they are stored
   std::span<const Replacement> replacements;  // `place` counts within the batch
   std::uint32_t repeats = 0;                  // samples this job had before with the same draws
 };

@@ -230,9 +230,12 @@ void Delivery::pump(Job& job) {
   job.waits = false;
   if (job.state != Job::State::running || job.order == Order::listed) return;
   for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
-    // `advance` does not add or remove batches of the rank.
+    // A rank gets its batches in the order of its steps; `advance` adds and removes none.
+    bool in_turn = true;
     for (std::size_t i = 0; i < job.ranks[rank].batches.size(); ++i) {
-      advance(job, job.ranks[rank].batches[i]);
+      const std::uint32_t index = job.ranks[rank].batches[i];
+      advance(job, index, in_turn);
+      in_turn = in_turn && s_.batches[index].state != Batch::State::assembling;
     }
     while (job.ranks[rank].credits > 0 && begin(job, rank)) {
     }
@@ -258,7 +261,10 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   --rank.credits;
   rank.batches.push_back(index);
   cut(job, grants_.run_of(job, batch.step), batch, batch.step);
-  advance(job, index);
+  const std::size_t before = rank.batches.size() - 1;
+  const bool in_turn =
+      before == 0 || s_.batches[rank.batches[before - 1]].state != Batch::State::assembling;
+  advance(job, index, in_turn);
   return true;
 }
 
@@ -299,26 +305,34 @@ std::uint32_t Delivery::batch_share(const Job& job, NodeId node) const {
   return kNone;
 }
 
-void Delivery::advance(Job& job, std::uint32_t index) {
+void Delivery::advance(Job& job, std::uint32_t index, bool in_turn) {
   Batch& batch = s_.batches[index];
   if (batch.state != Batch::State::assembling) return;
-  if (batch.pieces.empty()) return order_delivery(job, index);
-  if (deliver_in_place(job, index)) return;
-  gather(job, index);
+  if (in_turn && deliver_in_place(job, index)) return;
+  // What could go out in place waits for its turn where it is.
+  if (batch.pieces.size() == 1 && batch.share == kNone && may_be_in_place(job, batch)) return;
+  if (gather(job, index) && in_turn) order_delivery(job, index);
+}
+
+// The batch lies in one block on its rank's node.
+bool Delivery::may_be_in_place(Job& job, const Batch& batch) {
+  if (batch.pieces.size() != 1 || batch.share != kNone || !job.batch_shares.empty()) return false;
+  const Grant& grant =
+      grants_.grant_at(grants_.run_of(job, batch.step), batch.pieces.front().place);
+  const Block* block = s_.at(grant.block);
+  return block && block->resident && block->node == batch.node;
 }
 
 bool Delivery::deliver_in_place(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
-  if (batch.pieces.size() != 1 || batch.share != kNone || !job.batch_shares.empty()) return false;
+  if (!may_be_in_place(job, batch)) return false;
   Piece& piece = batch.pieces.front();
   Grant& grant = grants_.grant_at(grants_.run_of(job, batch.step), piece.place);
-  Block* block = s_.at(grant.block);
-  if (!block || !block->resident || block->node != batch.node) return false;
+  Block& block = *s_.at(grant.block);
   piece.block = grant.block;
   piece.state = Piece::State::there;
-  s_.memory[block->share].share->pin(block->item);
+  s_.memory[block.share].share->pin(block.item);
   batch.in_place = true;
-  batch.replacements = block->replacements;
   order_delivery(job, index);
   serve(job, batch, piece);
   return true;
@@ -331,8 +345,8 @@ void Delivery::want_again(Job& job, Grant& grant) {
   job.lost_grants = true;
 }
 
-// Copies what is resident into the batch's own slot; asks for what is gone.
-void Delivery::gather(Job& job, std::uint32_t index) {
+// Copies what is resident into the batch's own slot; asks for what is gone. True: it is complete.
+bool Delivery::gather(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
   EpochRun& run = grants_.run_of(job, batch.step);
   bool all = true;
@@ -352,7 +366,7 @@ void Delivery::gather(Job& job, std::uint32_t index) {
       if (!taken) {
         s_.short_of_memory = true;
         job.waits = true;
-        return;
+        return false;
       }
       batch.share = share;
       batch.item = taken->item;
@@ -380,7 +394,7 @@ void Delivery::gather(Job& job, std::uint32_t index) {
       batch.replacements.push_back(moved);
     }
   }
-  if (all) order_delivery(job, index);
+  return all;
 }
 
 // The piece is in the batch: the job is done with that part of the block.

@@ -37,10 +37,11 @@ class Delivery {
   bool begin(Job& job, Rank rank);
   void cut(Job& job, EpochRun& run, Batch& batch, std::uint64_t step);
   void add_pieces(EpochRun& run, Batch& batch, Places places, bool filler);
-  void advance(Job& job, std::uint32_t index);
+  void advance(Job& job, std::uint32_t index, bool in_turn);
+  bool may_be_in_place(Job& job, const Batch& batch);
   bool deliver_in_place(Job& job, std::uint32_t index);
   void want_again(Job& job, Grant& grant);
-  void gather(Job& job, std::uint32_t index);
+  bool gather(Job& job, std::uint32_t index);
   void order_delivery(Job& job, std::uint32_t index);
   void serve(Job& job, Batch& batch, Piece& piece);
   void free_if_over(Job& job, std::uint32_t index);
