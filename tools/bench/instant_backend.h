@@ -1,0 +1,97 @@
+// A backend in which everything that is ordered is done at once, and ranks train in no time: what
+// is left is the cost of the engine. Used by the engine's benchmarks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/engine.h"
+
+namespace batchflow {
+
+class InstantBackend {
+ public:
+  struct Job {
+    JobId id;
+    Order order = Order::relaxed;
+    std::uint32_t batch_samples = 1;
+    std::uint32_t ranks = 1;
+    std::uint32_t credits = 2;
+  };
+
+  InstantBackend(Engine& engine, DatasetId dataset, Digest version, PipelineId pipeline,
+                 Digest pipeline_hash)
+      : engine_(engine), dataset_(dataset), pipeline_(pipeline) {
+    next_.push_back(CatalogueKnown{dataset, version});
+    next_.push_back(PipelineKnown{pipeline, pipeline_hash});
+  }
+
+  void node(NodeId node, std::uint32_t workers, Bytes dram) {
+    next_.push_back(NodeJoined{node, workers});
+    next_.push_back(CapacityChanged{{node, Tier::dram, 0}, dram});
+    for (std::uint32_t i = 0; i < workers; ++i) next_.push_back(WorkerJoined{WorkerId(i), node});
+    step();
+  }
+
+  void join(const Job& job, NodeId node) {
+    const std::vector<NodeId> ranks(job.ranks, node);
+    JobJoined event;
+    event.job = job.id;
+    event.dataset = dataset_;
+    event.pipeline = pipeline_;
+    event.order = job.order;
+    event.batch_samples = job.batch_samples;
+    event.credits = job.credits;
+    event.ranks = ranks;
+    next_.push_back(event);
+    step();
+    for (Rank rank = 0; rank < job.ranks; ++rank) {
+      next_.push_back(BatchWanted{job.id, rank, job.credits});
+    }
+  }
+
+  // One step of the engine with all that the last one caused; false when nothing is left to do.
+  bool step() {
+    now_ += Duration(1000);
+    current_.swap(next_);
+    next_.clear();
+    if (current_.empty()) return false;
+    for (const Command& command : engine_.step(Instant(now_), current_)) {
+      std::visit([&](const auto& order) { carry_out(order); }, command);
+    }
+    ++steps_;
+    return true;
+  }
+
+  void add(const Event& event) { next_.push_back(event); }
+  std::uint64_t deliveries() const { return deliveries_; }
+  std::uint64_t refusals() const { return refusals_; }
+  std::uint64_t steps() const { return steps_; }
+
+ private:
+  template <class Order>
+  void carry_out(const Order&) {}
+  void carry_out(const Read& order) { next_.push_back(ReadDone{order.request, {}, {}}); }
+  void carry_out(const Prepare& order) { next_.push_back(PreparationDone{order.request, {}, {}}); }
+  void carry_out(const Transfer& order) { next_.push_back(TransferDone{order.request, {}}); }
+  void carry_out(const Refuse&) { ++refusals_; }
+  void carry_out(const Deliver& order) {
+    ++deliveries_;
+    next_.push_back(DeliveryDone{order.request, {}});
+    next_.push_back(BatchConsumed{order.job, order.rank, order.step, Duration(1000)});
+    next_.push_back(SlotReleased{order.job, order.rank, order.step});
+    next_.push_back(BatchWanted{order.job, order.rank, 1});
+  }
+
+  Engine& engine_;
+  DatasetId dataset_;
+  PipelineId pipeline_;
+  Duration now_{0};
+  std::vector<Event> current_;
+  std::vector<Event> next_;
+  std::uint64_t deliveries_ = 0;
+  std::uint64_t refusals_ = 0;
+  std::uint64_t steps_ = 0;
+};
+
+}  // namespace batchflow
