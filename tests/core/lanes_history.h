@@ -29,6 +29,8 @@ class EpochReader {
   // Empty, or what is wrong. `sequence`: the strict order of the epoch.
   std::string read(const BlockName& name, const std::vector<SampleId>& ids,
                    const Permutation& sequence);
+  // The job leaves out the rest of its epoch.
+  void leave_out_tail();
   std::uint64_t epochs() const { return epochs_; }
   std::uint64_t strict_epoch() const { return epoch_; }
   std::uint64_t samples_in_epoch() const { return count_; }
@@ -88,6 +90,7 @@ class History {
   void fill(std::size_t job);
   void take_one(std::size_t job);
   void commit(Job& job, std::size_t grants);
+  void leave_out_tail(Job& job);
   void complete_one();
   void keep_window();
   void lose(std::size_t resident);

@@ -26,13 +26,15 @@ std::string EpochReader::read(const BlockName& name, const std::vector<SampleId>
     seen_[id.value] = true;
     ++count_;
   }
-  if (count_ == seen_.size()) {
-    seen_.assign(seen_.size(), false);
-    count_ = 0;
-    ++epochs_;
-    ++epoch_;
-  }
+  if (count_ == seen_.size()) leave_out_tail();
   return {};
+}
+
+void EpochReader::leave_out_tail() {
+  seen_.assign(seen_.size(), false);
+  count_ = 0;
+  ++epochs_;
+  ++epoch_;
 }
 
 // ------------------------------------------------------------------------------------- history
@@ -167,6 +169,9 @@ void History::act(std::size_t index) {
   take_one(index);
   if (chance(.3)) commit(job, random_.below(job.uncommitted.size() + 1));
   if (!error_.empty()) return;
+  if (lanes_->in_epoch(job.member) && lanes_->blocks_left(job.member) <= 3 && chance(.05))
+    leave_out_tail(job);
+  if (!error_.empty()) return;
   if (job.reader->epochs() >= job.epochs_wanted || chance(.0005)) {
     stop(job);
   } else if (chance(.01)) {  // the job dies and comes back
@@ -216,6 +221,15 @@ void History::commit(Job& job, std::size_t grants) {
   }
   job.uncommitted.erase(job.uncommitted.begin(),
                         job.uncommitted.begin() + static_cast<std::ptrdiff_t>(grants));
+}
+
+// As with drop_last: all that was granted is committed, the rest is not wanted.
+void History::leave_out_tail(Job& job) {
+  commit(job, job.uncommitted.size());
+  lanes_->end_epoch(job.member);
+  job.reader->leave_out_tail();
+  job.committed.had = Bitmap(job.committed.had.size());
+  job.committed.open.clear();
 }
 
 const Permutation& History::sequence(std::uint64_t epoch) {
