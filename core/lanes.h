@@ -19,11 +19,37 @@
 // A member may be in two epochs: the running one, of which it takes blocks, and the next, for which
 // blocks are made and lanes joined when the running one has nothing left to make or join.
 //
-// What the rules leave open is read as follows (the figures of the sharing table hold so):
-//  - see lanes.cpp, "Readings".
+// What the rules leave open is read so (the sharing table of tests/core/lanes_sharing_test.cpp
+// holds with it):
+//  - A pass is open to others while a member sits in it: has joined and not yet taken all of
+//    it. One that all have left is not joined, though blocks of it may be here: joining such
+//    passes cost jobs of unequal speed more.
+//  - Of passes with equally many blocks dropped the newest is joined. A block counts as dropped
+//    while it is gone, whoever had it; one that is made again counts no more.
+//  - Hungry: at most L/2 blocks that are neither taken nor dropped in open lanes of both
+//    epochs, less what the engine keeps ahead anyway (`set_look_ahead`). Members that need a
+//    lane, of rule 4, are those who have it before them in the epoch they are in, or in the one
+//    begun ahead.
+//  - i of the tie rule counts the passes opened in the generation. After a restart it begins
+//    anew.
+//  - The rule of new generations is asked of the newest generation, wherever the job was: who
+//    comes from an older one follows into it only if others have lanes left there. Epochs spent
+//    in a generation are not part of a position and count anew after a restore.
+//  - A generation number is had in one cut only: draws do not depend on B and L, so a job never
+//    goes from (g, B, L) to (g, B', L').
+//  - A generation in which a lane has used its last pass takes no epoch that begins. Who is in
+//    it finishes by the least pass above its own last that nobody has open (made again from its
+//    lineage, new to this job), and where there is none by any that is open.
+//  - A strict job needs the next lane of its sequence and no other, in pass 0: it attracts a
+//    relaxed job only there, and its lanes count as left to join only for jobs new to that
+//    generation. It is just starting while in its first lane.
+//  - The span of `ready_window` counts blocks that are here or were taken; those lost or failed
+//    once and made again are listed and start no span, or jobs would wait for another's remake.
 //
-// Costs: want, take, making, made, failed and dropped are O(members of the pass + open lanes), with
-// O(V + open passes) once a lane opened or joined; nothing depends on N or on other members.
+// Costs: want and take are O(open lanes of the member + L/64), reports of blocks O(members of the
+// pass), plus O(V + open passes) once a lane opened or joined and O(V) when a member turns hungry
+// or begins an epoch; nothing depends on N or on members elsewhere. Memory: passes that are open or
+// have blocks here x L, members x (V + open lanes x L/8 bytes), generations in use x V.
 #pragma once
 
 #include <array>

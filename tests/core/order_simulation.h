@@ -44,6 +44,13 @@ class OrderSimulation {
     return jobs_.size() - 1;
   }
 
+  // A job in the middle of an epoch of generation `generation`, which it never goes on with.
+  void join_idle(std::uint64_t generation) {
+    LanePosition position;
+    position.record({generation, 0, 0, 0}, options_.lanes.sizes);
+    lanes_.add_relaxed(UINT32_MAX, position);
+  }
+
   // The job whose turn it is takes a block.
   Taken step() {
     const Turn turn = turns_.top();
