@@ -71,9 +71,10 @@ struct Replacement {
 
 // One sample of a block to prepare: whose bytes to use and where they are.
 struct Ingredient {
-  std::uint32_t place = 0;    // in the block
-  bool keep_decoded = false;  // the decoded form goes into its share
-  Form form = Form::encoded;  // encoded or decoded
+  std::uint32_t place = 0;       // in the block
+  bool keep_decoded = false;     // the decoded form goes into its share
+  Form form = Form::encoded;     // encoded or decoded
+  std::uint32_t occurrence = 0;  // weighted orders: a word of the draw key
   SampleId sample;
   // The read whose staging memory holds it; none: it is in its share on the preparing node.
   RequestId staging = RequestId::none();
@@ -109,6 +110,8 @@ struct JobJoined {
   std::uint32_t epochs = 0;            // how many the job will run; 0: not known, until it leaves
   std::uint32_t credits = 0;           // a rank; 0: the default of the configuration
   double weight = 1.0;                 // of its stalls, for policies
+  std::uint64_t draws = 0;             // weighted: of one epoch; 0: as many as there are samples
+  bool multinomial = false;            // weighted: independent draws in place of systematic ones
   std::span<const NodeId> ranks;       // the node of each
   const Position* position = nullptr;  // where to start; null: at the beginning
 };
@@ -156,6 +159,7 @@ struct Score {
   SampleId sample;
   float value;
 };
+// At most 2048 in one event; a backend that has more reports them in several steps.
 struct ScoresReported {
   JobId job;
   std::span<const Score> scores;
@@ -246,7 +250,8 @@ enum class Refusal : std::uint8_t {
   rank_lost,         // no resize came in time
   too_many_corrupt,  // `needed` corrupt samples, `available` allowed
   storage_failed,    // a read failed more often than the configuration allows
-  no_workers,
+  no_workers,        // preparation failed more often than the configuration allows
+  nothing_to_draw,   // a weighted order in which all weights are zero
 };
 // The job is not served, or no longer: every rank gets this as its answer.
 struct Refuse {

@@ -135,12 +135,17 @@ void Lanes::update_hunger(Member& member) {
 // ----
 
 void Lanes::begin_next_epoch(MemberId id) {
+  const Member& member = at(id);
+  begin_next_epoch(id, member.strict ? generations_[member.runs[0].generation].number + 1 : 0);
+}
+
+void Lanes::begin_next_epoch(MemberId id, std::uint64_t strict_generation) {
   BF_CHECK(may_begin_next_epoch(id));
   Member& member = at(id);
   Run& previous = member.runs[0];
   Run next;
   if (member.strict) {
-    enter(next, use_generation(generations_[previous.generation].number + 1, options_.sizes));
+    enter(next, use_generation(strict_generation, options_.sizes));
   } else {
     enter(next, choose_generation(previous));
     if (previous.entered && previous.generation == next.generation) {

@@ -139,6 +139,8 @@ class Lanes {
   bool may_begin_next_epoch(MemberId member) const;
   // REQUIRES: may_begin_next_epoch(member)
   void begin_next_epoch(MemberId member);
+  // The same for a strict member whose epochs have numbers of their own (a weighted order).
+  void begin_next_epoch(MemberId member, std::uint64_t generation);
   // Gives up what is left of the running epoch (a tail that is left out): as if it had been taken.
   // REQUIRES: in_epoch(member)
   void end_epoch(MemberId member);

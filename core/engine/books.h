@@ -97,6 +97,17 @@ inline void tell_need(EngineState& s, std::uint32_t index) {
   s.memory[block.share].share->needed(block.item, needed);
 }
 
+// The draws of an epoch of a weighted order, from the weights frozen for it.
+inline void draw(EngineState& s, Job& job, std::uint32_t epoch) {
+  const Catalogue& catalogue = *s.datasets[job.dataset].catalogue;
+  const KeyRoot root{catalogue.version(), job.committed.fields().seed};
+  const WeightTree& weights = job.weights->frozen();
+  job.drawn =
+      std::make_unique<WeightedEpoch>(weights, root, epoch, job.draws,
+                                      job.multinomial ? Drawing::multinomial : Drawing::systematic);
+  job.committed.begin_draws(weights.digest(), job.draws);
+}
+
 // Carries out what shares have evicted: an order to drop it, and the books of blocks.
 inline void drop_evicted(EngineState& s) {
   for (const Resident& gone : s.evicted) {

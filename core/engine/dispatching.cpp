@@ -65,6 +65,8 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
       continue;
     }
     const EpochRun& last = job.runs.back();
+    // A weighted epoch is not known before the last one is committed.
+    if (job.weights) break;
     const bool more = job.epochs == 0 || last.epoch + 1 < job.epochs;
     if (!more || !lanes.may_begin_next_epoch(job.member)) break;
     lanes.begin_next_epoch(job.member);

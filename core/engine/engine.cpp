@@ -112,6 +112,7 @@ struct Engine::Parts final : Reads::Listener {
   void decide();
   void look_at_dirty();
   void refresh_needs();
+  void settle_weights();
 
   EngineState s;
   PolicyChoice selection_choice;  // policies refer to their parameters
@@ -149,12 +150,14 @@ void Engine::Parts::on(const PipelineKnown& event) {
 void Engine::Parts::on(const ScoresReported& event) {
   Job* of = job(event.job);
   if (!of) return;
+  if (event.scores.size() > kSlice) return s.protocol_error();
   const Dataset& dataset = s.datasets[of->dataset];
   for (const Score& score : event.scores) {
     if (score.sample.value >= dataset.catalogue->samples()) {
       s.protocol_error();
     } else {
       items.scored(dataset.id, score.sample, score.value);
+      if (of->weights) of->weights->report(score.sample, weight_of_score(score.value));
     }
   }
 }
@@ -237,6 +240,12 @@ void Engine::Parts::handle_failures() {
     }
   }
   preparation.failures.clear();
+  const std::vector<std::uint32_t> weighted = s.weighted_jobs;
+  for (const std::uint32_t index : weighted) {
+    if (s.jobs[index].nothing_to_draw) {
+      membership.refuse(s.jobs[index], Refusal::nothing_to_draw, 0, 0);
+    }
+  }
   listed.refuse_failed([&](Job& job, Refusal why) { membership.refuse(job, why, 0, 0); });
 }
 
@@ -274,6 +283,16 @@ void Engine::Parts::refresh_needs() {
   }
 }
 
+// Copies scores for the epochs to come, a slice a step.
+void Engine::Parts::settle_weights() {
+  for (const std::uint32_t index : s.weighted_jobs) {
+    Job& of = s.jobs[index];
+    if (of.weights->settled()) continue;
+    if (of.weights->settle(kSlice / 2)) s.touch(index);
+    s.alarms.set(s.now, {});
+  }
+}
+
 void Engine::Parts::decide() {
   for (bool more = true; more;) {
     bool shrinking = s.memory.settle(kSlice, s.evicted);
@@ -296,6 +315,7 @@ void Engine::Parts::decide() {
     }
     more = more || !s.dirty.empty() || s.room_changed;
   }
+  settle_weights();
   std::vector<Resident> adopted;
   if (s.memory.adopt(kSlice, adopted)) s.alarms.set(s.now, {});
   for (const Resident& one : adopted) {

@@ -20,12 +20,13 @@ void Grants::begin(Job& job) {
       // The rest of a block used in part is the job's own business: for the lanes it is had.
       LanePosition lanes = position.lanes();
       for (const Position::PartBlock& part : position.part_blocks()) resume(job, part, lanes);
-      if (lanes.epoch_done()) ++job.lanes_epoch;   // the member begins the next one at once
+      if (lanes.epoch_done()) ++job.lanes_epoch;  // the member begins the next one at once
       job.member = stream.lanes->add_relaxed(job.index, lanes);
     }
   } else {
-    job.member = stream.lanes->add_strict(job.index, position.epoch(),
-                                          position.consumed() / stream.block_samples);
+    const std::uint64_t generation = job.drawn ? job.drawn->generation() : position.epoch();
+    job.member =
+        stream.lanes->add_strict(job.index, generation, position.consumed() / stream.block_samples);
   }
   open_run(job, position.epoch(), position.consumed());
 }
@@ -59,8 +60,8 @@ void Grants::withdraw(Job& job) {
 void Grants::open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed) {
   EpochRun run;
   run.epoch = epoch;
-  run.plan = {s_.epoch_samples(job), consumed, static_cast<std::uint32_t>(job.ranks.size()),
-              job.batch_samples, job.drop_last};
+  run.plan = {job.draws, consumed, static_cast<std::uint32_t>(job.ranks.size()), job.batch_samples,
+              job.drop_last};
   run.steps = run.plan.steps();
   run.first_step =
       job.runs.empty() ? job.committed_step : job.runs.back().first_step + job.runs.back().steps;
@@ -76,6 +77,7 @@ bool Grants::may_open_next(const Job& job) const {
 // is given up.
 bool Grants::open_next_run(Job& job) {
   if (!may_open_next(job)) return false;
+  if (job.weights && !freeze(job)) return false;
   Lanes& lanes = *s_.streams[job.stream].lanes;
   const EpochRun& last = job.runs.back();
   job.resumed.clear();
@@ -83,9 +85,27 @@ bool Grants::open_next_run(Job& job) {
     lanes.end_epoch(job.member);
     ++job.lanes_epoch;
   }
-  if (!lanes.in_epoch(job.member)) lanes.begin_next_epoch(job.member);
+  if (job.weights) {
+    lanes.begin_next_epoch(job.member, job.drawn->generation());
+  } else if (!lanes.in_epoch(job.member)) {
+    lanes.begin_next_epoch(job.member);
+  }
   s_.streams[job.stream].needs_stale = true;
   open_run(job, last.epoch + 1, 0);
+  return true;
+}
+
+// A weighted epoch begins when the last one is committed, with the scores that have come by then;
+// so no step of an epoch is ever drawn from weights that are gone.
+bool Grants::freeze(Job& job) {
+  const EpochRun& last = job.runs.back();
+  if (job.committed_step < last.first_step + last.steps || !job.weights->settled()) return false;
+  job.weights->freeze();
+  if (job.weights->frozen().total() == 0) {
+    job.nothing_to_draw = true;
+    return false;
+  }
+  draw(s_, job, last.epoch + 1);
   return true;
 }
 

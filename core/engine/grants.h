@@ -41,6 +41,7 @@ class Grants {
  private:
   void open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed);
   bool open_next_run(Job& job);
+  bool freeze(Job& job);
   bool may_open_next(const Job& job) const;
   bool take_next(Job& job, EpochRun& run);
   void resume(Job& job, const Position::PartBlock& part, LanePosition& lanes);

@@ -97,6 +97,7 @@ void Items::settle_homes(DatasetId dataset) {
 }
 
 bool Items::plain(const Stream& stream) const {
+  if (stream.family == Order::weighted) return false;
   const Dataset& dataset = s_.datasets[stream.dataset];
   if (!dataset.corrupt.empty() || dataset.streams > 1) return false;
   for (const Cache& cache : caches_) {
@@ -110,23 +111,40 @@ bool Items::plain(const Stream& stream) const {
 
 // --------------------------------------------------------------------------------- gathering ----
 
-void Items::gather(std::uint32_t making_index, const std::vector<SampleId>& ids) {
+void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
   Making& making = s_.makings[making_index];
   const Block& block = s_.blocks[making.block];
   const Dataset& dataset = s_.datasets[s_.streams[block.stream].dataset];
   groups_.clear();
   making.ingredients.clear();
-  making.ingredients.reserve(ids.size());
-  for (std::uint32_t place = 0; place < ids.size(); ++place) {
+  making.ingredients.reserve(draws.size());
+  const bool with_replacement = s_.streams[block.stream].family == Order::weighted;
+  firsts_.clear();
+  for (std::uint32_t place = 0; place < draws.size(); ++place) {
     Ingredient ingredient;
     ingredient.place = place;
-    ingredient.sample = ids[place];
+    ingredient.sample = draws[place].sample;
+    ingredient.occurrence = static_cast<std::uint32_t>(draws[place].occurrence);
     if (!dataset.corrupt.empty()) stand_in(making, ingredient);
     making.ingredients.push_back(ingredient);
+    if (with_replacement) {
+      // The bytes are wanted once, however often the sample was drawn.
+      const auto first =
+          std::find_if(making.ingredients.begin(), making.ingredients.end(),
+                       [&](const Ingredient& other) { return other.sample == ingredient.sample; });
+      if (first->place != place) {
+        firsts_.push_back({place, first->place});
+        continue;
+      }
+    }
     gather_one(making_index, place);
   }
   drop_evicted(s_);
   order_groups(making_index);
+  for (const auto& [place, first] : firsts_) {
+    making.ingredients[place].form = making.ingredients[first].form;
+    making.ingredients[place].staging = making.ingredients[first].staging;
+  }
 }
 
 // A sample known to be corrupt is replaced before anything is read.

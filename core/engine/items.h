@@ -22,7 +22,7 @@ class Items {
   void close_shares(std::uint32_t node);
 
   // Finds or orders everything that the making's block is made of.
-  void gather(std::uint32_t making, const std::vector<SampleId>& ids);
+  void gather(std::uint32_t making, const std::vector<Draw>& draws);
   // Whether `gather` has to know the ids at all: nothing can be cached, shared or corrupt.
   bool plain(const Stream& stream) const;
 
@@ -85,7 +85,8 @@ class Items {
   };
   std::vector<Homes> homes_;  // of datasets that several nodes cache
   std::uint64_t epochs_ = 0;  // of membership
-  std::vector<ItemId> gone_;  // scratch
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
+  std::vector<ItemId> gone_;                                     // scratch
 };
 
 }  // namespace batchflow

@@ -40,8 +40,14 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   }
   const std::uint64_t samples = s_.datasets[dataset->second].catalogue->samples();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
+  if (event.order == Order::weighted &&
+      (samples > kWeightedSamplesMost || event.draws > kWeightedSamplesMost)) {
+    return Refusal::bad_request;
+  }
   // An epoch that has no step at all would end for ever.
-  if (event.drop_last && step > samples) return Refusal::bad_request;
+  const std::uint64_t epoch =
+      event.order == Order::weighted && event.draws > 0 ? event.draws : samples;
+  if (event.drop_last && step > epoch) return Refusal::bad_request;
   return std::nullopt;
 }
 
@@ -81,11 +87,14 @@ void Membership::joined(const JobJoined& event) {
   job.weight = event.weight;
   job.member = MemberId::none();
   job.committed = position;
+  job.draws = event.order == Order::weighted && event.draws > 0 ? event.draws : samples;
+  job.multinomial = event.multinomial;
   for (const NodeId node : event.ranks) {
     job.ranks.emplace_back();
     job.ranks.back().node = node;
   }
   job.dataset = s_.dataset_of.at(event.dataset.value);
+  if (event.order == Order::weighted) begin_weights(job, samples);
   job.stream = stream_for(event, position);
   Stream& stream = s_.streams[job.stream];
   if (event.order == Order::listed) {
@@ -106,10 +115,24 @@ void Membership::joined(const JobJoined& event) {
     return;
   }
   stream.jobs.push_back(index);
+  if (job.weights) s_.weighted_jobs.push_back(index);
   s_.job_of[event.job.value] = index;
   take_reserve(job);
   s_.promise_joined(job, event);
   joining_.push_back(index);
+}
+
+// Without the scores of before, a weighted epoch that was begun begins again.
+void Membership::begin_weights(Job& job, std::uint64_t samples) {
+  job.weights = std::make_unique<Weights>(samples, weight_of_score(1));
+  const Position::Fields& was = job.committed.fields();
+  const bool goes_on =
+      was.consumed > 0 && was.draws == job.draws && was.weights == job.weights->frozen().digest();
+  if (!goes_on) {
+    job.committed =
+        Position(Order::weighted, was.dataset_version, was.samples, was.seed, was.epoch);
+  }
+  draw(s_, job, was.epoch);
 }
 
 std::uint64_t Membership::seed_group(const JobJoined& event) {
@@ -120,12 +143,12 @@ std::uint64_t Membership::seed_group(const JobJoined& event) {
 std::uint32_t Membership::stream_for(const JobJoined& event, const Position& position) {
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset.value)];
   const Order family = family_of(event.order);
-  const bool alone =
-      !s_.config.share_streams || family == Order::weighted || family == Order::listed;
+  const bool alone = !s_.config.share_streams || family == Order::listed;
+  const std::uint64_t draws = family == Order::weighted ? event.draws : 0;
   const std::uint64_t key =
       hash(dataset.id.value, dataset.catalogue->version(), event.pipeline.value,
            s_.pipelines.at(event.pipeline.value)->hash, position.fields().seed,
-           static_cast<std::uint64_t>(family), alone ? event.job.value + 1 : 0);
+           static_cast<std::uint64_t>(family), draws, alone ? event.job.value + 1 : 0);
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (s_.streams.live(index) && s_.streams[index].sharing_key == key) return index;
   }
@@ -156,7 +179,10 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
   options.seed = seed;
   options.generation_epochs = s_.config.generation_epochs;
   options.ready_window = s_.config.ready_window;
-  options.sizes = {dataset.catalogue->samples(), stream.block_samples, 1};
+  stream.epoch_samples = stream.family == Order::weighted && event.draws > 0
+                             ? event.draws
+                             : dataset.catalogue->samples();
+  options.sizes = {stream.epoch_samples, stream.block_samples, 1};
   stream.lanes = std::make_unique<Lanes>(options);
   return index;
 }
@@ -192,7 +218,7 @@ void Membership::size_lanes(Stream& stream) {
   s_.memory.plan_now();
   Slots window = 0;
   for (const StreamNode& part : stream.nodes) window += s_.memory[part.share].target;
-  LaneSizes sizes{s_.datasets[stream.dataset].catalogue->samples(), stream.block_samples, 1};
+  LaneSizes sizes{stream.epoch_samples, stream.block_samples, 1};
   sizes.lane_blocks = lane_blocks_for(sizes.blocks(), std::max<Slots>(1, window));
   stream.lanes->set_sizes(sizes);
 }
@@ -341,6 +367,7 @@ void Membership::left(Job& job) {
   for (const std::uint32_t share : job.retired_shares) s_.memory.remove_share(share);
   const std::uint32_t stream = job.stream;
   std::erase(s_.streams[stream].jobs, job.index);
+  std::erase(s_.weighted_jobs, job.index);
   s_.job_of.erase(job.id.value);
   s_.jobs.release(job.index);
   close_if_empty(stream);
@@ -377,7 +404,7 @@ void Membership::resized(Job& job, const JobResized& event) {
     return s_.node_of.count(node.value) != 0 && s_.memory.has(dram_of(node));
   });
   if (step == 0 || !nodes_known || job.order == Order::listed ||
-      (job.drop_last && step > s_.epoch_samples(job))) {
+      (job.drop_last && step > job.draws)) {
     return refuse(job, Refusal::bad_request, 0, 0);
   }
   if (job.state == Job::State::running) start_over(job, false);

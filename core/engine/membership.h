@@ -42,6 +42,7 @@ class Membership {
   bool settle();
 
  private:
+  void begin_weights(Job& job, std::uint64_t samples);
   static std::uint64_t seed_group(const JobJoined& event);
   void forget_node(Job& job, NodeId node);
   std::optional<Refusal> objection(const JobJoined& event) const;

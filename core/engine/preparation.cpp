@@ -124,8 +124,8 @@ bool Preparation::start(Job& job, const Need& need, Site site) {
     reads_.use(read, making_index);
     making.staging = s_.reads[read].request.id;
   } else {
-    s_.expand(block, ids_);
-    items_.gather(making_index, ids_);
+    s_.expand(block, draws_);
+    items_.gather(making_index, draws_);
   }
   if (making.waiting == 0) making_ready(making_index);
   return true;
@@ -321,11 +321,11 @@ void Preparation::corrupt(std::uint32_t index, std::span<const SampleId> failed)
   const Block& block = s_.blocks[making.block];
   if (making.ingredients.empty()) {
     // So far the block was one read of all its samples; from here on they have names.
-    s_.expand(block, ids_);
-    for (std::uint32_t place = 0; place < ids_.size(); ++place) {
+    s_.expand(block, draws_);
+    for (std::uint32_t place = 0; place < draws_.size(); ++place) {
       Ingredient ingredient;
       ingredient.place = place;
-      ingredient.sample = ids_[place];
+      ingredient.sample = draws_[place].sample;
       ingredient.staging = making.staging;
       making.ingredients.push_back(ingredient);
     }

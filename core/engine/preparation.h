@@ -83,6 +83,7 @@ class Preparation {
   Reads& reads_;
   Items& items_;
   std::vector<SampleId> ids_;  // scratch
+  std::vector<Draw> draws_;    // scratch
 };
 
 }  // namespace batchflow

@@ -40,14 +40,25 @@ Lineage EngineState::lineage(const Block& block) const {
   return lineage;
 }
 
-void EngineState::expand(const Block& block, std::vector<SampleId>& ids) {
+void EngineState::expand(const Block& block, std::vector<Draw>& draws) {
   Stream& stream = streams[block.stream];
-  ids.clear();
-  stream.expander.expand(lineage(block), datasets[stream.dataset].catalogue->samples(), ids);
-}
-
-std::uint64_t EngineState::epoch_samples(const Job& job) const {
-  return datasets[job.dataset].catalogue->samples();
+  if (stream.family != Order::weighted) {
+    std::vector<SampleId>& ids = stream.scratch;
+    stream.expander.expand(lineage(block), datasets[stream.dataset].catalogue->samples(), ids);
+    draws.resize(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) draws[i] = {ids[i], 0};
+    return;
+  }
+  // Any job with these weights in this epoch draws the same.
+  for (const std::uint32_t index : stream.jobs) {
+    const Job& job = jobs[index];
+    if (!job.drawn || job.drawn->generation() != block.name.generation) continue;
+    draws.resize(block.samples);
+    const std::uint64_t first = (block.sizes.first_block_of(block.name.lane) + block.name.block) *
+                                block.sizes.block_samples;
+    return job.drawn->fill(first, draws);
+  }
+  check_failed("a job is in the epoch of the block", __FILE__, __LINE__, "");
 }
 
 void EngineState::promise_joined(const Job& job, const JobJoined& event) {

@@ -33,6 +33,8 @@
 #include "core/statistics.h"
 #include "core/step_plan.h"
 #include "core/types.h"
+#include "core/weighted.h"
+#include "core/weights.h"
 
 namespace batchflow {
 
@@ -193,13 +195,15 @@ struct Stream {
   std::uint64_t seed = 0;
   std::uint64_t sharing_key = 0;
   std::uint32_t block_samples = 1;
-  Bytes sample_bytes = 1;  // prepared
+  std::uint64_t epoch_samples = 0;  // N, or the draws of a weighted epoch
+  Bytes sample_bytes = 1;           // prepared
   Bytes block_bytes = 1;
   std::unique_ptr<Lanes> lanes;
   std::vector<StreamNode> nodes;
   std::vector<std::uint32_t> jobs;
   double prepare_s = 0;  // smoothed
 
+  std::vector<SampleId> scratch;
   Expander expander;         // block names to sample ids
   bool needs_stale = false;  // who needs which block has changed for policies
 
@@ -293,7 +297,7 @@ struct Job {
   std::uint32_t credits = 0;
   double weight = 1;
   MemberId member;
-  std::uint32_t lanes_epoch = 0;             // the epoch that its member is running
+  std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
   std::vector<RankState> ranks;
   std::vector<std::uint32_t> batch_shares;  // a node: where batches larger than a block live
   enum class State : std::uint8_t { joining, running, degraded } state = State::joining;
@@ -311,8 +315,13 @@ struct Job {
   std::deque<EpochRun> runs;         // oldest uncommitted first; the last one is granting
   std::uint64_t committed_step = 0;  // all below are committed
   Position committed;
-  std::vector<Grant> resumed;  // rests of partly used blocks, taken first
-  bool lost_grants = false;    // a batch waits for a block that is gone
+  std::unique_ptr<Weights> weights;      // weighted orders
+  std::unique_ptr<WeightedEpoch> drawn;  // the running epoch of one
+  std::uint64_t draws = 0;               // samples of one epoch
+  bool multinomial = false;
+  bool nothing_to_draw = false;  // all weights are zero
+  std::vector<Grant> resumed;    // rests of partly used blocks, taken first
+  bool lost_grants = false;      // a batch waits for a block that is gone
 
   std::uint32_t ahead = 0;               // blocks charged to it as made ahead
   std::uint32_t makings = 0;             // under way that were started for it
@@ -364,6 +373,7 @@ struct EngineState {
   Pool<Batch> batches;
   std::uint64_t serials = 0;
 
+  std::vector<std::uint32_t> weighted_jobs;
   bool room_changed = false;      // something could be started that could not before
   bool short_of_memory = false;   // a batch waits for a slot
   std::vector<Resident> evicted;  // by shares, not carried out yet
@@ -386,8 +396,8 @@ struct EngineState {
   void protocol_error() { ++counters.protocol_errors; }
 
   Lineage lineage(const Block& block) const;
-  void expand(const Block& block, std::vector<SampleId>& ids);
-  std::uint64_t epoch_samples(const Job& job) const;
+  // The samples of a block, and for a weighted order which visit of each it is.
+  void expand(const Block& block, std::vector<Draw>& draws);
 
   std::vector<Promise> promises;  // of this step, for the promise log
   void promise_joined(const Job& job, const JobJoined& event);
