@@ -32,6 +32,7 @@ struct PolicyEntry {
   std::string_view help;  // one line, then more lines if more is to be said
   std::variant<MakeAllocation, MakeEviction, MakeSelection, MakeDispatch, MakeScaling> make;
   std::span<const Parameter> parameters = {};
+  bool clairvoyant = false;  // needs next uses; a bound for the others rather than a competitor
 
   PolicyKind kind() const { return static_cast<PolicyKind>(make.index()); }
 };

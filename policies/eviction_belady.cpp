@@ -94,11 +94,16 @@ const PolicyEntry eviction_belady{
     "belady",
     "The item whose next use is farthest away leaves; who is missing always comes in.\n"
     "Needs the future, which traces and seeded orders have: the bound others are compared with.",
-    &make_eviction<Belady>};
+    &make_eviction<Belady>,
+    {},
+    true};
 
 extern const PolicyEntry eviction_belady_bypass;
 const PolicyEntry eviction_belady_bypass{
-    "belady-bypass", "belady that keeps an item out which is needed later than all that is here.",
-    &make_eviction<BeladyBypass>};
+    "belady-bypass",
+    "belady that keeps an item out which is needed later than all that is here.",
+    &make_eviction<BeladyBypass>,
+    {},
+    true};
 
 }  // namespace batchflow

@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/cache_study.h"
+#include "sim/sizes.h"
+
+namespace batchflow::sim {
+namespace {
+
+using Ratio = double (ReplayCounts::*)() const;
+
+// The lowest of a column among the policies that do not know the future.
+double best_of(const CacheStudy& study, std::size_t size, Ratio ratio) {
+  double best = 2;
+  for (std::size_t p = 0; p < study.policies.size(); ++p) {
+    if (study.policies[p].entry->clairvoyant) continue;
+    best = std::min(best, (study.result(p, size).*ratio)());
+  }
+  return best;
+}
+
+std::string heading(const CacheSize& size) {
+  const bool percent = size.text.ends_with('%');
+  return percent ? fmt::format("{} = {}", size.text, size_text(size.bytes)) : size_text(size.bytes);
+}
+
+std::string ratio_table(const CacheStudy& study, std::string_view title, Ratio ratio) {
+  std::size_t names = title.size();
+  for (const PolicyChoice& policy : study.policies) names = std::max(names, policy.text().size());
+  std::vector<std::size_t> widths;
+  std::string text = fmt::format("{:<{}}", title, names);
+  for (const CacheSize& size : study.sizes) {
+    widths.push_back(std::max<std::size_t>(heading(size).size() + 3, 11));
+    text += fmt::format("{:>{}} ", heading(size), widths.back() - 1);
+  }
+  text += "\n";
+  for (std::size_t p = 0; p < study.policies.size(); ++p) {
+    text += fmt::format("{:<{}}", study.policies[p].text(), names);
+    for (std::size_t s = 0; s < study.sizes.size(); ++s) {
+      const double value = (study.result(p, s).*ratio)();
+      const bool best = !study.policies[p].entry->clairvoyant && value == best_of(study, s, ratio);
+      text += fmt::format("{:>{}.4f}{}", value, widths[s] - 1, best ? '*' : ' ');
+    }
+    while (text.back() == ' ') text.pop_back();
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string cache_table(const CacheStudy& study) {
+  const AccessTrace& trace = study.trace;
+  std::string text = fmt::format("{}: {} requests, {} items, working set {}\n", trace.name,
+                                 count_text(trace.requests()), count_text(trace.distinct_items()),
+                                 size_text(trace.working_set_bytes));
+  if (trace.requests_of_size_zero > 0) {
+    text += fmt::format("{} requests of size zero were left out\n",
+                        count_text(trace.requests_of_size_zero));
+  }
+  text += "\n" + ratio_table(study, "miss ratio", &ReplayCounts::miss_ratio);
+  if (trace.one_size == 0) {
+    text += "\n" + ratio_table(study, "byte miss ratio", &ReplayCounts::byte_miss_ratio);
+  }
+  const bool bound = std::any_of(study.policies.begin(), study.policies.end(),
+                                 [](const PolicyChoice& p) { return p.entry->clairvoyant; });
+  text += fmt::format("\n* best at this size{}\n",
+                      bound ? "; belady knows the future and is the bound" : "");
+  for (std::size_t i = 0; i < study.results.size(); ++i) {
+    if (study.results[i].refused == 0) continue;
+    text += fmt::format("warning: {} proposals of {} broke a rule and were refused\n",
+                        study.results[i].refused, study.policies[i / study.sizes.size()].text());
+  }
+  return text;
+}
+
+std::string cache_json(const CacheStudy& study) {
+  using Json = nlohmann::ordered_json;
+  const AccessTrace& trace = study.trace;
+  Json json;
+  json["command"] = "cache";
+  json["version"] = BATCHFLOW_VERSION;
+  json["seed"] = study.seed;
+  json["trace"] = {{"name", trace.name},
+                   {"requests", trace.requests()},
+                   {"requests_of_size_zero", trace.requests_of_size_zero},
+                   {"distinct_items", trace.distinct_items()},
+                   {"working_set_bytes", trace.working_set_bytes},
+                   {"bytes_requested", trace.bytes_requested}};
+  json["runs"] = Json::array();
+  for (std::size_t p = 0; p < study.policies.size(); ++p) {
+    for (std::size_t s = 0; s < study.sizes.size(); ++s) {
+      const ReplayCounts& counts = study.result(p, s);
+      json["runs"].push_back({{"policy", study.policies[p].text()},
+                              {"size", study.sizes[s].bytes},
+                              {"size_text", study.sizes[s].text},
+                              {"requests", counts.requests},
+                              {"misses", counts.misses},
+                              {"bytes_requested", counts.bytes_requested},
+                              {"bytes_missed", counts.bytes_missed},
+                              {"miss_ratio", counts.miss_ratio()},
+                              {"byte_miss_ratio", counts.byte_miss_ratio()},
+                              {"evictions", counts.evictions},
+                              {"refused_proposals", counts.refused}});
+    }
+  }
+  // A trace may be named in any encoding; what is no UTF-8 in it is replaced.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string cache_csv(const CacheStudy& study) {
+  std::string text =
+      "policy,size,requests,misses,bytes_requested,bytes_missed,miss_ratio,byte_miss_ratio\n";
+  for (std::size_t p = 0; p < study.policies.size(); ++p) {
+    for (std::size_t s = 0; s < study.sizes.size(); ++s) {
+      const ReplayCounts& counts = study.result(p, s);
+      text +=
+          fmt::format("{},{},{},{},{},{},{:.6f},{:.6f}\n", study.policies[p].text(),
+                      study.sizes[s].bytes, counts.requests, counts.misses, counts.bytes_requested,
+                      counts.bytes_missed, counts.miss_ratio(), counts.byte_miss_ratio());
+    }
+  }
+  return text;
+}
+
+}  // namespace batchflow::sim

@@ -1,0 +1,108 @@
+#include "sim/cache_study.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+
+#include "core/config_error.h"
+#include "sim/sizes.h"
+#include "sim/terminal.h"
+
+namespace batchflow::sim {
+namespace {
+
+std::vector<std::string_view> split_lists(const std::vector<std::string>& texts) {
+  std::vector<std::string_view> parts;
+  for (std::string_view text : texts) {
+    for (;;) {
+      const std::size_t comma = text.find(',');
+      const std::string_view part = text.substr(0, comma);
+      if (part.empty()) {
+        throw ConfigError(fmt::format("an empty name in '{}'; write names separated by one comma",
+                                      texts.front()));
+      }
+      parts.push_back(part);
+      if (comma == std::string_view::npos) break;
+      text.remove_prefix(comma + 1);
+    }
+  }
+  return parts;
+}
+
+// The kind may be left out: here it can only be eviction.
+PolicyChoice parse_policy(const PolicyList& list, std::string_view text) {
+  const std::size_t mark = text.find_first_of("=:");
+  if (mark == std::string_view::npos || text[mark] == ':') {
+    return list.choose(PolicyKind::eviction, text);
+  }
+  const std::string_view kind = text.substr(0, mark);
+  if (kind == "preset" || policy_kind(kind) != PolicyKind::eviction) {
+    throw ConfigError(
+        fmt::format("'{}': cache compares eviction policies only; write eviction=NAME", text));
+  }
+  return list.choose(PolicyKind::eviction, text.substr(mark + 1));
+}
+
+}  // namespace
+
+std::vector<PolicyChoice> parse_policies(const PolicyList& list,
+                                         const std::vector<std::string>& texts) {
+  std::vector<PolicyChoice> choices;
+  for (std::string_view text : split_lists(texts)) {
+    PolicyChoice choice = parse_policy(list, text);
+    const bool named_before =
+        std::any_of(choices.begin(), choices.end(),
+                    [&](const PolicyChoice& other) { return other.text() == choice.text(); });
+    if (!named_before) choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+std::vector<CacheSize> parse_sizes(const std::vector<std::string>& texts, Bytes working_set) {
+  std::vector<CacheSize> sizes;
+  for (std::string_view text : split_lists(texts)) {
+    const Bytes bytes = parse_size(text, working_set);
+    const bool named_before = std::any_of(
+        sizes.begin(), sizes.end(), [&](const CacheSize& other) { return other.bytes == bytes; });
+    if (!named_before) sizes.push_back({std::string(text), bytes});
+  }
+  return sizes;
+}
+
+void run_cache_study(CacheStudy& study, unsigned threads, Replayer replayer) {
+  const std::size_t runs = study.policies.size() * study.sizes.size();
+  study.results.assign(runs, {});
+  const double all = static_cast<double>(runs) * static_cast<double>(study.trace.requests());
+  ProgressBar bar(fmt::format("replaying {} runs", runs));
+  std::atomic<std::uint64_t> done{0};
+  const ReplayOptions options{study.seed, [&](std::uint64_t requests) {
+                                check_interrupted();
+                                bar.show(static_cast<double>(done += requests) / all);
+                              }};
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> failed{false};
+  std::exception_ptr failure;
+  const auto work = [&] {
+    try {
+      for (std::size_t i = next++; i < runs && !failed; i = next++) {
+        const std::size_t sizes = study.sizes.size();
+        study.results[i] =
+            replayer(study.trace, study.policies[i / sizes], study.sizes[i % sizes].bytes, options);
+      }
+    } catch (...) {
+      if (!failed.exchange(true)) failure = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> pool;
+    const std::size_t others = std::min<std::size_t>(std::max(threads, 1u), runs) - 1;
+    for (std::size_t i = 0; i < others; ++i) pool.emplace_back(work);
+    work();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace batchflow::sim

@@ -1,0 +1,39 @@
+// Replays an access trace through one eviction policy at one cache size, and counts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "core/policy_list.h"
+#include "traces/access_trace.h"
+
+namespace batchflow::sim {
+
+struct ReplayCounts {
+  std::uint64_t requests = 0;
+  std::uint64_t misses = 0;
+  Bytes bytes_requested = 0;
+  Bytes bytes_missed = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t refused = 0;  // proposals of the policy that broke a rule
+
+  double miss_ratio() const;
+  double byte_miss_ratio() const;
+  friend bool operator==(const ReplayCounts&, const ReplayCounts&) = default;
+};
+
+struct ReplayOptions {
+  std::uint64_t seed = 1;  // of policies that draw
+  // Called now and then with the requests replayed since the last call; may throw to end it.
+  std::function<void(std::uint64_t)> progress;
+};
+
+// One slot is one unit of size: an item takes exactly its size.
+using Replayer = ReplayCounts (*)(const AccessTrace& trace, const PolicyChoice& policy,
+                                  Bytes capacity, const ReplayOptions& options);
+
+// Straight through a Share, without an engine around it.
+ReplayCounts replay_through_share(const AccessTrace& trace, const PolicyChoice& policy,
+                                  Bytes capacity, const ReplayOptions& options);
+
+}  // namespace batchflow::sim
