@@ -92,7 +92,7 @@ BATCHFLOW_FIELDS(Prepare, request, worker, node, lineage, share, slot, staging, 
 BATCHFLOW_FIELDS(Transfer, request, from, to, from_share, from_slot, to_share, to_slot, slice,
                  offset_samples)
 BATCHFLOW_FIELDS(Deliver, request, job, rank, step, epoch, last_of_epoch, in_place, place, share,
-                 slot, slices, samples, replacements, repeats)
+                 slot, slices, samples, ingredients, replacements, repeats)
 BATCHFLOW_FIELDS(Drop, share, place, form, item, slot)
 BATCHFLOW_FIELDS(Cancel, request)
 BATCHFLOW_FIELDS(Release, request)

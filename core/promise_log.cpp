@@ -3,147 +3,152 @@
 #include <fmt/format.h>
 
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "core/check.h"
-#include "core/describe_fields.h"
 #include "core/field_codec.h"
 #include "core/permutation.h"
 #include "core/position_forms.h"
 
 namespace batchflow {
 
-BATCHFLOW_FIELDS(GenerationOpened, job, generation, block_samples, lane_blocks)
-BATCHFLOW_FIELDS(DrawsBegun, job, weights, draws)
-BATCHFLOW_FIELDS(StepCommitted, job, step, epoch, compute, slices)
-BATCHFLOW_FIELDS(EpochFinished, job, epoch)
-
 namespace {
 
 // A position has a byte for each: what a damaged record may claim is bounded.
 constexpr std::uint32_t kLanesMost = 1 << 24;
+constexpr std::uint64_t kLastKind = static_cast<std::uint64_t>(Promise::Kind::left);
 
-template <std::size_t index = 0>
-Promise take_promise(std::uint64_t which, FieldReader& reader) {
-  if constexpr (index + 1 < std::variant_size_v<Promise>) {
-    if (which != index) return take_promise<index + 1>(which, reader);
+JobJoined whole(const PromisedJoin& promised) {
+  JobJoined join = promised.join;
+  join.ranks = promised.ranks;
+  // A listed order has no position: its samples are named by its job.
+  join.position = join.order == Order::listed ? nullptr : &promised.position;
+  return join;
+}
+
+void put(const Promise& promise, FieldWriter& writer) {
+  writer.count(static_cast<std::uint64_t>(promise.kind));
+  writer.put(promise.job);
+  switch (promise.kind) {
+    case Promise::Kind::joined:
+      return writer.put(whole(promise.join));
+    case Promise::Kind::committed:
+      writer.put(promise.step);
+      writer.put(promise.epoch);
+      writer.put(promise.sizes.samples);
+      writer.put(promise.sizes.block_samples);
+      writer.put(promise.sizes.lane_blocks);
+      return writer.put(std::span<const Slice>(promise.slices));
+    case Promise::Kind::epoch_finished:
+      return writer.put(promise.epoch);
+    case Promise::Kind::left:
+      return;
   }
-  std::variant_alternative_t<index, Promise> promise{};
-  reader.take(promise);
+}
+
+std::optional<Promise> taken(std::span<const std::byte> payload) {
+  Arena arena;
+  std::deque<Position> positions;
+  FieldReader reader(payload, arena, positions);
+  Promise promise;
+  promise.kind = static_cast<Promise::Kind>(reader.count(kLastKind));
+  reader.take(promise.job);
+  if (promise.kind == Promise::Kind::joined) {
+    JobJoined& join = promise.join.join;
+    reader.take(join);
+    promise.join.ranks.assign(join.ranks.begin(), join.ranks.end());
+    if (join.position) promise.join.position = *join.position;
+    if (join.position == nullptr && join.order != Order::listed) return std::nullopt;
+    join.ranks = {};
+    join.position = nullptr;
+  } else if (promise.kind == Promise::Kind::committed) {
+    std::span<const Slice> slices;
+    reader.take(promise.step);
+    reader.take(promise.epoch);
+    reader.take(promise.sizes.samples);
+    reader.take(promise.sizes.block_samples);
+    reader.take(promise.sizes.lane_blocks);
+    reader.take(slices);
+    promise.slices.assign(slices.begin(), slices.end());
+  } else if (promise.kind == Promise::Kind::epoch_finished) {
+    reader.take(promise.epoch);
+  }
+  if (!reader.ok() || !reader.at_end()) return std::nullopt;
   return promise;
+}
+
+// A relaxed job's slices of a new generation begin it.
+std::string enter_generation(Position& at, const Promise& promise) {
+  const std::uint64_t generation = promise.slices.front().name.generation;
+  if (at.has_generation() && at.lanes().generation == generation) return "";
+  const bool can_begin = is_sane(promise.sizes) && promise.sizes.samples == at.fields().samples &&
+                         promise.sizes.lanes() <= kLanesMost && at.consumed() == 0 &&
+                         (!at.has_generation() || generation > at.lanes().generation);
+  if (!can_begin) {
+    return fmt::format("job {} cannot enter generation {} here", promise.job.value, generation);
+  }
+  at.begin_generation(generation, promise.sizes.block_samples, promise.sizes.lane_blocks);
+  return "";
 }
 
 }  // namespace
 
-std::string describe(const Promise& promise) {
-  return described(promise);
-}
-
 // ----------------------------------------------------------------------------------- state ----
 
 JobJoined Promises::Job::rejoin() const {
-  JobJoined again = join;
-  again.ranks = ranks;
-  again.position = &position;
-  return again;
+  return whole(join);
 }
 
 void Promises::begin_incarnations() {
   for (auto& [id, job] : jobs_) job.steps = 0;
 }
 
-Promises::Job* Promises::find(JobId job) {
-  const auto found = jobs_.find(job.value);
-  return found == jobs_.end() ? nullptr : &found->second;
-}
-
 std::string Promises::apply(const Promise& promise) {
-  const auto of_job = [&](JobId id, auto&& change) -> std::string {
-    Job* job = find(id);
-    return job ? change(*job) : fmt::format("job {} has not joined", id.value);
-  };
-  struct Cases {
-    Promises& all;
-    decltype(of_job)& with;
-
-    std::string operator()(const CatalogueKnown& known) const {
-      all.catalogues_[known.dataset.value] = known.version;
-      return "";
-    }
-    std::string operator()(const PipelineKnown& known) const {
-      all.pipelines_[known.pipeline.value] = known.hash;
-      return "";
-    }
-    std::string operator()(const JobJoined& join) const {
-      if (!join.position) return fmt::format("job {} joined without a position", join.job.value);
-      Job job{join, {join.ranks.begin(), join.ranks.end()}, *join.position, 0};
-      job.join.ranks = {};
-      job.join.position = nullptr;
-      const bool is_new = all.jobs_.emplace(join.job.value, std::move(job)).second;
-      return is_new ? "" : fmt::format("job {} joined twice", join.job.value);
-    }
-    std::string operator()(const JobResized& resized) const {
-      return with(resized.job, [&](Job& job) -> std::string {
-        job.join.batch_samples = resized.batch_samples;
-        job.ranks.assign(resized.ranks.begin(), resized.ranks.end());
-        return "";
-      });
-    }
-    std::string operator()(const GenerationOpened& opened) const {
-      return with(opened.job, [&](Job& job) -> std::string {
-        const Position& at = job.position;
-        const LaneSizes sizes{at.fields().samples, opened.block_samples, opened.lane_blocks};
-        if (at.order() != Order::relaxed || at.consumed() != 0 || !is_sane(sizes) ||
-            sizes.lanes() > kLanesMost ||
-            (at.has_generation() && opened.generation <= at.lanes().generation)) {
-          return fmt::format("job {} cannot enter generation {} here", opened.job.value,
-                             opened.generation);
-        }
-        job.position.begin_generation(opened.generation, opened.block_samples, opened.lane_blocks);
-        return "";
-      });
-    }
-    std::string operator()(const DrawsBegun& begun) const {
-      return with(begun.job, [&](Job& job) -> std::string {
-        if (job.position.order() != Order::weighted || job.position.consumed() != 0 ||
-            begun.draws > kSamplesMost) {
-          return fmt::format("job {} cannot begin its draws here", begun.job.value);
-        }
-        job.position.begin_draws(begun.weights, begun.draws);
-        return "";
-      });
-    }
-    std::string operator()(const StepCommitted& committed) const {
-      return with(committed.job, [&](Job& job) -> std::string {
-        if (committed.step < job.steps || committed.epoch != job.position.epoch()) {
-          return fmt::format("job {} commits step {} of epoch {}, after {} steps in epoch {}",
-                             committed.job.value, committed.step, committed.epoch, job.steps,
-                             job.position.epoch());
-        }
-        job.steps = committed.step + 1;
-        return job.position.apply(committed.slices);
-      });
-    }
-    std::string operator()(const EpochFinished& finished) const {
-      return with(finished.job, [&](Job& job) -> std::string {
-        if (finished.epoch != job.position.epoch()) {
-          return fmt::format("job {} finishes epoch {} in epoch {}", finished.job.value,
-                             finished.epoch, job.position.epoch());
-        }
-        job.position.finish_epoch();
-        return "";
-      });
-    }
-    std::string operator()(const JobLeft& left) const {
-      return all.jobs_.erase(left.job.value) == 1
-                 ? ""
-                 : fmt::format("job {} has not joined", left.job.value);
-    }
-  };
-  return std::visit(Cases{*this, of_job}, promise);
+  if (promise.kind == Promise::Kind::joined) return joined(promise);
+  const auto found = jobs_.find(promise.job.value);
+  if (found == jobs_.end()) return fmt::format("job {} has not joined", promise.job.value);
+  if (promise.kind == Promise::Kind::committed) return committed(found->second, promise);
+  if (promise.kind == Promise::Kind::epoch_finished) return epoch_finished(found->second, promise);
+  jobs_.erase(found);
+  return "";
 }
 
-// ----------------------------------------------------------------------------------- writing ----
+std::string Promises::joined(const Promise& promise) {
+  const auto [place, is_new] = jobs_.try_emplace(promise.job.value);
+  if (!is_new) return fmt::format("job {} joined twice", promise.job.value);
+  Job& job = place->second;
+  job.join = promise.join;
+  job.join.join.ranks = {};
+  job.join.join.position = nullptr;
+  return "";
+}
+
+std::string Promises::committed(Job& job, const Promise& promise) {
+  Position& at = job.join.position;
+  if (promise.step < job.steps || promise.epoch != at.epoch()) {
+    return fmt::format("job {} commits step {} of epoch {}, after {} steps in epoch {}",
+                       promise.job.value, promise.step, promise.epoch, job.steps, at.epoch());
+  }
+  job.steps = promise.step + 1;
+  if (at.order() == Order::relaxed && !promise.slices.empty()) {
+    const std::string problem = enter_generation(at, promise);
+    if (!problem.empty()) return problem;
+  }
+  return at.apply(promise.slices);
+}
+
+std::string Promises::epoch_finished(Job& job, const Promise& promise) {
+  Position& at = job.join.position;
+  if (promise.epoch != at.epoch()) {
+    return fmt::format("job {} finishes epoch {} in epoch {}", promise.job.value, promise.epoch,
+                       at.epoch());
+  }
+  at.finish_epoch();
+  return "";
+}
+
+// --------------------------------------------------------------------------------- writing ----
 
 PromiseLog::PromiseLog(Bytes bytes_max) : PromiseLog(bytes_max, Promises()) {}
 
@@ -158,21 +163,20 @@ PromiseLog::PromiseLog(Bytes bytes_max, Promises promises)
 void PromiseLog::begin_anew() {
   pending_.clear();
   frames_ = FrameWriter(LogKind::promises, kVersion, {}, FrameWriter::kNoBound, pending_);
-  for (const auto& [dataset, version] : promises_.catalogues()) {
-    write(CatalogueKnown{DatasetId(dataset), version});
+  for (const auto& [id, job] : promises_.jobs()) {
+    Promise promise;
+    promise.kind = Promise::Kind::joined;
+    promise.job = JobId(id);
+    promise.join = job.join;
+    write(promise);
   }
-  for (const auto& [pipeline, hash] : promises_.pipelines()) {
-    write(PipelineKnown{PipelineId(pipeline), hash});
-  }
-  for (const auto& [id, job] : promises_.jobs()) write(job.rejoin());
   snapshot_bytes_ = frames_.written();
 }
 
 void PromiseLog::write(const Promise& promise) {
   payload_.clear();
   FieldWriter writer(payload_);
-  writer.count(promise.index());
-  std::visit([&](const auto& fields) { writer.put(fields); }, promise);
+  put(promise, writer);
   frames_.append(payload_, {}, pending_);
 }
 
@@ -186,22 +190,18 @@ bool PromiseLog::snapshot_due() const {
   return frames_.written() > bytes_max_ && frames_.written() > 2 * snapshot_bytes_;
 }
 
-// --------------------------------------------------------------------------------- recovery ----
+// -------------------------------------------------------------------------------- recovery ----
 
 RecoveredPromises recover_promises(std::span<const std::byte> log, std::string_view name) {
   FrameReader frames(log, name, LogKind::promises, PromiseLog::kVersion);
   RecoveredPromises recovered;
   std::span<const std::byte> payload;
   while (frames.next(payload)) {
-    Arena arena;
-    std::deque<Position> positions;
-    FieldReader reader(payload, arena, positions);
-    const std::uint64_t which = reader.count(std::variant_size_v<Promise> - 1);
-    const Promise promise = take_promise(which, reader);
-    if (!reader.ok() || !reader.at_end()) {
+    const auto promise = taken(payload);
+    if (!promise) {
       frames.refuse("a record that cannot be read", "read it with the program that wrote it");
     }
-    const std::string problem = recovered.promises.apply(promise);
+    const std::string problem = recovered.promises.apply(*promise);
     if (!problem.empty()) frames.refuse(problem, "restore the log from a copy");
   }
   recovered.bytes_cut = frames.bytes_cut();

@@ -1,10 +1,10 @@
 // The promise log: what jobs have been promised and where each stands; the only thing recovery
 // reads. Small, since it knows nothing of caches, blocks in preparation or policies.
 //
-// Its records are facts in order. Promises keeps the state they add up to; a log that has grown to
-// its bound begins anew with that state (a snapshot), and the old one can be removed. After a crash
-// recover_promises gives the joins to feed a new engine, each with the position of its job's last
-// committed step.
+// Its records are the engine's promises in order (core/promise.h). Promises keeps the state they
+// add up to; a log that has grown to its bound begins anew with that state (a snapshot), and the
+// old one can be removed. After a crash recover_promises gives the joins to feed a new engine, each
+// with the position of its job's last committed step.
 #pragma once
 
 #include <cstdint>
@@ -12,58 +12,22 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "core/event.h"
 #include "core/frame_log.h"
-#include "core/position.h"
+#include "core/promise.h"
 #include "core/types.h"
 
 namespace batchflow {
-
-// A relaxed job entered a new generation, at the beginning of an epoch.
-struct GenerationOpened {
-  JobId job;
-  std::uint64_t generation = 0;
-  std::uint32_t block_samples = 0;
-  std::uint32_t lane_blocks = 0;
-};
-// A weighted job's weights for its epoch are frozen.
-struct DrawsBegun {
-  JobId job;
-  Digest weights = 0;
-  std::uint64_t draws = 0;
-};
-// All ranks have consumed the step; its slices are had.
-struct StepCommitted {
-  JobId job;
-  std::uint64_t step = 0;  // of this incarnation
-  std::uint32_t epoch = 0;
-  Duration compute{0};
-  std::span<const Slice> slices;
-};
-struct EpochFinished {
-  JobId job;
-  std::uint32_t epoch = 0;
-};
-
-// A JobJoined carries the position the job begins at, also when that is the beginning.
-using Promise = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobResized, GenerationOpened,
-                             DrawsBegun, StepCommitted, EpochFinished, JobLeft>;
-
-std::string describe(const Promise& promise);
 
 // What all promises so far add up to.
 class Promises {
  public:
   struct Job {
-    JobJoined join;  // `ranks` and `position` refer to what follows
-    std::vector<NodeId> ranks;
-    Position position;
+    PromisedJoin join;        // `join.position` is where the job is by now
     std::uint64_t steps = 0;  // number after the last committed one; 0 again after a snapshot
 
-    // What to feed a new engine; valid as long as this job is not changed or moved.
+    // What to feed a new engine; valid as long as this job is neither changed nor moved.
     JobJoined rejoin() const;
   };
 
@@ -72,15 +36,13 @@ class Promises {
   // A new engine counts each job's steps from 0.
   void begin_incarnations();
 
-  const std::map<std::uint32_t, Digest>& catalogues() const { return catalogues_; }
-  const std::map<std::uint32_t, Digest>& pipelines() const { return pipelines_; }
   const std::map<std::uint32_t, Job>& jobs() const { return jobs_; }  // by JobId
 
  private:
-  Job* find(JobId job);
+  std::string joined(const Promise& promise);
+  static std::string committed(Job& job, const Promise& promise);
+  static std::string epoch_finished(Job& job, const Promise& promise);
 
-  std::map<std::uint32_t, Digest> catalogues_;
-  std::map<std::uint32_t, Digest> pipelines_;
   std::map<std::uint32_t, Job> jobs_;
 };
 
