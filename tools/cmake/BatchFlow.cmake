@@ -3,14 +3,17 @@
 include_guard()
 include(CheckLinkerFlag)
 
-# A newer compiler may warn of more; that must not keep anybody from building. So warnings are
-# errors with the compiler the project is developed with, and a choice elsewhere.
+set(BATCHFLOW_SANITIZE "" CACHE STRING "Sanitizers for all targets, as for -fsanitize=")
+
+# A newer compiler may warn of more, and GCC warns of what its own sanitizers insert; neither must
+# keep anybody from building. So warnings are errors with the compiler the project is developed
+# with, in plain builds, and a choice elsewhere.
 set(werror OFF)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13
+   AND NOT BATCHFLOW_SANITIZE)
   set(werror ON)
 endif()
 option(BATCHFLOW_WERROR "Warnings are errors" ${werror})
-set(BATCHFLOW_SANITIZE "" CACHE STRING "Sanitizers for all targets, as for -fsanitize=")
 
 add_library(batchflow_options INTERFACE)
 target_include_directories(batchflow_options INTERFACE ${CMAKE_SOURCE_DIR})
@@ -24,6 +27,7 @@ endif()
 if(BATCHFLOW_SANITIZE)
   target_compile_options(batchflow_options INTERFACE
     -fsanitize=${BATCHFLOW_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_definitions(batchflow_options INTERFACE _GLIBCXX_ASSERTIONS)
   target_link_options(batchflow_options INTERFACE -fsanitize=${BATCHFLOW_SANITIZE})
 endif()
 

@@ -1,0 +1,108 @@
+// The trace journal: every `(now, events)` a run's engine was given, and a digest of what it
+// ordered, so that the run can be repeated and compared bit for bit.
+//
+// A Journal wraps around Engine::step: call record() with a step's input before the engine sees it
+// and ordered() with the commands it answered. The bytes that record() leaves in pending() are to
+// be on their way to a file before the commands are carried out. At its bound in bytes the journal
+// ends with a mark; the run goes on, recorded() becomes false, and the digest still covers all.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/command_digest.h"
+#include "core/event_codec.h"
+#include "core/frame_log.h"
+
+namespace batchflow {
+
+// What a replay needs to know beside the events. Catalogues and configuration are kept beside the
+// journal; their digests show that they are the same ones.
+struct JournalHeader {
+  std::uint64_t seed = 0;
+  Digest configuration = 0;
+  std::vector<Digest> catalogues;  // dataset versions, in the order events name them
+  std::string version;             // of the program, for people
+  friend bool operator==(const JournalHeader&, const JournalHeader&) = default;
+};
+
+class Journal {
+ public:
+  Journal(const JournalHeader& header, Bytes bytes_max);
+
+  void record(Instant now, std::span<const Event> events);
+  void ordered(std::span<const Command> commands);
+  void close();  // the end mark; nothing may be recorded after it
+
+  // What has to be written since the last clear_pending(), in order.
+  std::span<const std::byte> pending() const { return pending_; }
+  void clear_pending() { pending_.clear(); }
+
+  bool recorded() const { return !frames_.ended(); }
+  std::uint64_t steps() const { return steps_; }
+  std::uint64_t digest() const { return digest_.value(); }
+
+ private:
+  std::vector<std::byte> pending_;
+  FrameWriter frames_;
+  EventEncoder encoder_;
+  CommandDigest digest_;
+  std::vector<std::byte> payload_;
+  std::uint64_t steps_ = 0;
+};
+
+// A journal being read, step by step.
+class JournalReader {
+ public:
+  static constexpr std::uint32_t kVersion = 1;
+
+  // Throws ConfigError when this is not a journal of this version.
+  JournalReader(std::span<const std::byte> log, std::string_view name);
+
+  const JournalHeader& header() const { return header_; }
+
+  struct Step {
+    Instant now;
+    std::span<const Event> events;  // until the next call
+    std::uint32_t digest_before;    // low half of the digest of all commands so far
+  };
+  // nullopt after the last one. Throws ConfigError where the journal is damaged.
+  std::optional<Step> next();
+
+  // After the last step: how it ends, and the whole digest if it has an end mark.
+  LogEnd end() const { return frames_.end(); }
+  Bytes bytes_cut() const { return frames_.bytes_cut(); }
+  std::optional<std::uint64_t> final_digest() const;
+
+ private:
+  FrameReader frames_;
+  JournalHeader header_;
+  EventDecoder decoder_;
+};
+
+// Engine::step of whatever is replayed into.
+using StepFunction =
+    std::function<std::span<const Command>(Instant now, std::span<const Event> events)>;
+
+struct ReplayResult {
+  std::uint64_t steps = 0;
+  std::uint64_t digest = 0;
+  // The first step whose commands differ from those of the recorded run, from 0, and what to tell.
+  std::optional<std::uint64_t> first_difference;
+  std::string report;
+  bool same() const { return !first_difference; }
+};
+
+// Feeds a new engine what the journal holds.
+ReplayResult replay(JournalReader& journal, const StepFunction& step);
+
+// Feeds two; the report shows both commands where they first differ.
+ReplayResult compare_replays(JournalReader& journal, const StepFunction& one,
+                             const StepFunction& other);
+
+}  // namespace batchflow

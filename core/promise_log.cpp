@@ -1,0 +1,211 @@
+#include "core/promise_log.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "core/check.h"
+#include "core/field_codec.h"
+#include "core/permutation.h"
+#include "core/position_forms.h"
+
+namespace batchflow {
+
+namespace {
+
+// A position has a byte for each: what a damaged record may claim is bounded.
+constexpr std::uint32_t kLanesMost = 1 << 24;
+constexpr std::uint64_t kLastKind = static_cast<std::uint64_t>(Promise::Kind::left);
+
+JobJoined whole(const PromisedJoin& promised) {
+  JobJoined join = promised.join;
+  join.ranks = promised.ranks;
+  // A listed order has no position: its samples are named by its job.
+  join.position = join.order == Order::listed ? nullptr : &promised.position;
+  return join;
+}
+
+void put(const Promise& promise, FieldWriter& writer) {
+  writer.count(static_cast<std::uint64_t>(promise.kind));
+  writer.put(promise.job);
+  switch (promise.kind) {
+    case Promise::Kind::joined:
+      return writer.put(whole(promise.join));
+    case Promise::Kind::committed:
+      writer.put(promise.step);
+      writer.put(promise.epoch);
+      writer.put(promise.sizes.samples);
+      writer.put(promise.sizes.block_samples);
+      writer.put(promise.sizes.lane_blocks);
+      return writer.put(std::span<const Slice>(promise.slices));
+    case Promise::Kind::epoch_finished:
+      return writer.put(promise.epoch);
+    case Promise::Kind::left:
+      return;
+  }
+}
+
+std::optional<Promise> taken(std::span<const std::byte> payload) {
+  Arena arena;
+  std::deque<Position> positions;
+  FieldReader reader(payload, arena, positions);
+  Promise promise;
+  promise.kind = static_cast<Promise::Kind>(reader.count(kLastKind));
+  reader.take(promise.job);
+  if (promise.kind == Promise::Kind::joined) {
+    JobJoined& join = promise.join.join;
+    reader.take(join);
+    promise.join.ranks.assign(join.ranks.begin(), join.ranks.end());
+    if (join.position) promise.join.position = *join.position;
+    if (join.position == nullptr && join.order != Order::listed) return std::nullopt;
+    join.ranks = {};
+    join.position = nullptr;
+  } else if (promise.kind == Promise::Kind::committed) {
+    std::span<const Slice> slices;
+    reader.take(promise.step);
+    reader.take(promise.epoch);
+    reader.take(promise.sizes.samples);
+    reader.take(promise.sizes.block_samples);
+    reader.take(promise.sizes.lane_blocks);
+    reader.take(slices);
+    promise.slices.assign(slices.begin(), slices.end());
+  } else if (promise.kind == Promise::Kind::epoch_finished) {
+    reader.take(promise.epoch);
+  }
+  if (!reader.ok() || !reader.at_end()) return std::nullopt;
+  return promise;
+}
+
+// A relaxed job's slices of a new generation begin it.
+std::string enter_generation(Position& at, const Promise& promise) {
+  const std::uint64_t generation = promise.slices.front().name.generation;
+  if (at.has_generation() && at.lanes().generation == generation) return "";
+  const bool can_begin = is_sane(promise.sizes) && promise.sizes.samples == at.fields().samples &&
+                         promise.sizes.lanes() <= kLanesMost && at.consumed() == 0 &&
+                         (!at.has_generation() || generation > at.lanes().generation);
+  if (!can_begin) {
+    return fmt::format("job {} cannot enter generation {} here", promise.job.value, generation);
+  }
+  at.begin_generation(generation, promise.sizes.block_samples, promise.sizes.lane_blocks);
+  return "";
+}
+
+}  // namespace
+
+// ----------------------------------------------------------------------------------- state ----
+
+JobJoined Promises::Job::rejoin() const {
+  return whole(join);
+}
+
+void Promises::begin_incarnations() {
+  for (auto& [id, job] : jobs_) job.steps = 0;
+}
+
+std::string Promises::apply(const Promise& promise) {
+  if (promise.kind == Promise::Kind::joined) return joined(promise);
+  const auto found = jobs_.find(promise.job.value);
+  if (found == jobs_.end()) return fmt::format("job {} has not joined", promise.job.value);
+  if (promise.kind == Promise::Kind::committed) return committed(found->second, promise);
+  if (promise.kind == Promise::Kind::epoch_finished) return epoch_finished(found->second, promise);
+  jobs_.erase(found);
+  return "";
+}
+
+std::string Promises::joined(const Promise& promise) {
+  const auto [place, is_new] = jobs_.try_emplace(promise.job.value);
+  if (!is_new) return fmt::format("job {} joined twice", promise.job.value);
+  Job& job = place->second;
+  job.join = promise.join;
+  job.join.join.ranks = {};
+  job.join.join.position = nullptr;
+  return "";
+}
+
+std::string Promises::committed(Job& job, const Promise& promise) {
+  Position& at = job.join.position;
+  if (promise.step < job.steps || promise.epoch != at.epoch()) {
+    return fmt::format("job {} commits step {} of epoch {}, after {} steps in epoch {}",
+                       promise.job.value, promise.step, promise.epoch, job.steps, at.epoch());
+  }
+  job.steps = promise.step + 1;
+  if (at.order() == Order::relaxed && !promise.slices.empty()) {
+    const std::string problem = enter_generation(at, promise);
+    if (!problem.empty()) return problem;
+  }
+  return at.apply(promise.slices);
+}
+
+std::string Promises::epoch_finished(Job& job, const Promise& promise) {
+  Position& at = job.join.position;
+  if (promise.epoch != at.epoch()) {
+    return fmt::format("job {} finishes epoch {} in epoch {}", promise.job.value, promise.epoch,
+                       at.epoch());
+  }
+  at.finish_epoch();
+  return "";
+}
+
+// --------------------------------------------------------------------------------- writing ----
+
+PromiseLog::PromiseLog(Bytes bytes_max) : PromiseLog(bytes_max, Promises()) {}
+
+PromiseLog::PromiseLog(Bytes bytes_max, Promises promises)
+    : bytes_max_(bytes_max),
+      frames_(LogKind::promises, kVersion, {}, FrameWriter::kNoBound, pending_),
+      promises_(std::move(promises)) {
+  promises_.begin_incarnations();
+  begin_anew();
+}
+
+void PromiseLog::begin_anew() {
+  pending_.clear();
+  frames_ = FrameWriter(LogKind::promises, kVersion, {}, FrameWriter::kNoBound, pending_);
+  for (const auto& [id, job] : promises_.jobs()) {
+    Promise promise;
+    promise.kind = Promise::Kind::joined;
+    promise.job = JobId(id);
+    promise.join = job.join;
+    write(promise);
+  }
+  snapshot_bytes_ = frames_.written();
+}
+
+void PromiseLog::write(const Promise& promise) {
+  payload_.clear();
+  FieldWriter writer(payload_);
+  put(promise, writer);
+  frames_.append(payload_, {}, pending_);
+}
+
+void PromiseLog::add(const Promise& promise) {
+  const std::string problem = promises_.apply(promise);
+  BF_CHECK_MSG(problem.empty(), problem.c_str());
+  write(promise);
+}
+
+bool PromiseLog::snapshot_due() const {
+  return frames_.written() > bytes_max_ && frames_.written() > 2 * snapshot_bytes_;
+}
+
+// -------------------------------------------------------------------------------- recovery ----
+
+RecoveredPromises recover_promises(std::span<const std::byte> log, std::string_view name) {
+  FrameReader frames(log, name, LogKind::promises, PromiseLog::kVersion);
+  RecoveredPromises recovered;
+  std::span<const std::byte> payload;
+  while (frames.next(payload)) {
+    const auto promise = taken(payload);
+    if (!promise) {
+      frames.refuse("a record that cannot be read", "read it with the program that wrote it");
+    }
+    const std::string problem = recovered.promises.apply(*promise);
+    if (!problem.empty()) frames.refuse(problem, "restore the log from a copy");
+  }
+  recovered.bytes_cut = frames.bytes_cut();
+  return recovered;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,229 @@
+#include "core/promise_log.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/config_error.h"
+#include "core/random.h"
+
+using namespace batchflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr Digest kVersion = 0xabcdef;
+constexpr std::uint64_t kSamples = 64;
+
+Promise joined(std::uint32_t job, const Position& position) {
+  Promise promise;
+  promise.kind = Promise::Kind::joined;
+  promise.job = JobId(job);
+  JobJoined& join = promise.join.join;
+  join.job = JobId(job);
+  join.dataset = DatasetId(1);
+  join.pipeline = PipelineId(2);
+  join.order = position.order();
+  join.batch_samples = 4;
+  promise.join.ranks = {NodeId(0), NodeId(1)};
+  promise.join.position = position;
+  return promise;
+}
+Promise committed(std::uint32_t job, std::uint64_t step, std::uint32_t epoch,
+                  std::vector<Slice> slices) {
+  Promise promise;
+  promise.kind = Promise::Kind::committed;
+  promise.job = JobId(job);
+  promise.step = step;
+  promise.epoch = epoch;
+  promise.slices = std::move(slices);
+  return promise;
+}
+Promise finished(std::uint32_t job, std::uint32_t epoch) {
+  Promise promise;
+  promise.kind = Promise::Kind::epoch_finished;
+  promise.job = JobId(job);
+  promise.epoch = epoch;
+  return promise;
+}
+Promise left(std::uint32_t job) {
+  Promise promise;
+  promise.kind = Promise::Kind::left;
+  promise.job = JobId(job);
+  return promise;
+}
+
+// Eight samples of a strict epoch.
+Slice strict_slice(std::uint64_t epoch, std::uint32_t from) {
+  return {{epoch, 0, 0, 0}, from, from + 8, false};
+}
+// The first half of block 1 of lane 1, in a new generation.
+Promise relaxed_commit(std::uint32_t job) {
+  Promise promise = committed(job, 0, 0, {{{5, 1, 0, 1}, 0, 4, false}});
+  promise.sizes = {kSamples, 8, 4};
+  return promise;
+}
+
+// Two epochs of a strict job, a relaxed one that stops inside a block, one that leaves.
+// `after` is called after each promise.
+template <class After>
+void small_history(PromiseLog& log, After&& after) {
+  const auto add = [&](const Promise& promise) {
+    log.add(promise);
+    after();
+  };
+  const Position strict(Order::strict, kVersion, kSamples, 7);
+  add(joined(1, strict));
+  add(joined(2, Position(Order::relaxed, kVersion, kSamples, 7)));
+  add(relaxed_commit(2));
+  add(joined(3, strict));
+  Promise listed = joined(4, Position());
+  listed.join.join.order = Order::listed;
+  add(listed);
+  std::uint64_t step = 0;
+  for (std::uint32_t epoch = 0; epoch < 2; ++epoch) {
+    for (std::uint32_t from = 0; from < kSamples; from += 8) {
+      add(committed(1, step++, epoch, {strict_slice(epoch, from)}));
+    }
+    add(finished(1, epoch));
+  }
+  add(left(3));
+  add(committed(1, step, 2, {strict_slice(2, 0)}));
+}
+
+std::string summary(const Promises& promises) {
+  std::string text;
+  for (const auto& [id, job] : promises.jobs()) {
+    const JobJoined join = job.rejoin();
+    text += std::to_string(id) + ":" + std::to_string(join.ranks.size()) + " " +
+            (join.position ? to_json(*join.position) : "listed") + ";";
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("recovery gives each job the position of its last committed step") {
+  PromiseLog log(1 << 20);
+  small_history(log, [] {});
+  const auto recovered = recover_promises(log.pending(), "p");
+  CHECK(summary(recovered.promises) == summary(log.promises()));
+  const auto& jobs = recovered.promises.jobs();
+  REQUIRE(jobs.size() == 3);
+  const JobJoined again = jobs.at(1).rejoin();
+  CHECK(again.position->epoch() == 2);
+  CHECK(again.position->consumed() == 8);
+  CHECK(again.ranks.size() == 2);
+  CHECK(again.batch_samples == 4);
+  CHECK(jobs.at(2).rejoin().position->lanes().generation == 5);
+  CHECK(jobs.at(2).rejoin().position->samples_had(1, 1) == 4);
+  CHECK(jobs.at(4).rejoin().position == nullptr);
+}
+
+TEST_CASE("cut at every byte, recovery finds the state after the last whole promise") {
+  PromiseLog log(1 << 20);
+  std::vector<std::pair<std::size_t, std::string>> states = {{log.pending().size(), summary({})}};
+  small_history(log, [&] { states.emplace_back(log.pending().size(), summary(log.promises())); });
+  const auto bytes = log.pending();
+  std::size_t state = 0;
+  for (std::size_t size = 0; size <= bytes.size(); ++size) {
+    while (state + 1 < states.size() && states[state + 1].first <= size) ++state;
+    const auto recovered = recover_promises(bytes.first(size), "p");
+    REQUIRE(summary(recovered.promises) == states[state].second);
+    if (size >= states[0].first) REQUIRE(recovered.bytes_cut == size - states[state].first);
+  }
+}
+
+TEST_CASE("a flip of any bit is refused or costs the last promise") {
+  PromiseLog log(1 << 20);
+  std::string before_last, last;
+  small_history(log, [&] {
+    before_last = last;
+    last = summary(log.promises());
+  });
+  const std::vector<std::byte> bytes(log.pending().begin(), log.pending().end());
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::vector<std::byte> flipped = bytes;
+    flipped[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+    std::string recovered = before_last;
+    try {
+      recovered = summary(recover_promises(flipped, "p").promises);
+    } catch (const ConfigError&) {
+    }
+    REQUIRE(recovered == before_last);
+  }
+}
+
+TEST_CASE("a snapshot holds the same state in fewer bytes, and the log goes on behind it") {
+  PromiseLog log(200), plain(1 << 30);
+  Bytes greatest = 0;
+  int snapshots = 0;
+  small_history(log, [&] {
+    if (log.snapshot_due()) {
+      log.begin_anew();
+      ++snapshots;
+    }
+    greatest = std::max<Bytes>(greatest, log.pending().size());
+    REQUIRE(summary(recover_promises(log.pending(), "p").promises) == summary(log.promises()));
+  });
+  small_history(plain, [] {});
+  CHECK(snapshots > 0);
+  CHECK(log.pending().size() < plain.pending().size());
+  CHECK(summary(log.promises()) == summary(plain.promises()));
+
+  // A service that starts again goes on from what it recovered.
+  PromiseLog next(200, recover_promises(log.pending(), "p").promises);
+  const std::vector<Slice> slices = {strict_slice(2, 8)};
+  next.add(committed(1, 0, 2, slices));
+  CHECK(recover_promises(next.pending(), "p").promises.jobs().at(1).join.position.consumed() == 16);
+  next.add(left(1));
+  CHECK(recover_promises(next.pending(), "p").promises.jobs().size() == 2);
+}
+
+TEST_CASE("a history that cannot be is refused, with its reason") {
+  Promises promises;
+  CHECK(promises.apply(left(1)) == "job 1 has not joined");
+  CHECK(promises.apply(joined(1, Position(Order::strict, kVersion, kSamples, 7))) == "");
+  CHECK(promises.apply(joined(1, Position(Order::strict, kVersion, kSamples, 7))) ==
+        "job 1 joined twice");
+  CHECK(promises.apply(committed(1, 4, 0, {})) == "");
+  CHECK(promises.apply(committed(1, 4, 0, {})) ==
+        "job 1 commits step 4 of epoch 0, after 5 steps in epoch 0");
+  CHECK(promises.apply(committed(1, 5, 1, {})) != "");
+  CHECK(promises.apply(finished(1, 3)) == "job 1 finishes epoch 3 in epoch 0");
+  CHECK(promises.apply(joined(2, Position(Order::relaxed, kVersion, kSamples, 7))) == "");
+  Promise other_sizes = relaxed_commit(2);
+  other_sizes.sizes.samples = kSamples + 1;
+  CHECK(promises.apply(other_sizes) == "job 2 cannot enter generation 5 here");
+  Promise right = relaxed_commit(2);
+  right.step = 1;
+  CHECK(promises.apply(right) == "");
+}
+
+// Frames with right checksums around wrong contents: what a bug or an enemy might write.
+TEST_CASE("any record within a whole frame is taken or refused, never more") {
+  PromiseLog log(1 << 20);
+  std::vector<std::vector<std::byte>> payloads;
+  small_history(log, [] {});
+  FrameReader reader(log.pending(), "p", LogKind::promises, PromiseLog::kVersion);
+  std::span<const std::byte> payload;
+  while (reader.next(payload)) payloads.emplace_back(payload.begin(), payload.end());
+  for (std::uint64_t seed = 0; seed < 20'000; ++seed) {
+    INFO("replay: seed " << seed << " of this test");
+    Random random(hash(seed));
+    std::vector<std::byte> bytes;
+    FrameWriter writer(LogKind::promises, PromiseLog::kVersion, {}, FrameWriter::kNoBound, bytes);
+    for (auto changed : payloads) {
+      if (random.below(8) == 0 && !changed.empty()) {
+        changed[random.below(changed.size())] = static_cast<std::byte>(random.below(256));
+      }
+      if (random.below(30) == 0) changed.resize(random.below(changed.size() + 1));
+      if (random.below(30) != 0) writer.append(changed, {}, bytes);
+    }
+    try {
+      recover_promises(bytes, "p");
+    } catch (const ConfigError&) {
+    }
+  }
+}
