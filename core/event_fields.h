@@ -50,7 +50,7 @@ BATCHFLOW_FIELDS(Lineage, dataset, dataset_version, pipeline, pipeline_hash, ord
                  block_samples, lane_blocks, name, samples)
 BATCHFLOW_FIELDS(Slice, name, from, to, filler)
 BATCHFLOW_FIELDS(Replacement, place, corrupt, used)
-BATCHFLOW_FIELDS(Ingredient, place, keep_decoded, form, sample, staging)
+BATCHFLOW_FIELDS(Ingredient, place, keep_decoded, form, occurrence, sample, staging)
 BATCHFLOW_FIELDS(Score, sample, value)
 
 // ---------------------------------------------------------------------------------- events ----
@@ -58,7 +58,7 @@ BATCHFLOW_FIELDS(Score, sample, value)
 BATCHFLOW_FIELDS(CatalogueKnown, dataset, version)
 BATCHFLOW_FIELDS(PipelineKnown, pipeline, hash)
 BATCHFLOW_FIELDS(JobJoined, job, user, dataset, pipeline, order, has_shuffle_seed, shuffle_seed,
-                 batch_samples, drop_last, epochs, credits, weight, ranks, position)
+                 batch_samples, drop_last, epochs, credits, weight, draws, multinomial, ranks, position)
 BATCHFLOW_FIELDS(JobLeft, job)
 BATCHFLOW_FIELDS(RankLost, job, rank)
 BATCHFLOW_FIELDS(JobResized, job, batch_samples, ranks)
