@@ -31,6 +31,7 @@ struct Options {
   std::string csv;
   std::uint64_t seed = 1;
   unsigned threads = 0;
+  bool through_engine = false;
 };
 
 TraceFormat format_named(const std::string& name) {
@@ -71,7 +72,8 @@ int run_cache(const Options& options) {
   study.sizes = parse_sizes(sizes, study.trace.working_set_bytes);
   const unsigned threads =
       options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
-  run_cache_study(study, threads, replay_through_share);
+  run_cache_study(study, threads,
+                  options.through_engine ? replay_through_engine : replay_through_share);
   if (json) json->write(cache_json(study));
   if (csv) csv->write(cache_csv(study));
   const bool taken = (json && json->to_standard_output()) || (csv && csv->to_standard_output());
@@ -112,6 +114,9 @@ void add_cache_command(CLI::App& app, Action& action) {
   command->add_option("--seed", options->seed, "For policies that draw")->capture_default_str();
   command->add_option("--threads", options->threads, "Runs at the same time (default: all cores)")
       ->check(CLI::Range(1u, 4096u));
+  command->add_flag("--through-engine", options->through_engine,
+                    "Send each request through the engine's step, as a live service would: the\n"
+                    "same counts, some ten times slower");
   command->footer(
       "Examples:\n"
       "  batchflow-sim cache gen:perm,n=100000,epochs=5 --policy lru,sieve,minio --size 10%,50%\n"

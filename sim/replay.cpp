@@ -34,7 +34,7 @@ double ReplayCounts::byte_miss_ratio() const {
 
 ReplayCounts replay_through_share(const AccessTrace& trace, const PolicyChoice& policy,
                                   Bytes capacity, const ReplayOptions& options) {
-  const EvictionContext context{trace.distinct_items(), capacity, Random(hash(options.seed)),
+  const EvictionContext context{trace.distinct_items(), capacity, trace_policy_random(options.seed),
                                 policy.parameters};
   Share share(trace.distinct_items(), capacity,
               std::get<MakeEviction>(policy.entry->make)(context));

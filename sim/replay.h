@@ -36,4 +36,12 @@ using Replayer = ReplayCounts (*)(const AccessTrace& trace, const PolicyChoice& 
 ReplayCounts replay_through_share(const AccessTrace& trace, const PolicyChoice& policy,
                                   Bytes capacity, const ReplayOptions& options);
 
+// Through Engine::step, as a job that lists its samples; misses are the reads it orders. The same
+// counts, many times slower: it shows that the engine's cache is the one that was studied.
+ReplayCounts replay_through_engine(const AccessTrace& trace, const PolicyChoice& policy,
+                                   Bytes capacity, const ReplayOptions& options);
+
+// What both give a policy to draw from.
+Random trace_policy_random(std::uint64_t seed);
+
 }  // namespace batchflow::sim

@@ -76,6 +76,22 @@ void Items::close_shares(std::uint32_t node) {
   for (const DatasetId dataset : datasets) settle_homes(dataset);
 }
 
+void Items::count_jobs() {
+  for (const Cache& cache : caches_) {
+    std::uint32_t jobs = 0;
+    for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+      if (!s_.streams.live(index)) continue;
+      const Stream& stream = s_.streams[index];
+      const bool reads = s_.datasets[stream.dataset].id == cache.dataset &&
+                         (cache.prefix == 0 || stream.pipeline->prefix_hash == cache.prefix);
+      if (reads) jobs += static_cast<std::uint32_t>(stream.jobs.size());
+    }
+    for (const std::uint32_t share : {cache.tiers.dram, cache.tiers.nvme}) {
+      if (share != kNone) s_.memory.set_jobs(share, jobs);
+    }
+  }
+}
+
 // The node that keeps the sample: the same answer everywhere, whoever asks.
 std::uint32_t Items::home(DatasetId dataset, Digest version, SampleId sample,
                           std::uint32_t here) const {

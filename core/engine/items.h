@@ -20,6 +20,8 @@ class Items {
   // The shares of a dataset and a pipeline's prefix on a node exist from here on.
   void open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline);
   void close_shares(std::uint32_t node);
+  // Jobs have come or gone: who reads from which share.
+  void count_jobs();
 
   // Finds or orders everything that the making's block is made of.
   void gather(std::uint32_t making, const std::vector<Draw>& draws);

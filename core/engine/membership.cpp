@@ -118,6 +118,7 @@ void Membership::joined(const JobJoined& event) {
   if (job.weights) s_.weighted_jobs.push_back(index);
   s_.job_of[event.job.value] = index;
   take_reserve(job);
+  items_.count_jobs();
   s_.promise_joined(job, event);
   joining_.push_back(index);
 }
@@ -208,6 +209,7 @@ void Membership::add_node(Stream& stream, NodeId node) {
   part.node = node;
   const std::uint64_t blocks =
       (dataset.catalogue->samples() + stream.block_samples - 1) / stream.block_samples;
+  items_.count_jobs();
   part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
                                     stream.pipeline->hash, stream.block_bytes, 0, blocks});
   stream.nodes.push_back(part);
@@ -278,7 +280,7 @@ void Membership::take_reserve(Job& job) {
     job.reserved.push_back({part.node, own ? 0 : ranks * job.credits});
     ++part.jobs;
     s_.memory.promise(part.share, part.reserve + 1);
-    s_.memory[part.share].jobs = static_cast<std::uint32_t>(part.jobs);
+    s_.memory.set_jobs(part.share, static_cast<std::uint32_t>(part.jobs));
   }
 }
 
@@ -290,7 +292,7 @@ void Membership::give_up_reserve(Job& job) {
       part.reserve -= reserved.slots;
       --part.jobs;
       s_.memory.promise(part.share, part.jobs == 0 ? 0 : part.reserve + 1);
-      s_.memory[part.share].jobs = static_cast<std::uint32_t>(part.jobs);
+      s_.memory.set_jobs(part.share, static_cast<std::uint32_t>(part.jobs));
     }
   }
   job.reserved.clear();
@@ -368,6 +370,7 @@ void Membership::left(Job& job) {
   const std::uint32_t stream = job.stream;
   std::erase(s_.streams[stream].jobs, job.index);
   std::erase(s_.weighted_jobs, job.index);
+  items_.count_jobs();
   s_.job_of.erase(job.id.value);
   s_.jobs.release(job.index);
   close_if_empty(stream);

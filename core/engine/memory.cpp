@@ -25,8 +25,16 @@ Form form_of(ShareUse use) {
 
 }  // namespace
 
-Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction, Random random)
-    : allocation_(allocation), eviction_(std::move(eviction)), random_(random) {
+Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint64_t changes) {
+  return Random(hash(engine_seed, 1, spec.place.node.value,
+                     static_cast<std::uint64_t>(spec.place.tier), spec.place.device,
+                     static_cast<std::uint64_t>(spec.use), spec.dataset.value, spec.prefix,
+                     changes));
+}
+
+Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction,
+               std::uint64_t seed)
+    : allocation_(allocation), eviction_(std::move(eviction)), seed_(seed) {
   BF_CHECK(eviction_.size() == kForms);
   change_allocation(allocation);
 }
@@ -76,10 +84,11 @@ bool Memory::promises_kept(Place place) const {
 
 // ---------------------------------------------------------------------------------- shares ----
 
-std::unique_ptr<EvictionPolicy> Memory::make_policy(const ShareSpec& spec, Slots capacity) {
+std::unique_ptr<EvictionPolicy> Memory::make_policy(const ShareSpec& spec, Slots capacity,
+                                                    std::uint64_t changes) {
   const PolicyChoice& choice = eviction_[static_cast<std::size_t>(form_of(spec.use))];
   return std::get<MakeEviction>(choice.entry->make)(
-      {spec.items, capacity, random_.split(++policies_made_), choice.parameters});
+      {spec.items, capacity, policy_random(seed_, spec, changes), choice.parameters});
 }
 
 std::uint32_t Memory::add_share(const ShareSpec& spec) {
@@ -90,7 +99,7 @@ std::uint32_t Memory::add_share(const ShareSpec& spec) {
   SharePart& part = shares_[index];
   part.spec = spec;
   part.id = ShareId(index);
-  part.share = std::make_unique<Share>(spec.items, 0, make_policy(spec, 0));
+  part.share = std::make_unique<Share>(spec.items, 0, make_policy(spec, 0, 0));
   place->second.shares.push_back(index);
   plan_again(spec.place);
   return index;
@@ -110,6 +119,13 @@ void Memory::promise(std::uint32_t index, Slots least) {
   SharePart& part = shares_[index];
   if (part.least == least) return;
   part.least = least;
+  plan_again(part.spec.place);
+}
+
+void Memory::set_jobs(std::uint32_t index, std::uint32_t jobs) {
+  SharePart& part = shares_[index];
+  if (part.jobs == jobs) return;
+  part.jobs = jobs;
   plan_again(part.spec.place);
 }
 
@@ -298,7 +314,7 @@ bool Memory::settle(std::size_t limit, std::vector<Resident>& evicted) {
 void Memory::change_allocation(const PolicyChoice& choice) {
   allocation_ = choice;
   allocate_ = std::get<MakeAllocation>(choice.entry->make)(
-      {random_.split(++policies_made_), allocation_.parameters});
+      {Random(hash(seed_, 5, ++allocations_made_)), allocation_.parameters});
   for (const auto& [place, part] : places_) plan_again(place);
 }
 
@@ -309,7 +325,7 @@ void Memory::change_eviction(const PolicyChoice& choice, Form form) {
     SharePart& part = shares_[index];
     ShareSpec spec = part.spec;
     spec.items = std::max(spec.items, part.owner_of.size());
-    part.share->swap_policy(make_policy(spec, part.share->capacity()));
+    part.share->swap_policy(make_policy(spec, part.share->capacity(), ++part.policy_changes));
     adopting_.push_back(index);
   }
 }

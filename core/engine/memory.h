@@ -43,6 +43,7 @@ struct SharePart {
   Slots least = 0;         // promised: reserves and one preparation
   Slots target = 0;        // what the allocation policy wants, raised to `least`
   std::uint32_t jobs = 0;  // that read from it
+  std::uint64_t policy_changes = 0;
   double saved_s_per_hit = 0;
   // Shares of blocks and batches: ids are drawn from a pool, and each resident has a slot.
   std::vector<ItemId> free_items;
@@ -53,6 +54,10 @@ struct SharePart {
 
   void reset() { *this = SharePart(); }
 };
+
+// The chance that the policy of a share draws from: it follows from the engine's seed, from what
+// the share is for, and from how often its policy was changed, and from nothing else.
+Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint64_t changes);
 
 // A resident of a share by all its names.
 struct Resident {
@@ -70,7 +75,7 @@ class Memory {
   };
 
   // `eviction`: one choice a form.
-  Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction, Random random);
+  Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction, std::uint64_t seed);
 
   // ------------------------------------------------------------------------------ places ----
   void set_capacity(Place place, Bytes bytes);
@@ -90,6 +95,7 @@ class Memory {
   bool live(std::uint32_t share) const { return shares_.live(share); }
   std::uint32_t share_count() const { return shares_.size(); }
   void promise(std::uint32_t share, Slots least);
+  void set_jobs(std::uint32_t share, std::uint32_t jobs);
 
   // Puts something of one slot, owned by `owner`, into a share of blocks or batches and pins it
   // once. Nothing when everything in it is pinned.
@@ -141,13 +147,14 @@ class Memory {
   bool shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted);
   void grow(PlacePart& part);
   void set_share_capacity(PlacePart& part, SharePart& share, Slots capacity);
-  std::unique_ptr<EvictionPolicy> make_policy(const ShareSpec& spec, Slots capacity);
+  std::unique_ptr<EvictionPolicy> make_policy(const ShareSpec& spec, Slots capacity,
+                                              std::uint64_t changes);
 
   PolicyChoice allocation_;
   std::vector<PolicyChoice> eviction_;  // a form
   std::unique_ptr<AllocationPolicy> allocate_;
-  Random random_;
-  std::uint64_t policies_made_ = 0;
+  std::uint64_t seed_;
+  std::uint64_t allocations_made_ = 0;
   std::map<Place, PlacePart> places_;  // few; ordered by name, so that no address decides
   Pool<SharePart> shares_;
   std::vector<std::uint32_t> adopting_;

@@ -21,7 +21,7 @@ EngineState::EngineState(const EngineConfig& engine_config, const PolicyList& po
       catalogues(known),
       random(hash(engine_config.seed)),
       memory(policies.choose(PolicyKind::allocation, engine_config.policies.allocation),
-             eviction_choices(engine_config, policies), random.split(1)) {}
+             eviction_choices(engine_config, policies), engine_config.seed) {}
 
 Lineage EngineState::lineage(const Block& block) const {
   const Stream& stream = streams[block.stream];
