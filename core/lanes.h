@@ -84,8 +84,10 @@ class Lanes {
     LaneSizes sizes;                      // of generations opened from now on
     std::uint32_t generation_epochs = 8;  // UINT32_MAX: no limit
     std::uint32_t ready_window = 16;
-    std::uint32_t open_lanes_most = 64;  // a member
-    std::uint32_t passes_most = 254;     // a lane and generation
+    // A member. A position has room for 64: it lags behind by what is taken and not committed, and
+    // a lane taken to its end is still open there.
+    std::uint32_t open_lanes_most = 48;
+    std::uint32_t passes_most = 254;  // a lane and generation
   };
 
   explicit Lanes(const Options& options);

@@ -111,6 +111,7 @@ std::string generation_problem(const Position::Fields& fields) {
     if (problem.empty()) problem = part_block_problem(fields, part);
   }
   if (!problem.empty()) return problem;
+  if (!lanes.consistent(Position::kPassesMost)) return "lanes that no job can be at";
   const std::uint64_t had = samples_had_in(fields);
   if (had == fields.consumed) return "";
   return fmt::format("{} samples are said to be consumed, the lanes say {}", fields.consumed, had);

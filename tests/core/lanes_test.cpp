@@ -4,8 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "core/position.h"
 
 using namespace batchflow;
 using Kind = Lanes::Need::Kind;
@@ -174,8 +177,8 @@ TEST_CASE("open the lane that feeds the hungry, else one that nobody else needs"
   CHECK(take_next(lanes, a) == of_b);
 }
 
-TEST_CASE("lost blocks are made again last, or first when 64 lanes are open") {
-  for (const std::uint32_t most : {64u, 1u}) {
+TEST_CASE("lost blocks are made again last, or first when no more lanes may be open") {
+  for (const std::uint32_t most : {48u, 1u}) {
     Lanes::Options options = options_of(2, 2);
     options.open_lanes_most = most;
     Lanes lanes(options);
@@ -389,6 +392,22 @@ TEST_CASE("positions that no job can be at are told apart") {
   CHECK(wrong([](LanePosition& p) { p.generation = UINT64_MAX; }));
   CHECK(wrong([](LanePosition& p) { std::replace(p.passes.begin(), p.passes.end(), 0, 254); }));
   CHECK(wrong([](LanePosition& p) { std::replace(p.passes.begin(), p.passes.end(), 1, 0); }));
+}
+
+TEST_CASE("what comes from outside is refused where lanes could not go on from it") {
+  Position::Fields fields;
+  fields.order = Order::relaxed;
+  fields.samples = 16;
+  fields.lanes.record({0, 0, 0, 0}, {16, 1, 4});
+  fields.consumed = 1;
+  std::string problem;
+  CHECK(Position::from(fields, problem));
+  fields.lanes.passes[2] = 254;  // not had yet, and no pass left
+  CHECK_FALSE(Position::from(fields, problem));
+  fields.lanes.passes[2] = 253;
+  CHECK(Position::from(fields, problem));
+  fields.lanes.generation = UINT64_MAX;
+  CHECK_FALSE(Position::from(fields, problem));
 }
 
 TEST_CASE("an epoch may end without its tail") {
