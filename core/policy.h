@@ -82,8 +82,9 @@ class EvictionPolicy {
   // larger than the share.
   virtual Admission missed(const Access& access) = 0;
   virtual void inserted(const Access& access) = 0;
-  // The resident to leave for `newcomer`, never a pinned one; nothing keeps the newcomer out. The
-  // policy may reorder what it keeps; it forgets the victim only when `removed` tells it to.
+  // The resident to leave for `newcomer`, never a pinned one; nothing keeps the newcomer out (one
+  // that must be let in whatever it is has no name: its item is none). The policy may reorder what
+  // it keeps; it forgets the victim only when `removed` tells it to.
   virtual std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) = 0;
   virtual void removed(ItemId item, Removal why) = 0;
 

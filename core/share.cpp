@@ -14,6 +14,8 @@ constexpr std::uint64_t bit_of(ItemId item) {
   return std::uint64_t{1} << (item.value & 63);
 }
 constexpr Access kNobody{ItemId::none(), 0, kUnknownUse};
+// To a policy that lets newcomers compete: this one does not.
+Access must_enter(const Access& access) { return {ItemId::none(), access.slots, kUnknownUse}; }
 
 }  // namespace
 
@@ -141,7 +143,7 @@ void Share::evict_named(const Access& newcomer, bool until_fits, std::vector<Ite
 // REQUIRES: fits(newcomer, forced)
 bool Share::make_room(const Access& newcomer, bool forced, std::vector<ItemId>& evicted) {
   while (used_ > capacity_ - newcomer.slots) {
-    const ItemId victim = choose_victim(newcomer, forced);
+    const ItemId victim = choose_victim(forced ? must_enter(newcomer) : newcomer, forced);
     if (victim.is_none()) return false;
     evict(victim);
     evicted.push_back(victim);

@@ -45,7 +45,8 @@ class BeladyBypass final : public Belady {
   }
   std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) override {
     const auto item = Belady::victim(newcomer, pins);
-    if (keeps_out_ && item && heap_.key(*item) <= newcomer.next_use) return std::nullopt;
+    const bool competes = keeps_out_ && !newcomer.item.is_none();
+    if (competes && item && heap_.key(*item) <= newcomer.next_use) return std::nullopt;
     return item;
   }
   void inserted(const Access& access) override {

@@ -92,7 +92,8 @@ class WTinyLfu final : public EvictionPolicy {
       }
       enter_main(*candidate);  // there is room, no contest
     }
-    return in_main ? in_main : oldest_unpinned(lists_, pins, kWindow);
+    if (const auto item = main_victim(pins)) return item;
+    return oldest_unpinned(lists_, pins, kWindow);
   }
   void removed(ItemId item, Removal) override {
     --residents_;
