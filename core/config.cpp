@@ -1,6 +1,7 @@
 #include "core/config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -36,8 +37,8 @@ std::string ConfigPlace::text() const {
 
 const ConfigNode* ConfigNode::find(std::string_view key) const {
   const auto found =
-      std::find_if(map.begin(), map.end(), [&](const auto& entry) { return entry.first == key; });
-  return found == map.end() ? nullptr : &found->second;
+      std::find_if(map.begin(), map.end(), [&](const auto& entry) { return entry.key == key; });
+  return found == map.end() ? nullptr : &found->value;
 }
 
 ConfigNode* ConfigNode::find(std::string_view key) {
@@ -66,7 +67,9 @@ void ConfigNode::set(std::string_view path, ConfigNode value) {
       if (node->kind == Kind::empty) node->kind = Kind::map;
       ConfigNode* next = node->find(key);
       if (!next) {
-        next = &node->map.emplace_back(key, ConfigNode{value.place, {}, {}, {}, {}}).second;
+        node->map.push_back({std::string(key), {}});
+        next = &node->map.back().value;
+        next->place = value.place;
       }
       node = next;
     }

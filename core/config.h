@@ -32,6 +32,8 @@ struct ConfigPlace {
   std::string text() const;  // `file:line`
 };
 
+struct ConfigEntry;
+
 struct ConfigNode {
   enum class Kind : std::uint8_t { empty, scalar, list, map };
 
@@ -39,13 +41,18 @@ struct ConfigNode {
   Kind kind = Kind::empty;
   std::string scalar;
   std::vector<ConfigNode> list;
-  std::vector<std::pair<std::string, ConfigNode>> map;  // in the order written, keys unique
+  std::vector<ConfigEntry> map;  // in the order written, keys unique
 
   const ConfigNode* find(std::string_view key) const;
   ConfigNode* find(std::string_view key);
   // Puts `value` at `path` (`cache.size`, `jobs.0.batch`: a number selects from a list), making
   // maps on the way. Throws ConfigError when the path leads through a scalar or beyond a list.
   void set(std::string_view path, ConfigNode value);
+};
+
+struct ConfigEntry {
+  std::string key;
+  ConfigNode value;
 };
 
 // One map being read. Exists inside read_config only, which checks it at the end.

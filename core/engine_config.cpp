@@ -1,6 +1,7 @@
 #include "core/engine_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <vector>
 
@@ -147,8 +148,9 @@ void change_setting(EngineConfig& config, std::string_view assignment) {
     if (!attempts || *attempts < 1 || *attempts > 100) refuse("write a number from 1 to 100");
     config.read_attempts = static_cast<std::uint32_t>(*attempts);
   } else {
-    refuse("cannot be changed while the engine runs; write one of credits, corrupt_ratio_max, "
-           "rank_timeout, retry_wait, read_attempts");
+    refuse(
+        "cannot be changed while the engine runs; write one of credits, corrupt_ratio_max, "
+        "rank_timeout, retry_wait, read_attempts");
   }
 }
 

@@ -29,6 +29,8 @@ struct Promise {
   std::uint32_t epoch = 0;    // committed, epoch_finished
   std::vector<Slice> slices;  // committed: the step's samples, fillers left out
   LaneSizes sizes;            // committed, relaxed: of the slices' generation
+  Digest weights = 0;         // committed, weighted: those the epoch is drawn from
+  std::uint64_t draws = 0;    // committed, weighted: of the epoch
   PromisedJoin join;          // joined
 };
 

@@ -39,6 +39,8 @@ void put(const Promise& promise, FieldWriter& writer) {
       writer.put(promise.sizes.samples);
       writer.put(promise.sizes.block_samples);
       writer.put(promise.sizes.lane_blocks);
+      writer.put(promise.weights);
+      writer.put(promise.draws);
       return writer.put(std::span<const Slice>(promise.slices));
     case Promise::Kind::epoch_finished:
       return writer.put(promise.epoch);
@@ -69,6 +71,8 @@ std::optional<Promise> taken(std::span<const std::byte> payload) {
     reader.take(promise.sizes.samples);
     reader.take(promise.sizes.block_samples);
     reader.take(promise.sizes.lane_blocks);
+    reader.take(promise.weights);
+    reader.take(promise.draws);
     reader.take(slices);
     promise.slices.assign(slices.begin(), slices.end());
   } else if (promise.kind == Promise::Kind::epoch_finished) {
@@ -90,6 +94,16 @@ std::string enter_generation(Position& at, const Promise& promise) {
   }
   at.begin_generation(generation, promise.sizes.block_samples, promise.sizes.lane_blocks);
   return "";
+}
+
+// A weighted job's first step of an epoch begins its draws.
+std::string enter_draws(Position& at, const Promise& promise) {
+  if (at.consumed() == 0 && promise.draws <= kSamplesMost) {
+    at.begin_draws(promise.weights, promise.draws);
+  }
+  if (at.fields().weights == promise.weights && at.fields().draws == promise.draws) return "";
+  return fmt::format("job {} cannot draw from weights {:016x} here", promise.job.value,
+                     promise.weights);
 }
 
 }  // namespace
@@ -133,6 +147,10 @@ std::string Promises::committed(Job& job, const Promise& promise) {
   job.steps = promise.step + 1;
   if (at.order() == Order::relaxed && !promise.slices.empty()) {
     const std::string problem = enter_generation(at, promise);
+    if (!problem.empty()) return problem;
+  }
+  if (at.order() == Order::weighted) {
+    const std::string problem = enter_draws(at, promise);
     if (!problem.empty()) return problem;
   }
   return at.apply(promise.slices);

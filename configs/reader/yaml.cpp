@@ -167,7 +167,7 @@ class TreeBuilder : public YAML::EventHandler {
       add_merge(parent, std::move(node), mark);
       parent.key.reset();
     } else {
-      parent.node.map.emplace_back(std::move(parent.key->text), std::move(node));
+      parent.node.map.push_back({std::move(parent.key->text), std::move(node)});
       parent.key.reset();
     }
   }
@@ -190,7 +190,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   static void merge_into(Open& map, const ConfigNode& from) {
     for (const auto& [key, value] : from.map) {
-      if (map.keys.emplace(key, value.place.line).second) map.node.map.emplace_back(key, value);
+      if (map.keys.emplace(key, value.place.line).second) map.node.map.push_back({key, value});
     }
   }
 

@@ -80,6 +80,10 @@ void EngineState::promise_committed(const Job& job, std::uint64_t step, std::uin
   promise.epoch = epoch;
   promise.slices = committed;
   if (job.order == Order::relaxed) promise.sizes = job.committed.lanes().sizes;
+  if (job.order == Order::weighted) {
+    promise.weights = job.committed.fields().weights;
+    promise.draws = job.committed.fields().draws;
+  }
   promises.push_back(std::move(promise));
 }
 

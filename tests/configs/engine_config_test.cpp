@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -93,9 +94,8 @@ TEST_CASE("random changes of the default configuration are read or refused, neve
     ConfigNode changed = root;
     try {
       for (std::uint64_t i = 1 + random.below(3); i > 0; --i) {
-        const std::string key = random.below(8) == 0
-                                    ? "policies.eviction"
-                                    : root.map[random.below(root.map.size())].first;
+        const std::string key = random.below(8) == 0 ? "policies.eviction"
+                                                     : root.map[random.below(root.map.size())].key;
         apply_override(changed, key + "=" + std::string(values[random.below(std::size(values))]));
       }
       read(changed);

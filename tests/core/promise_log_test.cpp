@@ -65,7 +65,16 @@ Promise relaxed_commit(std::uint32_t job) {
   return promise;
 }
 
-// Two epochs of a strict job, a relaxed one that stops inside a block, one that leaves.
+Promise weighted_commit(std::uint32_t job, std::uint64_t step, std::uint32_t from) {
+  Promise promise =
+      committed(job, step, 0, {{{77, 0, 0, from / 16}, from % 16, from % 16 + 8, false}});
+  promise.weights = 0xdead;
+  promise.draws = 40;
+  return promise;
+}
+
+// Two epochs of a strict job, a relaxed one that stops inside a block, a weighted one, one that
+// leaves.
 // `after` is called after each promise.
 template <class After>
 void small_history(PromiseLog& log, After&& after) {
@@ -81,6 +90,9 @@ void small_history(PromiseLog& log, After&& after) {
   Promise listed = joined(4, Position());
   listed.join.join.order = Order::listed;
   add(listed);
+  add(joined(5, Position(Order::weighted, kVersion, kSamples, 7)));
+  add(weighted_commit(5, 0, 0));
+  add(weighted_commit(5, 1, 8));
   std::uint64_t step = 0;
   for (std::uint32_t epoch = 0; epoch < 2; ++epoch) {
     for (std::uint32_t from = 0; from < kSamples; from += 8) {
@@ -110,7 +122,7 @@ TEST_CASE("recovery gives each job the position of its last committed step") {
   const auto recovered = recover_promises(log.pending(), "p");
   CHECK(summary(recovered.promises) == summary(log.promises()));
   const auto& jobs = recovered.promises.jobs();
-  REQUIRE(jobs.size() == 3);
+  REQUIRE(jobs.size() == 4);
   const JobJoined again = jobs.at(1).rejoin();
   CHECK(again.position->epoch() == 2);
   CHECK(again.position->consumed() == 8);
@@ -119,6 +131,8 @@ TEST_CASE("recovery gives each job the position of its last committed step") {
   CHECK(jobs.at(2).rejoin().position->lanes().generation == 5);
   CHECK(jobs.at(2).rejoin().position->samples_had(1, 1) == 4);
   CHECK(jobs.at(4).rejoin().position == nullptr);
+  CHECK(jobs.at(5).rejoin().position->consumed() == 16);
+  CHECK(jobs.at(5).rejoin().position->epoch_samples() == 40);
 }
 
 TEST_CASE("cut at every byte, recovery finds the state after the last whole promise") {
@@ -178,7 +192,7 @@ TEST_CASE("a snapshot holds the same state in fewer bytes, and the log goes on b
   next.add(committed(1, 0, 2, slices));
   CHECK(recover_promises(next.pending(), "p").promises.jobs().at(1).join.position.consumed() == 16);
   next.add(left(1));
-  CHECK(recover_promises(next.pending(), "p").promises.jobs().size() == 2);
+  CHECK(recover_promises(next.pending(), "p").promises.jobs().size() == 3);
 }
 
 TEST_CASE("a history that cannot be is refused, with its reason") {
@@ -202,14 +216,15 @@ TEST_CASE("a history that cannot be is refused, with its reason") {
 }
 
 // Frames with right checksums around wrong contents: what a bug or an enemy might write.
-TEST_CASE("any record within a whole frame is taken or refused, never more") {
+namespace {
+void wrong_contents(std::uint64_t seeds) {
   PromiseLog log(1 << 20);
   std::vector<std::vector<std::byte>> payloads;
   small_history(log, [] {});
   FrameReader reader(log.pending(), "p", LogKind::promises, PromiseLog::kVersion);
   std::span<const std::byte> payload;
   while (reader.next(payload)) payloads.emplace_back(payload.begin(), payload.end());
-  for (std::uint64_t seed = 0; seed < 20'000; ++seed) {
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     INFO("replay: seed " << seed << " of this test");
     Random random(hash(seed));
     std::vector<std::byte> bytes;
@@ -225,5 +240,16 @@ TEST_CASE("any record within a whole frame is taken or refused, never more") {
       recover_promises(bytes, "p");
     } catch (const ConfigError&) {
     }
+  }
+}
+}  // namespace
+
+TEST_CASE("any record within a whole frame is taken or refused, never more") {
+  wrong_contents(1000);
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("many records within whole frames are taken or refused") {
+    wrong_contents(50'000);
   }
 }
