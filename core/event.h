@@ -239,6 +239,7 @@ struct Admit {
   StreamId stream;
   std::uint32_t credits;        // a rank, what its reserve covers
   std::uint32_t block_samples;  // B
+  std::uint64_t first_step;     // the number of the step its ranks get next
 };
 
 enum class Refusal : std::uint8_t {
@@ -267,9 +268,10 @@ struct Read {
   Request request;
   DatasetId dataset;
   Place from;  // a store, a device of a node, or a peer's memory
-  Place to;    // with keep: the place of the share
+  Place to;    // where they are staged, unless that is where they are kept
   Form form = Form::encoded;
   ShareId keep = ShareId::none();
+  Place keep_at;                     // with `keep`: the place of the share
   WorkerId held = WorkerId::none();  // a worker that is kept waiting meanwhile, if any
   Lineage lineage;                   // of the block it is for; `samples` empty: all of them
   std::span<const SampleId> samples;
@@ -287,6 +289,7 @@ struct Prepare {
   // entry for each sample to prepare.
   RequestId staging = RequestId::none();
   std::span<const Ingredient> ingredients;
+  ShareId decoded_share = ShareId::none();  // of the ingredients with `keep_decoded`
   std::span<const Replacement>
       replacements;  // for corrupt samples: drawn with the key of `corrupt`
 };
@@ -318,6 +321,8 @@ struct Deliver {
   Place place;
   ShareId share;
   SlotId slot;
+  std::uint32_t block_samples = 0;            // B and L of the blocks that slices name
+  std::uint32_t lane_blocks = 0;
   std::span<const Slice> slices;              // fillers last
   std::span<const SampleId> samples;          // the ids, for weighted orders; else empty
   std::span<const Ingredient> ingredients;    // of a listed order: the samples as they are stored

@@ -407,7 +407,7 @@ void Delivery::serve(Job& job, Batch& batch, Piece& piece) {
 
 void Delivery::order_delivery(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
-  const EpochRun& run = grants_.run_of(job, batch.step);
+  EpochRun& run = grants_.run_of(job, batch.step);
   Deliver order;
   order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index)
                                           : s_.requests.again(batch.request);
@@ -417,6 +417,9 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
   order.epoch = run.epoch;
   order.last_of_epoch = batch.step + 1 == run.first_step + run.steps;
   order.in_place = batch.in_place;
+  const LaneSizes& sizes = grants_.grant_at(run, batch.pieces.front().place).sizes;
+  order.block_samples = sizes.block_samples;
+  order.lane_blocks = sizes.lane_blocks;
   auto slices = s_.arena.make<Slice>(batch.pieces.size());
   for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
   order.slices = slices;

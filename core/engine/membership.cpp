@@ -316,7 +316,8 @@ void Membership::admit(Job& job) {
     grants_.begin(job);
     stream.needs_stale = true;
   }
-  s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples});
+  s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples,
+                 job.committed_step});
   s_.touch(job.index);
 }
 

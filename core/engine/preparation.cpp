@@ -179,6 +179,9 @@ void Preparation::order_prepare(std::uint32_t index) {
                   [&](const Replacement& old) { return old.place == suspect.place; });
     block.replacements.push_back({suspect.place, suspect.original, suspect.used});
   }
+  if (!making.decoding.empty()) {
+    order.decoded_share = s_.memory[making.decoding.front().share].id;
+  }
   order.replacements = s_.arena.copy(block.replacements);
   s_.order(order);
 }

@@ -51,8 +51,9 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
 }
 
 void Reads::order(ReadJob& read) {
+  const SharePart* kept = read.keep == kNone ? nullptr : &s_.memory[read.keep];
   s_.order(Read{read.request, read.dataset, read.from, read.to, read.form,
-                read.keep == kNone ? ShareId::none() : s_.memory[read.keep].id, read.held,
+                kept ? kept->id : ShareId::none(), kept ? kept->spec.place : Place{}, read.held,
                 read.lineage, s_.arena.copy(read.samples)});
   ++s_.counters.reads;
   s_.counters.samples_read += read.samples.empty() ? read.lineage.samples : read.samples.size();
