@@ -58,7 +58,8 @@ BATCHFLOW_FIELDS(Score, sample, value)
 BATCHFLOW_FIELDS(CatalogueKnown, dataset, version)
 BATCHFLOW_FIELDS(PipelineKnown, pipeline, hash)
 BATCHFLOW_FIELDS(JobJoined, job, user, dataset, pipeline, order, has_shuffle_seed, shuffle_seed,
-                 batch_samples, drop_last, epochs, credits, weight, draws, multinomial, ranks, position)
+                 batch_samples, drop_last, epochs, credits, weight, draws, multinomial, ranks,
+                 position)
 BATCHFLOW_FIELDS(JobLeft, job)
 BATCHFLOW_FIELDS(RankLost, job, rank)
 BATCHFLOW_FIELDS(JobResized, job, batch_samples, ranks)
@@ -84,15 +85,16 @@ BATCHFLOW_FIELDS(TimerFired, timer)
 
 // -------------------------------------------------------------------------------- commands ----
 
-BATCHFLOW_FIELDS(Admit, job, stream, credits, block_samples)
+BATCHFLOW_FIELDS(Admit, job, stream, credits, block_samples, first_step)
 BATCHFLOW_FIELDS(Refuse, job, why, needed, available)
-BATCHFLOW_FIELDS(Read, request, dataset, from, to, form, keep, held, lineage, samples)
+BATCHFLOW_FIELDS(Read, request, dataset, from, to, form, keep, keep_at, held, lineage, samples)
 BATCHFLOW_FIELDS(Prepare, request, worker, node, lineage, share, slot, staging, ingredients,
-                 replacements)
+                 decoded_share, replacements)
 BATCHFLOW_FIELDS(Transfer, request, from, to, from_share, from_slot, to_share, to_slot, slice,
                  offset_samples)
 BATCHFLOW_FIELDS(Deliver, request, job, rank, step, epoch, last_of_epoch, in_place, place, share,
-                 slot, slices, samples, ingredients, replacements, repeats)
+                 slot, block_samples, lane_blocks, slices, samples, ingredients, replacements,
+                 repeats)
 BATCHFLOW_FIELDS(Drop, share, place, form, item, slot)
 BATCHFLOW_FIELDS(Cancel, request)
 BATCHFLOW_FIELDS(Release, request)

@@ -405,6 +405,19 @@ void Delivery::serve(Job& job, Batch& batch, Piece& piece) {
   grants_.served(job, grant, piece.slice.to - piece.slice.from);
 }
 
+// A weighted epoch cannot be expanded from names: the batch carries its ids.
+std::span<const SampleId> Delivery::drawn_samples(const Job& job, const Batch& batch) {
+  auto ids = s_.arena.make<SampleId>(batch.samples);
+  std::vector<Draw> draws;
+  std::size_t at = 0;
+  for (const Piece& piece : batch.pieces) {
+    draws.resize(piece.slice.to - piece.slice.from);
+    job.drawn->fill(piece.place, draws);
+    for (const Draw& draw : draws) ids[at++] = draw.sample;
+  }
+  return ids;
+}
+
 void Delivery::order_delivery(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
   EpochRun& run = grants_.run_of(job, batch.step);
@@ -420,6 +433,7 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
   const LaneSizes& sizes = grants_.grant_at(run, batch.pieces.front().place).sizes;
   order.block_samples = sizes.block_samples;
   order.lane_blocks = sizes.lane_blocks;
+  if (job.drawn) order.samples = drawn_samples(job, batch);
   auto slices = s_.arena.make<Slice>(batch.pieces.size());
   for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
   order.slices = slices;

@@ -42,6 +42,7 @@ class Delivery {
   bool deliver_in_place(Job& job, std::uint32_t index);
   void want_again(Job& job, Grant& grant);
   bool gather(Job& job, std::uint32_t index);
+  std::span<const SampleId> drawn_samples(const Job& job, const Batch& batch);
   void order_delivery(Job& job, std::uint32_t index);
   void serve(Job& job, Batch& batch, Piece& piece);
   void free_if_over(Job& job, std::uint32_t index);
