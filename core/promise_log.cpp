@@ -49,8 +49,8 @@ void put(const Promise& promise, FieldWriter& writer) {
   }
 }
 
-std::optional<Promise> taken(std::span<const std::byte> payload) {
-  Arena arena;
+std::optional<Promise> taken(std::span<const std::byte> payload, Arena& arena) {
+  arena.clear();
   std::deque<Position> positions;
   FieldReader reader(payload, arena, positions);
   Promise promise;
@@ -214,8 +214,9 @@ RecoveredPromises recover_promises(std::span<const std::byte> log, std::string_v
   FrameReader frames(log, name, LogKind::promises, PromiseLog::kVersion);
   RecoveredPromises recovered;
   std::span<const std::byte> payload;
+  Arena arena;
   while (frames.next(payload)) {
-    const auto promise = taken(payload);
+    const auto promise = taken(payload, arena);
     if (!promise) {
       frames.refuse("a record that cannot be read", "read it with the program that wrote it");
     }

@@ -86,7 +86,7 @@ TEST_CASE("random changes of the default configuration are read or refused, neve
       "\"\\x00\"", "0x10",   "1.5"};
   const char* only = std::getenv("BATCHFLOW_SEED");
   const std::uint64_t first = only ? std::strtoull(only, nullptr, 10) : 1;
-  const std::uint64_t last = only ? first : 20'000;
+  const std::uint64_t last = only ? first : 5'000;
   int accepted = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     INFO("replay: BATCHFLOW_SEED=" << seed << " test_configs --test-case='random changes*'");
@@ -106,5 +106,5 @@ TEST_CASE("random changes of the default configuration are read or refused, neve
       CHECK_MESSAGE(what.find("; ") != std::string::npos, what);
     }
   }
-  if (!only) CHECK(accepted > 100);
+  if (!only) CHECK(accepted > 30);
 }
