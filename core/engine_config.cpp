@@ -20,7 +20,9 @@ void preset_default(EngineConfig& config) {
 }
 
 void preset_independent(EngineConfig& config) {
-  config.policies = {"proportional", {"random", "random", "refcount"}, "strict", "fifo", "static"};
+  // The page cache keeps what is stored, and nobody keeps anything else.
+  config.policies = {
+      "proportional:forms=encoded", {"random", "random", "refcount"}, "strict", "fifo", "static"};
   config.share_streams = false;
   config.workers_per_job = 4;
   config.workers_held_during_reads = true;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/policy_list.h"
+#include "policies/allocation_forms.h"
 #include "policies/make.h"
 
 namespace batchflow {
@@ -9,24 +10,29 @@ namespace {
 
 class Equal final : public AllocationPolicy {
  public:
-  explicit Equal(const PolicyContext&) {}
+  explicit Equal(const PolicyContext& context) : forms_(context.parameters.text("forms")) {}
 
   void allocate(const PlaceView& place, std::span<Slots> slots) override {
     const auto used = std::count_if(place.shares.begin(), place.shares.end(),
-                                    [](const ShareView& share) { return share.jobs > 0; });
+                                    [&](const ShareView& share) { return forms_.keeps(share); });
     if (used == 0) return;
     const Bytes each = place.capacity_bytes / static_cast<Bytes>(used);
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      if (place.shares[i].jobs > 0) slots[i] = each / place.shares[i].slot_bytes;
+      if (forms_.keeps(place.shares[i])) slots[i] = each / place.shares[i].slot_bytes;
     }
   }
+
+ private:
+  KeptForms forms_;
 };
+
+constexpr Parameter kParameters[] = {kFormsParameter};
 
 }  // namespace
 
 extern const PolicyEntry allocation_equal;
 const PolicyEntry allocation_equal{
     "equal", "Every share of a place that a job reads from gets the same number of bytes.",
-    &make_policy<AllocationPolicy, Equal>};
+    &make_policy<AllocationPolicy, Equal>, kParameters};
 
 }  // namespace batchflow

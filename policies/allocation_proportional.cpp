@@ -1,5 +1,6 @@
 // Proportional: shares that are read from divide a place in proportion to all they could keep.
 #include "core/policy_list.h"
+#include "policies/allocation_forms.h"
 #include "policies/make.h"
 
 namespace batchflow {
@@ -7,7 +8,7 @@ namespace {
 
 class Proportional final : public AllocationPolicy {
  public:
-  explicit Proportional(const PolicyContext&) {}
+  explicit Proportional(const PolicyContext& context) : forms_(context.parameters.text("forms")) {}
 
   void allocate(const PlaceView& place, std::span<Slots> slots) override {
     Wide all = 0;
@@ -25,12 +26,16 @@ class Proportional final : public AllocationPolicy {
  private:
   using Wide = unsigned __int128;
 
-  static Wide could_keep(const ShareView& share) {
-    return share.jobs == 0 ? 0 : static_cast<Wide>(share.slots_all) * share.slot_bytes;
+  Wide could_keep(const ShareView& share) const {
+    return forms_.keeps(share) ? static_cast<Wide>(share.slots_all) * share.slot_bytes : 0;
   }
   // What `all` must be divided by to fit 64 bits.
   static Wide scale(Wide all) { return (all >> 64) + 1; }
+
+  KeptForms forms_;
 };
+
+constexpr Parameter kParameters[] = {kFormsParameter};
 
 }  // namespace
 
@@ -39,6 +44,6 @@ const PolicyEntry allocation_proportional{
     "proportional",
     "Shares that a job reads from divide a place in proportion to all that they could keep:\n"
     "a dataset in a form, or the prepared blocks of a stream.",
-    &make_policy<AllocationPolicy, Proportional>};
+    &make_policy<AllocationPolicy, Proportional>, kParameters};
 
 }  // namespace batchflow

@@ -65,10 +65,94 @@ void deliveries(benchmark::State& state, std::uint32_t block) {
       static_cast<double>(end.operations - start.operations) / std::max(count, 1.0);
 }
 
-void BM_BlockOfOneSample(benchmark::State& state) { deliveries(state, 1); }
-void BM_BlockOf256(benchmark::State& state) { deliveries(state, 256); }
+void BM_BlockOfOneSample(benchmark::State& state) {
+  deliveries(state, 1);
+}
+void BM_BlockOf256(benchmark::State& state) {
+  deliveries(state, 256);
+}
 BENCHMARK(BM_BlockOfOneSample)->Arg(1)->Arg(16)->Arg(256)->MinTime(1);
 BENCHMARK(BM_BlockOf256)->Arg(1)->Arg(16)->Arg(256)->MinTime(1);
+
+// One job over a dataset that is cached whole, a sample a block: the cost must not depend on how
+// many samples are cached.
+void BM_CachedSamples(benchmark::State& state) {
+  const auto samples = static_cast<std::uint64_t>(state.range(0));
+  World world(samples, 1, 1, samples * 8192 + (1 << 20), 1);
+  while (world.backend.deliveries() < samples) world.backend.step();
+  const std::uint64_t before = world.backend.deliveries();
+  const EngineCounters start = world.engine.counters();
+  for (auto _ : state) world.backend.step();
+  const EngineCounters end = world.engine.counters();
+  const auto count = static_cast<double>(world.backend.deliveries() - before);
+  state.counters["deliveries/s"] = benchmark::Counter(count, benchmark::Counter::kIsRate);
+  state.counters["operations"] = static_cast<double>(end.operations - start.operations) / count;
+  state.counters["reads"] = static_cast<double>(end.reads - start.reads) / count;
+}
+BENCHMARK(BM_CachedSamples)->RangeMultiplier(10)->Range(10'000, 10'000'000)->MinTime(0.5);
+
+// ------------------------------------------------------------------------- the longest step ----
+
+class Stopwatch {
+ public:
+  bool step(InstantBackend& backend) {
+    const auto start = std::chrono::steady_clock::now();
+    const bool more = backend.step();
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+    longest_us_ = std::max(longest_us_, took.count());
+    return more;
+  }
+  double longest_us() const { return longest_us_; }
+
+ private:
+  double longest_us_ = 0;
+};
+
+void BM_EpochSwitchOfTenMillion(benchmark::State& state) {
+  for (auto _ : state) {
+    World world(10'000'000, 4096, 4, Bytes{4096} * 1000 * 64, 4096);
+    Stopwatch watch;
+    while (world.backend.deliveries() < 4 * 2500 * 2) watch.step(world.backend);
+    state.counters["longest_step_us"] = watch.longest_us();
+  }
+}
+BENCHMARK(BM_EpochSwitchOfTenMillion)->Iterations(1)->Unit(benchmark::kMillisecond);
+
+// A new policy adopts a million cached samples while jobs go on.
+void BM_PolicySwap(benchmark::State& state) {
+  for (auto _ : state) {
+    World world(1'000'000, 1, 1, Bytes{1'000'000} * 8192 + (1 << 20), 1);
+    while (world.backend.deliveries() < 1'000'000) world.backend.step();
+    world.backend.add(PolicyChanged{"eviction=sieve"});
+    Stopwatch watch;
+    for (int i = 0; i < 2000; ++i) watch.step(world.backend);
+    state.counters["longest_step_us"] = watch.longest_us();
+  }
+}
+BENCHMARK(BM_PolicySwap)->Iterations(1)->Unit(benchmark::kMillisecond);
+
+// A million scores, in the slices that events come in, for a weighted job.
+void BM_MillionScores(benchmark::State& state) {
+  for (auto _ : state) {
+    World world(1'000'000, 256, 0, Bytes{256} * 1000 * 64, 256);
+    world.backend.join({JobId(1), Order::weighted, 256}, kNode);
+    std::vector<Score> scores(1'000'000);
+    for (std::uint32_t i = 0; i < scores.size(); ++i) {
+      scores[i] = {SampleId(mix(i) % scores.size()), static_cast<float>(i % 97)};
+    }
+    Stopwatch watch;
+    for (std::size_t at = 0; at < scores.size(); at += 2000) {
+      world.backend.add(ScoresReported{JobId(1), std::span(scores).subspan(at, 2000)});
+      watch.step(world.backend);
+    }
+    while (world.backend.deliveries() < 3907 * 3) {
+      if (!watch.step(world.backend)) break;
+    }
+    state.counters["longest_step_us"] = watch.longest_us();
+    state.counters["deliveries"] = static_cast<double>(world.backend.deliveries());
+  }
+}
+BENCHMARK(BM_MillionScores)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace batchflow

@@ -74,6 +74,7 @@ class InstantBackend {
   void carry_out(const Read& order) { next_.push_back(ReadDone{order.request, {}, {}}); }
   void carry_out(const Prepare& order) { next_.push_back(PreparationDone{order.request, {}, {}}); }
   void carry_out(const Transfer& order) { next_.push_back(TransferDone{order.request, {}}); }
+  void carry_out(const SetTimer& order) { next_.push_back(TimerFired{order.timer}); }
   void carry_out(const Refuse&) { ++refusals_; }
   void carry_out(const Deliver& order) {
     ++deliveries_;
