@@ -217,7 +217,7 @@ void fuzz_all(std::uint64_t seeds, int steps) {
 }  // namespace
 
 TEST_CASE("policies under random use keep to the rules") {
-  fuzz_all(60, 400);
+  fuzz_all(30, 400);
 }
 TEST_SUITE("long") {
   TEST_CASE("policies under random use keep to the rules, many seeds") {

@@ -1,0 +1,119 @@
+// Requests per second of every registered eviction policy, through Share, on one core, with the
+// trace in memory; and lru beside a bare list at 10^5 and 10^7 items.
+//
+// Two kinds of request: permuted epochs (nearly all miss: every request evicts) and Zipf (most
+// hit). The cache holds a tenth of the items.
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <map>
+
+#include "core/share.h"
+#include "policies/registry.h"
+#include "traces/generator.h"
+
+namespace batchflow {
+namespace {
+
+const AccessTrace& trace_of(const std::string& spec) {
+  static std::map<std::string, AccessTrace> traces;
+  const auto known = traces.find(spec);
+  return known != traces.end() ? known->second
+                               : traces.emplace(spec, generate_access_trace(spec)).first->second;
+}
+
+void report(benchmark::State& state, const AccessTrace& trace, std::uint64_t misses) {
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(trace.requests()));
+  state.counters["miss_ratio"] =
+      static_cast<double>(misses) / static_cast<double>(trace.requests());
+}
+
+void run_policy(benchmark::State& state, const PolicyEntry& entry, const std::string& spec) {
+  const AccessTrace& trace = trace_of(spec);
+  const Slots capacity = trace.distinct_items() / 10;
+  const Parameters parameters(entry.parameters);
+  std::uint64_t misses = 0;
+  for (auto _ : state) {
+    Share share(trace.distinct_items(), capacity,
+                std::get<MakeEviction>(entry.make)(
+                    {trace.distinct_items(), capacity, Random(1), parameters}));
+    std::vector<ItemId> evicted;
+    for (std::size_t i = 0; i < trace.requests(); ++i) {
+      evicted.clear();
+      share.access({ItemId(trace.items[i]), 1, trace.next_use(i)}, evicted);
+    }
+    misses = share.counters().misses;
+  }
+  report(state, trace, misses);
+}
+
+// The least that an LRU can do: two links and a flag an item, no share and no virtual call.
+void run_bare_lru(benchmark::State& state, const std::string& spec) {
+  struct Node {
+    std::uint32_t newer, older;
+  };
+  constexpr std::uint32_t kOut = UINT32_MAX;
+  const AccessTrace& trace = trace_of(spec);
+  const std::size_t capacity = trace.distinct_items() / 10;
+  std::uint64_t misses = 0;
+  for (auto _ : state) {
+    std::vector<Node> nodes(trace.distinct_items() + 1, {kOut, kOut});
+    nodes[0] = {0, 0};  // the ends of the list
+    std::size_t residents = 0;
+    misses = 0;
+    const auto take = [&](std::uint32_t i) {
+      nodes[nodes[i].newer].older = nodes[i].older;
+      nodes[nodes[i].older].newer = nodes[i].newer;
+    };
+    for (std::uint32_t item : trace.items) {
+      const std::uint32_t i = item + 1;
+      if (nodes[i].newer != kOut) {
+        take(i);
+      } else {
+        ++misses;
+        if (residents == capacity) {
+          const std::uint32_t oldest = nodes[0].newer;
+          take(oldest);
+          nodes[oldest].newer = kOut;
+        } else {
+          ++residents;
+        }
+      }
+      nodes[i] = {0, nodes[0].older};
+      nodes[nodes[0].older].newer = i;
+      nodes[0].older = i;
+    }
+    benchmark::DoNotOptimize(nodes.data());
+  }
+  report(state, trace, misses);
+}
+
+void add_all() {
+  const std::pair<const char*, const char*> traces[] = {
+      {"perm_1e5", "gen:perm,n=100000,epochs=20"},
+      {"zipf_1e5", "gen:zipf,n=100000,requests=2000000"}};
+  const auto add = [](const std::string& name, auto body) {
+    benchmark::RegisterBenchmark(name.c_str(), body)->Unit(benchmark::kMillisecond);
+  };
+  for (const auto& [name, spec] : traces) {
+    for (const PolicyEntry* entry : policy_list().of_kind(PolicyKind::eviction)) {
+      add(fmt::format("eviction/{}/{}", name, entry->name),
+          [entry, text = std::string(spec)](benchmark::State& s) { run_policy(s, *entry, text); });
+    }
+    add(fmt::format("eviction/{}/bare_lru", name),
+        [text = std::string(spec)](benchmark::State& s) { run_bare_lru(s, text); });
+  }
+  const std::string large = "gen:perm,n=10000000,epochs=2";
+  for (const PolicyEntry* entry : policy_list().of_kind(PolicyKind::eviction)) {
+    if (entry->name != "lru") continue;
+    add("eviction/perm_1e7/lru",
+        [entry, large](benchmark::State& state) { run_policy(state, *entry, large); });
+  }
+  add("eviction/perm_1e7/bare_lru",
+      [large](benchmark::State& state) { run_bare_lru(state, large); });
+}
+
+const bool added = (add_all(), true);
+
+}  // namespace
+}  // namespace batchflow
