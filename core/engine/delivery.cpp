@@ -56,6 +56,8 @@ void Delivery::delivered(const DeliveryDone& event) {
   Batch& batch = s_.batches[index];
   Job& job = s_.jobs[batch.job];
   if (event.outcome != Outcome::done) {
+    // Of a void step: the rank never had it, and need not get it.
+    if (batch.held) return free_held(job, index);
     // The batch is still there: hand it over again, until the rank is said to be lost.
     if (++batch.attempts < s_.config.delivery_attempts) return order_delivery(job, index);
     return;
@@ -63,12 +65,17 @@ void Delivery::delivered(const DeliveryDone& event) {
   s_.requests.close(event.request.id);
   batch.request = RequestId::none();
   batch.state = Batch::State::delivered;
+  if (batch.held) {
+    if (batch.released) free_held(job, index);
+    return;
+  }
   job.ranks[batch.rank].stall.delivered(s_.now);
   free_if_over(job, index);
 }
 
 void Delivery::consumed(Job& job, const BatchConsumed& event) {
   if (event.rank >= job.ranks.size()) return s_.protocol_error();
+  if (job.state != Job::State::running) return s_.stale();  // of a step that is void by now
   RankState& rank = job.ranks[event.rank];
   // Ranks train on their batches in order.
   if (event.step != rank.consumed_steps || event.step >= rank.next_step) return s_.protocol_error();
@@ -148,10 +155,12 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
     for (const std::uint32_t index : rank.batches) {
       Batch& batch = s_.batches[index];
       const bool out = batch.state != Batch::State::assembling;
-      close_delivery(batch);
       if (out && !rank.lost && !all_ranks_gone) {
+        // What is on its way may be read by the time it could be called back.
+        batch.held = true;
         job.held.push_back(index);
       } else {
+        close_delivery(batch);
         unhand(index);
         s_.batches.release(index);
       }
@@ -162,6 +171,7 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
   }
   if (!all_ranks_gone) return;
   for (const std::uint32_t index : job.held) {
+    close_delivery(s_.batches[index]);
     unhand(index);
     s_.batches.release(index);
   }
@@ -172,6 +182,7 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
 void Delivery::abandon_rank(Job& job, Rank rank) {
   std::erase_if(job.held, [&](std::uint32_t index) {
     if (s_.batches[index].rank != rank) return false;
+    close_delivery(s_.batches[index]);
     unhand(index);
     s_.batches.release(index);
     return true;
@@ -191,17 +202,32 @@ bool Delivery::release_held(Job& job, const SlotReleased& event) {
     return s_.batches[index].rank == event.rank && s_.batches[index].step == event.step;
   });
   if (found == job.held.end()) return false;
-  const std::uint32_t share = s_.batches[*found].share;
-  unhand(*found);
-  s_.batches.release(*found);
-  job.held.erase(found);
+  Batch& batch = s_.batches[*found];
+  if (batch.released) {
+    s_.protocol_error();
+  } else if (batch.state == Batch::State::delivered) {
+    free_held(job, *found);
+  } else {
+    batch.released = true;  // its delivery is about to be reported done
+  }
+  return true;
+}
+
+void Delivery::free_held(Job& job, std::uint32_t index) {
+  const std::uint32_t share = s_.batches[index].share;
+  if (!s_.batches[index].request.is_none()) {
+    s_.requests.close(s_.batches[index].request);
+    s_.batches[index].request = RequestId::none();
+  }
+  unhand(index);
+  s_.batches.release(index);
+  std::erase(job.held, index);
   const auto retired = std::find(job.retired_shares.begin(), job.retired_shares.end(), share);
   if (retired != job.retired_shares.end() && s_.memory[share].share->used() == 0) {
     s_.memory.remove_share(share);
     job.retired_shares.erase(retired);
   }
   s_.touch(job.index);
-  return true;
 }
 
 void Delivery::lost_block(Handle handle) {
@@ -260,7 +286,7 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   batch.node = rank.node;
   --rank.credits;
   rank.batches.push_back(index);
-  cut(job, grants_.run_of(job, batch.step), batch, batch.step);
+  cut(grants_.run_of(job, batch.step), batch, batch.step);
   const std::size_t before = rank.batches.size() - 1;
   const bool in_turn =
       before == 0 || s_.batches[rank.batches[before - 1]].state != Batch::State::assembling;
@@ -268,12 +294,13 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   return true;
 }
 
-void Delivery::cut(Job& job, EpochRun& run, Batch& batch, std::uint64_t step) {
-  (void)job;
-  batch.run_epoch = run.epoch;
+void Delivery::cut(EpochRun& run, Batch& batch, std::uint64_t step) {
+  batch.epoch = run.epoch;
+  batch.last_of_epoch = step + 1 == run.first_step + run.steps;
   const RankBatch places = run.plan.batch(step - run.first_step, batch.rank);
   add_pieces(run, batch, places.own, false);
   for (const Places& filler : places.fillers) add_pieces(run, batch, filler, true);
+  batch.sizes = grants_.grant_at(run, batch.pieces.front().place).sizes;
 }
 
 void Delivery::add_pieces(EpochRun& run, Batch& batch, Places places, bool filler) {
@@ -407,19 +434,17 @@ void Delivery::serve(Job& job, Batch& batch, Piece& piece) {
 
 void Delivery::order_delivery(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
-  EpochRun& run = grants_.run_of(job, batch.step);
   Deliver order;
   order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index)
                                           : s_.requests.again(batch.request);
   order.job = job.id;
   order.rank = batch.rank;
   order.step = batch.step;
-  order.epoch = run.epoch;
-  order.last_of_epoch = batch.step + 1 == run.first_step + run.steps;
+  order.epoch = batch.epoch;
+  order.last_of_epoch = batch.last_of_epoch;
   order.in_place = batch.in_place;
-  const LaneSizes& sizes = grants_.grant_at(run, batch.pieces.front().place).sizes;
-  order.block_samples = sizes.block_samples;
-  order.lane_blocks = sizes.lane_blocks;
+  order.block_samples = batch.sizes.block_samples;
+  order.lane_blocks = batch.sizes.lane_blocks;
   auto slices = s_.arena.make<Slice>(batch.pieces.size());
   for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
   order.slices = slices;
@@ -490,13 +515,20 @@ void Delivery::commit(Job& job) {
     s_.promise_committed(job, step, run.epoch, s_.slices);
     run.acknowledged += places.count();
     ++job.committed_step;
-    if (job.committed_step == run.first_step + run.steps) {
-      s_.order(EpochEnded{job.id, run.epoch, run.acknowledged});
-      job.committed.finish_epoch();
-      s_.promise_epoch_finished(job, run.epoch);
-    }
+    end_epochs(job);
   }
   grants_.forget_committed(job);
+}
+
+void Delivery::end_epochs(Job& job) {
+  for (EpochRun& run : job.runs) {
+    if (job.committed_step < run.first_step + run.steps) return;
+    if (run.ended) continue;
+    run.ended = true;
+    s_.order(EpochEnded{job.id, run.epoch, run.plan.consumed + run.acknowledged});
+    job.committed.finish_epoch();
+    s_.promise_epoch_finished(job, run.epoch);
+  }
 }
 
 }  // namespace batchflow

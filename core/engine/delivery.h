@@ -32,10 +32,12 @@ class Delivery {
   void abandon_rank(Job& job, Rank rank);
   // A block is gone or will not come: pieces that were being copied from it start over.
   void lost_block(Handle block);
+  // Epochs all of whose steps are committed, also those that had none left, are over.
+  void end_epochs(Job& job);
 
  private:
   bool begin(Job& job, Rank rank);
-  void cut(Job& job, EpochRun& run, Batch& batch, std::uint64_t step);
+  void cut(EpochRun& run, Batch& batch, std::uint64_t step);
   void add_pieces(EpochRun& run, Batch& batch, Places places, bool filler);
   void advance(Job& job, std::uint32_t index, bool in_turn);
   bool may_be_in_place(Job& job, const Batch& batch);
@@ -45,6 +47,7 @@ class Delivery {
   void order_delivery(Job& job, std::uint32_t index);
   void serve(Job& job, Batch& batch, Piece& piece);
   void free_if_over(Job& job, std::uint32_t index);
+  void free_held(Job& job, std::uint32_t index);
   void unhand(std::uint32_t batch);
   void close_delivery(Batch& batch);
   bool release_held(Job& job, const SlotReleased& event);

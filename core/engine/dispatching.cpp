@@ -32,6 +32,7 @@ Grant* Dispatching::lost_grant(Job& job) {
 }
 
 std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
+  if (grants_.over(job)) return std::nullopt;
   Stream& stream = s_.streams[job.stream];
   Lanes& lanes = *stream.lanes;
   if (job.lost_grants) {

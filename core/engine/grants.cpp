@@ -89,7 +89,12 @@ bool Grants::open_next_run(Job& job) {
   return true;
 }
 
+bool Grants::over(const Job& job) const {
+  return job.epochs != 0 && job.runs.back().epoch >= job.epochs;
+}
+
 bool Grants::has_step(Job& job, std::uint64_t step) {
+  if (over(job)) return false;
   while (step >= job.runs.back().first_step + job.runs.back().steps) {
     if (!open_next_run(job)) return false;
   }

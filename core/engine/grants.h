@@ -18,6 +18,8 @@ class Grants {
   // Gives up everything that is not committed.
   void withdraw(Job& job);
 
+  // The job has begun after the last of its epochs: there is nothing for it.
+  bool over(const Job& job) const;
   // Whether the job has a step of that number: false after its last epoch.
   bool has_step(Job& job, std::uint64_t step);
   // Takes blocks until the step's places are granted; false: not all of them are ready.

@@ -290,6 +290,7 @@ void Membership::admit(Job& job) {
   }
   s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples,
                  job.committed_step});
+  if (job.order != Order::listed) delivery_.end_epochs(job);
   s_.touch(job.index);
 }
 
@@ -310,6 +311,11 @@ bool Membership::settle() {
     admit(s_.jobs[index]);
     changed = true;
   }
+  std::erase_if(refused_, [&](std::uint32_t index) {
+    if (!s_.jobs[index].held.empty()) return false;
+    forget(s_.jobs[index]);
+    return true;
+  });
   for (std::size_t i = 0; i < closing_.size();) {
     if (try_free(closing_[i])) {
       closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -337,23 +343,40 @@ void Membership::start_over(Job& job, bool all_ranks_gone) {
 
 void Membership::left(Job& job) {
   start_over(job, true);
-  s_.promise_left(job);
-  give_up_reserve(job);
-  for (const std::uint32_t share : job.retired_shares) s_.memory.remove_share(share);
-  const std::uint32_t stream = job.stream;
-  std::erase(s_.streams[stream].jobs, job.index);
-  s_.job_of.erase(job.id.value);
-  s_.jobs.release(job.index);
-  close_if_empty(stream);
+  if (job.state != Job::State::refused) end_service(job);
+  std::erase(refused_, job.index);
+  forget(job);
 }
 
+// Its ranks may still read what they were handed: that memory is free when they have let go.
 void Membership::refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64_t available) {
+  if (job.state == Job::State::refused) return;
   s_.order(Refuse{job.id, why, needed, available});
-  left(job);
+  start_over(job, false);
+  end_service(job);
+  job.state = Job::State::refused;
+  refused_.push_back(job.index);
+}
+
+void Membership::end_service(Job& job) {
+  s_.promise_left(job);
+  give_up_reserve(job);
+  std::erase(s_.streams[job.stream].jobs, job.index);
+  close_if_empty(job.stream);
+}
+
+void Membership::forget(Job& job) {
+  for (const std::uint32_t share : job.retired_shares) s_.memory.remove_share(share);
+  s_.job_of.erase(job.id.value);
+  s_.jobs.release(job.index);
 }
 
 void Membership::rank_lost(Job& job, Rank rank) {
   if (rank >= job.ranks.size() || job.ranks[rank].lost) return s_.protocol_error();
+  if (job.state == Job::State::refused) {
+    job.ranks[rank].lost = true;
+    return delivery_.abandon_rank(job, rank);
+  }
   job.ranks[rank].lost = true;
   const bool first = job.state != Job::State::degraded;
   const bool was_running = job.state == Job::State::running;
@@ -373,6 +396,7 @@ void Membership::timed_out(std::uint32_t index, std::uint64_t serial) {
 }
 
 void Membership::resized(Job& job, const JobResized& event) {
+  if (job.state == Job::State::refused) return s_.stale();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
   const bool nodes_known = std::all_of(event.ranks.begin(), event.ranks.end(), [&](NodeId node) {
     return s_.node_of.count(node.value) != 0 && s_.memory.has(dram_of(node));
@@ -487,10 +511,33 @@ void Membership::capacity_changed(const CapacityChanged& event) {
   }
   const bool known = s_.memory.has(event.place);
   s_.memory.set_capacity(event.place, event.bytes);
-  if (known) return preparation_.strip_ahead();
+  if (known) {
+    keep_promises(event.place);
+    return preparation_.strip_ahead();
+  }
   if (event.place.tier == Tier::dram &&
       s_.nodes[s_.node_of.at(event.place.node.value)].workers > 0) {
     worker_joined(event.place.node);
+  }
+}
+
+// A place that has become too small for its promises: the youngest of them are taken back.
+void Membership::keep_promises(Place place) {
+  for (;;) {
+    const Bytes promised = s_.memory.promised(place);
+    const Bytes capacity = s_.memory.capacity(place);
+    if (promised <= capacity) return;
+    Job* youngest = nullptr;
+    for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
+      if (!s_.jobs.live(index)) continue;
+      Job& job = s_.jobs[index];
+      const bool here = std::any_of(
+          job.reserved.begin(), job.reserved.end(),
+          [&](const Job::Reserved& reserved) { return reserved.node == place.node; });
+      if (here && (youngest == nullptr || job.serial > youngest->serial)) youngest = &job;
+    }
+    if (youngest == nullptr) return;
+    refuse(*youngest, Refusal::no_room, promised, capacity);
   }
 }
 
@@ -510,6 +557,7 @@ void Membership::node_lost(const NodeLost& event) {
   if (found == s_.node_of.end()) return s_.protocol_error();
   const std::uint32_t node = found->second;
   s_.nodes[node].takes_work = false;
+  s_.nodes[node].lost = true;
   for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
     if (!s_.jobs.live(index)) continue;
     for (Rank rank = 0; rank < s_.jobs[index].ranks.size(); ++rank) {

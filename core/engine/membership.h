@@ -58,6 +58,9 @@ class Membership {
   void give_up_reserve(Job& job);
   void start_over(Job& job, bool all_ranks_gone);
   void admit(Job& job);
+  void end_service(Job& job);
+  void forget(Job& job);
+  void keep_promises(Place place);
   void close_if_empty(std::uint32_t stream);
   bool try_free(std::uint32_t stream);
   void drop_blocks(Stream& stream, NodeId node, bool lost);
@@ -69,6 +72,7 @@ class Membership {
   Delivery& delivery_;
   Dispatching& dispatching_;
   std::vector<std::uint32_t> joining_;
+  std::vector<std::uint32_t> refused_;  // jobs whose ranks still have batches
   std::vector<std::uint32_t> closing_;  // streams without jobs
 };
 

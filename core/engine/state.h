@@ -50,6 +50,7 @@ struct Worker {
 struct Node {
   NodeId id;
   bool takes_work = true;
+  bool lost = false;
   std::vector<std::uint32_t> idle;  // workers, used last in first out
   std::uint32_t workers = 0;        // idle and busy
   std::uint32_t cores = 1;
@@ -120,6 +121,8 @@ struct Making {
   RequestId request = RequestId::none();
   std::uint64_t serial = 0;
   std::uint32_t attempts = 0;
+  bool preparing = false;  // the worker has its order
+  bool corrupt = false;    // a worker made all of it but what it could not decode
   std::vector<Ingredient> ingredients;  // empty: all samples from one staging read
   std::vector<Ingredient> patch;        // those to prepare again; empty: all
   RequestId staging = RequestId::none();
@@ -228,8 +231,9 @@ struct EpochRun {
   std::uint64_t first_step = 0;  // of the job
   std::uint64_t steps = 0;
   std::uint64_t granted = 0;       // places granted, from plan.consumed on
-  std::uint64_t acknowledged = 0;  // samples in committed steps
+  std::uint64_t acknowledged = 0;  // samples in committed steps, from plan.consumed on
   bool fillers_counted = false;    // in the grants of the tail
+  bool ended = false;              // all its steps are committed, and ranks were told
   std::deque<Grant> grants;
 };
 
@@ -247,7 +251,9 @@ struct Batch {
   std::uint32_t job = kNone;
   Rank rank = 0;
   std::uint64_t step = 0;
-  std::uint32_t run_epoch = 0;
+  std::uint32_t epoch = 0;
+  bool last_of_epoch = false;
+  LaneSizes sizes;  // of its blocks
   std::uint32_t samples = 0;
   std::vector<Piece> pieces;
   std::vector<Replacement> replacements;
@@ -255,6 +261,7 @@ struct Batch {
   bool in_place = false;
   bool consumed = false;
   bool released = false;
+  bool held = false;  // of a step that is void: it only waits to be released
   std::uint32_t share = kNone;  // of its own slot, when gathered
   ItemId item;
   SlotId slot;
@@ -296,7 +303,12 @@ struct Job {
   std::uint32_t lanes_epoch = 0;             // the epoch that its member is running
   std::vector<RankState> ranks;
   std::vector<std::uint32_t> batch_shares;  // a node: where batches larger than a block live
-  enum class State : std::uint8_t { joining, running, degraded } state = State::joining;
+  enum class State : std::uint8_t {
+    joining,
+    running,
+    degraded,
+    refused,  // not served any more, but ranks still read what they were handed
+  } state = State::joining;
   bool waits = false;  // a rank has a credit that cannot be served now
   bool dirty = false;
 

@@ -57,7 +57,10 @@ const PipelineInfo& Machine::pipeline(PipelineId id) const {
   violated("an order about a pipeline that nobody told the engine of");
 }
 
-void Machine::set_capacity(Place place, Bytes bytes) { capacity_[place] = bytes; }
+void Machine::set_capacity(Place place, Bytes bytes) {
+  capacity_[place] = bytes;
+  limit_[place] = std::max(bytes, used(place));
+}
 
 Bytes Machine::used(Place place) const {
   const auto found = used_.find(place);
@@ -66,7 +69,9 @@ Bytes Machine::used(Place place) const {
 
 void Machine::add(Place place, Bytes bytes) {
   const Bytes now = used_[place] += bytes;
-  if (now > capacity_[place]) {
+  // What was in use when a place shrank may stay until it is let go of.
+  if (now - bytes <= capacity_[place]) limit_[place] = capacity_[place];
+  if (now > limit_[place]) {
     violated(fmt::format("{} holds {} bytes of {}", name(place), now, capacity_[place]));
   }
 }

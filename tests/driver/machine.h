@@ -130,6 +130,7 @@ class Machine {
   const Scenario& scenario_;
   Expander expander_;
   std::map<Place, Bytes> capacity_;
+  std::map<Place, Bytes> limit_;  // the same, or what was in use when it was lowered
   std::map<Place, Bytes> used_;
   std::map<SlotKey, Slot> slots_;
   std::map<ItemKey, Item> items_;
