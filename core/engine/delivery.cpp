@@ -141,8 +141,10 @@ void Delivery::unhand(std::uint32_t index) {
   batch.pins.clear();
   if (!batch.reads.empty()) reads_.leave_listed(batch, index);
   if (batch.share != kNone) {
-    s_.order(Drop{s_.memory[batch.share].id, s_.memory[batch.share].spec.place, Form::prepared,
-                  batch.item, batch.slot});
+    const SharePart& part = s_.memory[batch.share];
+    if (!s_.is_lost(batch.node)) {
+      s_.order(Drop{part.id, part.spec.place, Form::prepared, batch.item, batch.slot});
+    }
     s_.memory.give_back(batch.share, batch.item);
     batch.share = kNone;
   }
@@ -268,16 +270,13 @@ void Delivery::pump(Job& job) {
   }
 }
 
-// Begins the rank's next batch, if all blocks of its step are granted.
+// Begins the rank's next batch. It is gathered as its blocks are granted and come, so that none of
+// them has to be kept for the others: the slot it is gathered in is the rank's own.
 bool Delivery::begin(Job& job, Rank rank_index) {
   RankState& rank = job.ranks[rank_index];
   // Ranks of a job run at most `credits` steps apart.
   if (rank.next_step >= job.committed_step + job.credits) return false;
   if (!grants_.has_step(job, rank.next_step)) return false;
-  if (!grants_.cover(job, rank.next_step)) {
-    job.waits = true;
-    return false;
-  }
   const std::uint32_t index = s_.batches.make();
   Batch& batch = s_.batches[index];
   batch.job = job.index;
@@ -286,7 +285,10 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   batch.node = rank.node;
   --rank.credits;
   rank.batches.push_back(index);
-  cut(grants_.run_of(job, batch.step), batch, batch.step);
+  const EpochRun& run = grants_.run_of(job, batch.step);
+  batch.epoch = run.epoch;
+  batch.last_of_epoch = batch.step + 1 == run.first_step + run.steps;
+  batch.uncut = run.plan.batch(batch.step - run.first_step, rank_index).own;
   const std::size_t before = rank.batches.size() - 1;
   const bool in_turn =
       before == 0 || s_.batches[rank.batches[before - 1]].state != Batch::State::assembling;
@@ -294,13 +296,23 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   return true;
 }
 
-void Delivery::cut(EpochRun& run, Batch& batch, std::uint64_t step) {
-  batch.epoch = run.epoch;
-  batch.last_of_epoch = step + 1 == run.first_step + run.steps;
-  const RankBatch places = run.plan.batch(step - run.first_step, batch.rank);
-  add_pieces(run, batch, places.own, false);
+// Cuts what is granted by now into pieces. True: that is the whole batch.
+bool Delivery::cut(Job& job, Batch& batch) {
+  if (batch.uncut.count() == 0 && batch.fillers_cut) return true;
+  EpochRun& run = grants_.run_of(job, batch.step);
+  const bool covered = grants_.cover(job, run, grants_.batch_end(run, batch));
+  const std::uint64_t have = run.plan.consumed + run.granted;
+  const Places now{batch.uncut.from, std::min(batch.uncut.to, std::max(have, batch.uncut.from))};
+  add_pieces(run, batch, now, false);
+  batch.uncut.from = now.to;
+  if (!covered) {
+    job.waits = true;
+    return false;
+  }
+  const RankBatch places = run.plan.batch(batch.step - run.first_step, batch.rank);
   for (const Places& filler : places.fillers) add_pieces(run, batch, filler, true);
-  batch.sizes = grants_.grant_at(run, batch.pieces.front().place).sizes;
+  batch.fillers_cut = true;
+  return true;
 }
 
 void Delivery::add_pieces(EpochRun& run, Batch& batch, Places places, bool filler) {
@@ -316,6 +328,7 @@ void Delivery::add_pieces(EpochRun& run, Batch& batch, Places places, bool fille
     piece.slice.filler = filler;
     batch.samples += piece.slice.to - piece.slice.from;
     batch.pieces.push_back(piece);
+    batch.sizes = grant.sizes;
     at = end;
   }
 }
@@ -335,10 +348,14 @@ std::uint32_t Delivery::batch_share(const Job& job, NodeId node) const {
 void Delivery::advance(Job& job, std::uint32_t index, bool in_turn) {
   Batch& batch = s_.batches[index];
   if (batch.state != Batch::State::assembling) return;
-  if (in_turn && deliver_in_place(job, index)) return;
-  // What could go out in place waits for its turn where it is.
-  if (batch.pieces.size() == 1 && batch.share == kNone && may_be_in_place(job, batch)) return;
-  if (gather(job, index) && in_turn) order_delivery(job, index);
+  const bool whole = cut(job, batch);
+  if (batch.pieces.empty()) return;
+  if (whole && batch.share == kNone && may_be_in_place(job, batch)) {
+    // Out of turn it waits where it is.
+    if (in_turn) deliver_in_place(job, index);
+    return;
+  }
+  if (gather(job, index) && whole && in_turn) order_delivery(job, index);
 }
 
 // The batch lies in one block on its rank's node.
@@ -350,9 +367,8 @@ bool Delivery::may_be_in_place(Job& job, const Batch& batch) {
   return block && block->resident && block->node == batch.node;
 }
 
-bool Delivery::deliver_in_place(Job& job, std::uint32_t index) {
+void Delivery::deliver_in_place(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
-  if (!may_be_in_place(job, batch)) return false;
   Piece& piece = batch.pieces.front();
   Grant& grant = grants_.grant_at(grants_.run_of(job, batch.step), piece.place);
   Block& block = *s_.at(grant.block);
@@ -362,7 +378,6 @@ bool Delivery::deliver_in_place(Job& job, std::uint32_t index) {
   batch.in_place = true;
   order_delivery(job, index);
   serve(job, batch, piece);
-  return true;
 }
 
 void Delivery::want_again(Job& job, Grant& grant) {
@@ -445,10 +460,13 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
   order.in_place = batch.in_place;
   order.block_samples = batch.sizes.block_samples;
   order.lane_blocks = batch.sizes.lane_blocks;
+  order.ingredients = s_.arena.copy(batch.ingredients);
   auto slices = s_.arena.make<Slice>(batch.pieces.size());
   for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
   order.slices = slices;
-  if (batch.in_place) {
+  if (job.order == Order::listed) {
+    order.place = {batch.node, Tier::dram, 0};
+  } else if (batch.in_place) {
     const Block& block = *s_.at(batch.pieces.front().block);
     order.place = s_.memory[block.share].spec.place;
     order.share = s_.memory[block.share].id;

@@ -109,7 +109,11 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   view.depth = depth(job);
   double buffered = view.distance;
   for (const RankState& rank : job.ranks) {
-    if (rank.credits > 0 && job.waits) ++view.waiting;
+    const bool waits = std::any_of(
+        rank.batches.begin(), rank.batches.end(), [&](std::uint32_t batch) {
+          return s_.batches[batch].state == Batch::State::assembling;
+        });
+    if (waits && job.waits) ++view.waiting;
   }
   const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
                           static_cast<double>(stream.block_samples);

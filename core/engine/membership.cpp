@@ -222,7 +222,52 @@ bool Membership::fits(const Job& job, std::uint32_t credits, std::uint64_t& need
     available = left;
     return false;
   }
-  return true;
+  return can_be_made(job, needed, available);
+}
+
+// A node that prepares must have a slot for a block: where the job has ranks, or any other.
+bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
+                             std::uint64_t& available) const {
+  const Stream& stream = s_.streams[job.stream];
+  const auto prepares = [](const Node& node) { return node.takes_work && node.workers > 0; };
+  if (std::none_of(s_.nodes.begin(), s_.nodes.end(), prepares)) return true;
+  needed = stream.block_bytes;
+  available = 0;
+  for (const StreamNode& part : stream.nodes) {
+    if (!prepares(s_.nodes[s_.node_of.at(part.node.value)])) continue;
+    if (ranks_on(job, part.node) > 0 || part.jobs > 0 || part.standby) return true;
+    const Bytes promised = s_.memory.promised(dram_of(part.node));
+    const Bytes capacity = s_.memory.capacity(dram_of(part.node));
+    const Bytes left = capacity > promised ? capacity - promised : 0;
+    if (needed <= left) return true;
+    available = std::max(available, left);
+  }
+  return false;
+}
+
+void Membership::promise(const StreamNode& part) {
+  s_.memory.promise(part.share, part.jobs > 0 ? part.reserve + 1 : part.standby ? 1 : 0);
+  s_.memory[part.share].jobs = static_cast<std::uint32_t>(part.jobs);
+  standby_due_ = true;
+}
+
+// Streams are promised a slot on each node that can prepare, as long as there is room for it.
+void Membership::stand_by() {
+  if (!standby_due_) return;
+  standby_due_ = false;
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
+    for (StreamNode& part : s_.streams[index].nodes) {
+      const Place place = dram_of(part.node);
+      if (part.jobs > 0 || part.standby) continue;
+      if (s_.nodes[s_.node_of.at(part.node.value)].workers == 0) continue;
+      if (s_.memory.promised(place) + s_.streams[index].block_bytes > s_.memory.capacity(place)) {
+        continue;
+      }
+      part.standby = true;
+      s_.memory.promise(part.share, 1);
+    }
+  }
 }
 
 bool Membership::reserve(Job& job, std::uint32_t credits_wanted, std::uint64_t& needed,
@@ -251,8 +296,7 @@ void Membership::take_reserve(Job& job) {
     }
     job.reserved.push_back({part.node, own ? 0 : ranks * job.credits});
     ++part.jobs;
-    s_.memory.promise(part.share, part.reserve + 1);
-    s_.memory[part.share].jobs = static_cast<std::uint32_t>(part.jobs);
+    promise(part);
   }
 }
 
@@ -263,8 +307,7 @@ void Membership::give_up_reserve(Job& job) {
       if (part.node != reserved.node) continue;
       part.reserve -= reserved.slots;
       --part.jobs;
-      s_.memory.promise(part.share, part.jobs == 0 ? 0 : part.reserve + 1);
-      s_.memory[part.share].jobs = static_cast<std::uint32_t>(part.jobs);
+      promise(part);
     }
   }
   job.reserved.clear();
@@ -296,6 +339,7 @@ void Membership::admit(Job& job) {
 
 bool Membership::settle() {
   bool changed = false;
+  stand_by();
   std::vector<std::uint32_t> waiting;
   waiting.swap(joining_);
   for (const std::uint32_t index : waiting) {
@@ -503,6 +547,7 @@ void Membership::worker_joined(NodeId node) {
     if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
     if (s_.streams[index].family != Order::listed) add_node(s_.streams[index], node);
   }
+  standby_due_ = true;
 }
 
 void Membership::capacity_changed(const CapacityChanged& event) {
@@ -511,6 +556,7 @@ void Membership::capacity_changed(const CapacityChanged& event) {
   }
   const bool known = s_.memory.has(event.place);
   s_.memory.set_capacity(event.place, event.bytes);
+  standby_due_ = true;
   if (known) {
     keep_promises(event.place);
     return preparation_.strip_ahead();
@@ -536,8 +582,19 @@ void Membership::keep_promises(Place place) {
           [&](const Job::Reserved& reserved) { return reserved.node == place.node; });
       if (here && (youngest == nullptr || job.serial > youngest->serial)) youngest = &job;
     }
-    if (youngest == nullptr) return;
+    if (youngest == nullptr) return give_up_standby(place);
     refuse(*youngest, Refusal::no_room, promised, capacity);
+  }
+}
+
+void Membership::give_up_standby(Place place) {
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index)) continue;
+    for (StreamNode& part : s_.streams[index].nodes) {
+      if (dram_of(part.node) != place || part.jobs > 0) continue;
+      part.standby = false;
+      promise(part);
+    }
   }
 }
 

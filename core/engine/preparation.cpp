@@ -299,7 +299,7 @@ void Preparation::abort(std::uint32_t index) {
   if (!block.ref.is_none()) stream.lanes->failed(block.ref);
   wake(block);
   lift_charge(s_, block);
-  if (written && !writing && !s_.nodes[s_.node_of.at(block.node.value)].lost) drop(block);
+  if (written && !writing && !s_.is_lost(block.node)) drop(block);
   return_slot(block, writing ? worker : kNone);
   s_.blocks.release(making.block);
   s_.makings.release(index);
@@ -530,7 +530,11 @@ bool Preparation::settle_current() {
       Block* block = s_.at(part.current);
       if (!block || !block->resident || block->transfers > 0) continue;
       Job& job = s_.jobs[block->charged_job];
-      if (job.waits && !block->served) continue;
+      // Once the job has taken it, what begun batches have in it is being copied.
+      const Lanes& lanes = *stream.lanes;
+      const bool to_take = !block->ref.is_none() && !job.member.is_none() &&
+                           lanes.needs(job.member, block->ref);
+      if (job.waits && to_take) continue;
       if (room_ahead(s_, stream, part, job) && block->grants > 0) {
         const std::uint32_t of = part.current.index;
         lift_charge(s_, *block);

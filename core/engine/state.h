@@ -176,7 +176,8 @@ struct StreamNode {
   std::uint32_t share = kNone;
   Slots jobs = 0;     // with ranks on this node
   Slots reserve = 0;  // ranks x credits of the jobs whose batches live in this share
-  Slots ahead = 0;    // blocks charged as made ahead
+  bool standby = false;  // no ranks, but a slot was promised, so that blocks can be made here
+  Slots ahead = 0;       // blocks charged as made ahead
   Handle current;     // the block charged as current, if any
 };
 
@@ -232,7 +233,6 @@ struct EpochRun {
   std::uint64_t steps = 0;
   std::uint64_t granted = 0;       // places granted, from plan.consumed on
   std::uint64_t acknowledged = 0;  // samples in committed steps, from plan.consumed on
-  bool fillers_counted = false;    // in the grants of the tail
   bool ended = false;              // all its steps are committed, and ranks were told
   std::deque<Grant> grants;
 };
@@ -255,6 +255,8 @@ struct Batch {
   bool last_of_epoch = false;
   LaneSizes sizes;  // of its blocks
   std::uint32_t samples = 0;
+  Places uncut;               // of its own places: not granted yet, or not cut into pieces
+  bool fillers_cut = false;
   std::vector<Piece> pieces;
   std::vector<Replacement> replacements;
   enum class State : std::uint8_t { assembling, delivering, delivered } state = State::assembling;
@@ -396,6 +398,12 @@ struct EngineState {
   // A report about something that is over, and one that cannot be right: both change nothing.
   void stale() { ++counters.stale_completions; }
   void protocol_error() { ++counters.protocol_errors; }
+
+  // With all that was on it: no order goes there.
+  bool is_lost(NodeId node) const {
+    const auto found = node_of.find(node.value);
+    return found == node_of.end() || nodes[found->second].lost;
+  }
 
   Lineage lineage(const Block& block) const;
   void expand(const Block& block, std::vector<SampleId>& ids);

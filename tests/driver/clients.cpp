@@ -300,6 +300,7 @@ void Driver::trained(std::size_t index, Rank rank, std::uint64_t incarnation, Du
   state.training = false;
   const std::uint64_t step = state.next++;
   report(BatchConsumed{client.id, rank, step, compute});
+  last_progress_ = now_;
   const auto found = std::find_if(client.held.begin(), client.held.end(), [&](const Held& one) {
     return one.rank == rank && one.step == step && one.incarnation == incarnation;
   });

@@ -11,6 +11,7 @@ namespace batchflow::test {
 namespace {
 
 constexpr std::uint64_t kStepsMost = 2'000'000;
+constexpr Duration kPatience = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -112,6 +113,9 @@ bool Driver::step_once() {
 Outcomes Driver::run() {
   while (step_once()) {
     if (steps_ > kStepsMost) violated("the run does not end; " + who_waits());
+    if (now_ > std::max(last_progress_, at(scenario_.heal)) + kPatience) {
+      violated("nobody gets on; " + who_waits());
+    }
     if (all_done()) break;
   }
   if (!all_done()) violated(fmt::format("deadlock at {} ns: {}", now_.time_since_epoch().count(),

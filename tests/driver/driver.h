@@ -218,6 +218,7 @@ class Driver {
   std::priority_queue<Happening> heap_;
   std::uint64_t serials_ = 0;
   Instant now_{};
+  Instant last_progress_{};
   std::vector<Event> facts_;
   std::vector<Completion> completions_;
   std::deque<std::vector<SampleId>> lists_;  // what events refer to
