@@ -56,6 +56,8 @@ void Delivery::delivered(const DeliveryDone& event) {
   Batch& batch = s_.batches[index];
   Job& job = s_.jobs[batch.job];
   if (event.outcome != Outcome::done) {
+    // Of a void step: the rank never had it, and need not get it.
+    if (batch.held) return free_held(job, index);
     // The batch is still there: hand it over again, until the rank is said to be lost.
     if (++batch.attempts < s_.config.delivery_attempts) return order_delivery(job, index);
     return;
@@ -63,12 +65,17 @@ void Delivery::delivered(const DeliveryDone& event) {
   s_.requests.close(event.request.id);
   batch.request = RequestId::none();
   batch.state = Batch::State::delivered;
+  if (batch.held) {
+    if (batch.released) free_held(job, index);
+    return;
+  }
   job.ranks[batch.rank].stall.delivered(s_.now);
   free_if_over(job, index);
 }
 
 void Delivery::consumed(Job& job, const BatchConsumed& event) {
   if (event.rank >= job.ranks.size()) return s_.protocol_error();
+  if (job.state != Job::State::running) return s_.stale();  // of a step that is void by now
   RankState& rank = job.ranks[event.rank];
   // Ranks train on their batches in order.
   if (event.step != rank.consumed_steps || event.step >= rank.next_step) return s_.protocol_error();
@@ -134,8 +141,10 @@ void Delivery::unhand(std::uint32_t index) {
   batch.pins.clear();
   if (!batch.reads.empty()) reads_.leave_listed(batch, index);
   if (batch.share != kNone) {
-    s_.order(Drop{s_.memory[batch.share].id, s_.memory[batch.share].spec.place, Form::prepared,
-                  batch.item, batch.slot});
+    const SharePart& part = s_.memory[batch.share];
+    if (!s_.is_lost(batch.node)) {
+      s_.order(Drop{part.id, part.spec.place, Form::prepared, batch.item, batch.slot});
+    }
     s_.memory.give_back(batch.share, batch.item);
     batch.share = kNone;
   }
@@ -148,10 +157,12 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
     for (const std::uint32_t index : rank.batches) {
       Batch& batch = s_.batches[index];
       const bool out = batch.state != Batch::State::assembling;
-      close_delivery(batch);
       if (out && !rank.lost && !all_ranks_gone) {
+        // What is on its way may be read by the time it could be called back.
+        batch.held = true;
         job.held.push_back(index);
       } else {
+        close_delivery(batch);
         unhand(index);
         s_.batches.release(index);
       }
@@ -162,6 +173,7 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
   }
   if (!all_ranks_gone) return;
   for (const std::uint32_t index : job.held) {
+    close_delivery(s_.batches[index]);
     unhand(index);
     s_.batches.release(index);
   }
@@ -172,6 +184,7 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
 void Delivery::abandon_rank(Job& job, Rank rank) {
   std::erase_if(job.held, [&](std::uint32_t index) {
     if (s_.batches[index].rank != rank) return false;
+    close_delivery(s_.batches[index]);
     unhand(index);
     s_.batches.release(index);
     return true;
@@ -191,17 +204,32 @@ bool Delivery::release_held(Job& job, const SlotReleased& event) {
     return s_.batches[index].rank == event.rank && s_.batches[index].step == event.step;
   });
   if (found == job.held.end()) return false;
-  const std::uint32_t share = s_.batches[*found].share;
-  unhand(*found);
-  s_.batches.release(*found);
-  job.held.erase(found);
+  Batch& batch = s_.batches[*found];
+  if (batch.released) {
+    s_.protocol_error();
+  } else if (batch.state == Batch::State::delivered) {
+    free_held(job, *found);
+  } else {
+    batch.released = true;  // its delivery is about to be reported done
+  }
+  return true;
+}
+
+void Delivery::free_held(Job& job, std::uint32_t index) {
+  const std::uint32_t share = s_.batches[index].share;
+  if (!s_.batches[index].request.is_none()) {
+    s_.requests.close(s_.batches[index].request);
+    s_.batches[index].request = RequestId::none();
+  }
+  unhand(index);
+  s_.batches.release(index);
+  std::erase(job.held, index);
   const auto retired = std::find(job.retired_shares.begin(), job.retired_shares.end(), share);
   if (retired != job.retired_shares.end() && s_.memory[share].share->used() == 0) {
     s_.memory.remove_share(share);
     job.retired_shares.erase(retired);
   }
   s_.touch(job.index);
-  return true;
 }
 
 void Delivery::lost_block(Handle handle) {
@@ -242,16 +270,13 @@ void Delivery::pump(Job& job) {
   }
 }
 
-// Begins the rank's next batch, if all blocks of its step are granted.
+// Begins the rank's next batch. It is gathered as its blocks are granted and come, so that none of
+// them has to be kept for the others: the slot it is gathered in is the rank's own.
 bool Delivery::begin(Job& job, Rank rank_index) {
   RankState& rank = job.ranks[rank_index];
   // Ranks of a job run at most `credits` steps apart.
   if (rank.next_step >= job.committed_step + job.credits) return false;
   if (!grants_.has_step(job, rank.next_step)) return false;
-  if (!grants_.cover(job, rank.next_step)) {
-    job.waits = true;
-    return false;
-  }
   const std::uint32_t index = s_.batches.make();
   Batch& batch = s_.batches[index];
   batch.job = job.index;
@@ -260,7 +285,10 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   batch.node = rank.node;
   --rank.credits;
   rank.batches.push_back(index);
-  cut(job, grants_.run_of(job, batch.step), batch, batch.step);
+  const EpochRun& run = grants_.run_of(job, batch.step);
+  batch.epoch = run.epoch;
+  batch.last_of_epoch = batch.step + 1 == run.first_step + run.steps;
+  batch.uncut = run.plan.batch(batch.step - run.first_step, rank_index).own;
   const std::size_t before = rank.batches.size() - 1;
   const bool in_turn =
       before == 0 || s_.batches[rank.batches[before - 1]].state != Batch::State::assembling;
@@ -268,12 +296,23 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   return true;
 }
 
-void Delivery::cut(Job& job, EpochRun& run, Batch& batch, std::uint64_t step) {
-  (void)job;
-  batch.run_epoch = run.epoch;
-  const RankBatch places = run.plan.batch(step - run.first_step, batch.rank);
-  add_pieces(run, batch, places.own, false);
+// Cuts what is granted by now into pieces. True: that is the whole batch.
+bool Delivery::cut(Job& job, Batch& batch) {
+  if (batch.uncut.count() == 0 && batch.fillers_cut) return true;
+  EpochRun& run = grants_.run_of(job, batch.step);
+  const bool covered = grants_.cover(job, run, grants_.batch_end(run, batch));
+  const std::uint64_t have = run.plan.consumed + run.granted;
+  const Places now{batch.uncut.from, std::min(batch.uncut.to, std::max(have, batch.uncut.from))};
+  add_pieces(run, batch, now, false);
+  batch.uncut.from = now.to;
+  if (!covered) {
+    job.waits = true;
+    return false;
+  }
+  const RankBatch places = run.plan.batch(batch.step - run.first_step, batch.rank);
   for (const Places& filler : places.fillers) add_pieces(run, batch, filler, true);
+  batch.fillers_cut = true;
+  return true;
 }
 
 void Delivery::add_pieces(EpochRun& run, Batch& batch, Places places, bool filler) {
@@ -289,6 +328,7 @@ void Delivery::add_pieces(EpochRun& run, Batch& batch, Places places, bool fille
     piece.slice.filler = filler;
     batch.samples += piece.slice.to - piece.slice.from;
     batch.pieces.push_back(piece);
+    batch.sizes = grant.sizes;
     at = end;
   }
 }
@@ -308,10 +348,14 @@ std::uint32_t Delivery::batch_share(const Job& job, NodeId node) const {
 void Delivery::advance(Job& job, std::uint32_t index, bool in_turn) {
   Batch& batch = s_.batches[index];
   if (batch.state != Batch::State::assembling) return;
-  if (in_turn && deliver_in_place(job, index)) return;
-  // What could go out in place waits for its turn where it is.
-  if (batch.pieces.size() == 1 && batch.share == kNone && may_be_in_place(job, batch)) return;
-  if (gather(job, index) && in_turn) order_delivery(job, index);
+  const bool whole = cut(job, batch);
+  if (batch.pieces.empty()) return;
+  if (whole && batch.share == kNone && may_be_in_place(job, batch)) {
+    // Out of turn it waits where it is.
+    if (in_turn) deliver_in_place(job, index);
+    return;
+  }
+  if (gather(job, index) && whole && in_turn) order_delivery(job, index);
 }
 
 // The batch lies in one block on its rank's node.
@@ -323,9 +367,8 @@ bool Delivery::may_be_in_place(Job& job, const Batch& batch) {
   return block && block->resident && block->node == batch.node;
 }
 
-bool Delivery::deliver_in_place(Job& job, std::uint32_t index) {
+void Delivery::deliver_in_place(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
-  if (!may_be_in_place(job, batch)) return false;
   Piece& piece = batch.pieces.front();
   Grant& grant = grants_.grant_at(grants_.run_of(job, batch.step), piece.place);
   Block& block = *s_.at(grant.block);
@@ -335,7 +378,6 @@ bool Delivery::deliver_in_place(Job& job, std::uint32_t index) {
   batch.in_place = true;
   order_delivery(job, index);
   serve(job, batch, piece);
-  return true;
 }
 
 void Delivery::want_again(Job& job, Grant& grant) {
@@ -420,24 +462,25 @@ std::span<const SampleId> Delivery::drawn_samples(const Job& job, const Batch& b
 
 void Delivery::order_delivery(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
-  EpochRun& run = grants_.run_of(job, batch.step);
   Deliver order;
   order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index)
                                           : s_.requests.again(batch.request);
   order.job = job.id;
   order.rank = batch.rank;
   order.step = batch.step;
-  order.epoch = run.epoch;
-  order.last_of_epoch = batch.step + 1 == run.first_step + run.steps;
+  order.epoch = batch.epoch;
+  order.last_of_epoch = batch.last_of_epoch;
   order.in_place = batch.in_place;
-  const LaneSizes& sizes = grants_.grant_at(run, batch.pieces.front().place).sizes;
-  order.block_samples = sizes.block_samples;
-  order.lane_blocks = sizes.lane_blocks;
+  order.block_samples = batch.sizes.block_samples;
+  order.lane_blocks = batch.sizes.lane_blocks;
+  order.ingredients = s_.arena.copy(batch.ingredients);
   if (job.drawn) order.samples = drawn_samples(job, batch);
   auto slices = s_.arena.make<Slice>(batch.pieces.size());
   for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
   order.slices = slices;
-  if (batch.in_place) {
+  if (job.order == Order::listed) {
+    order.place = {batch.node, Tier::dram, 0};
+  } else if (batch.in_place) {
     const Block& block = *s_.at(batch.pieces.front().block);
     order.place = s_.memory[block.share].spec.place;
     order.share = s_.memory[block.share].id;
@@ -504,13 +547,20 @@ void Delivery::commit(Job& job) {
     s_.promise_committed(job, step, run.epoch, s_.slices);
     run.acknowledged += places.count();
     ++job.committed_step;
-    if (job.committed_step == run.first_step + run.steps) {
-      s_.order(EpochEnded{job.id, run.epoch, run.acknowledged});
-      job.committed.finish_epoch();
-      s_.promise_epoch_finished(job, run.epoch);
-    }
+    end_epochs(job);
   }
   grants_.forget_committed(job);
+}
+
+void Delivery::end_epochs(Job& job) {
+  for (EpochRun& run : job.runs) {
+    if (job.committed_step < run.first_step + run.steps) return;
+    if (run.ended) continue;
+    run.ended = true;
+    s_.order(EpochEnded{job.id, run.epoch, run.plan.consumed + run.acknowledged});
+    job.committed.finish_epoch();
+    s_.promise_epoch_finished(job, run.epoch);
+  }
 }
 
 }  // namespace batchflow

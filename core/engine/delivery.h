@@ -32,20 +32,23 @@ class Delivery {
   void abandon_rank(Job& job, Rank rank);
   // A block is gone or will not come: pieces that were being copied from it start over.
   void lost_block(Handle block);
+  void order_delivery(Job& job, std::uint32_t batch);
+  // Epochs all of whose steps are committed, also those that had none left, are over.
+  void end_epochs(Job& job);
 
  private:
   bool begin(Job& job, Rank rank);
-  void cut(Job& job, EpochRun& run, Batch& batch, std::uint64_t step);
+  bool cut(Job& job, Batch& batch);
   void add_pieces(EpochRun& run, Batch& batch, Places places, bool filler);
   void advance(Job& job, std::uint32_t index, bool in_turn);
   bool may_be_in_place(Job& job, const Batch& batch);
-  bool deliver_in_place(Job& job, std::uint32_t index);
+  void deliver_in_place(Job& job, std::uint32_t index);
   void want_again(Job& job, Grant& grant);
   bool gather(Job& job, std::uint32_t index);
   std::span<const SampleId> drawn_samples(const Job& job, const Batch& batch);
-  void order_delivery(Job& job, std::uint32_t index);
   void serve(Job& job, Batch& batch, Piece& piece);
   void free_if_over(Job& job, std::uint32_t index);
+  void free_held(Job& job, std::uint32_t index);
   void unhand(std::uint32_t batch);
   void close_delivery(Batch& batch);
   bool release_held(Job& job, const SlotReleased& event);

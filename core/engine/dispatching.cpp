@@ -32,6 +32,7 @@ Grant* Dispatching::lost_grant(Job& job) {
 }
 
 std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
+  if (grants_.over(job)) return std::nullopt;
   Stream& stream = s_.streams[job.stream];
   Lanes& lanes = *stream.lanes;
   if (job.lost_grants) {
@@ -110,7 +111,10 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   view.depth = depth(job);
   double buffered = view.distance;
   for (const RankState& rank : job.ranks) {
-    if (rank.credits > 0 && job.waits) ++view.waiting;
+    const bool waits = std::any_of(
+        rank.batches.begin(), rank.batches.end(),
+        [&](std::uint32_t batch) { return s_.batches[batch].state == Batch::State::assembling; });
+    if (waits && job.waits) ++view.waiting;
   }
   const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
                           static_cast<double>(stream.block_samples);
@@ -160,6 +164,14 @@ void Dispatching::review(Job& job) {
   }
 }
 
+// Somebody else had the block made, or it is needed no more.
+bool Dispatching::met(const Need& need) {
+  if (need.what.grant && s_.at(need.what.grant->block)) return true;
+  if (need.what.ref.is_none()) return false;
+  const Lanes& lanes = *s_.streams[s_.jobs[need.job].stream].lanes;
+  return !lanes.valid(need.what.ref) || is_here(lanes.state(need.what.ref));
+}
+
 bool Dispatching::start_some() {
   bool any = false;
   while (!needs_.empty()) {
@@ -184,6 +196,11 @@ bool Dispatching::start_some() {
     const Need need = needs_[startable_[choice]];
     Job& job = s_.jobs[need.job];
     forget(job);
+    if (met(need)) {
+      s_.touch(job.index);
+      any = true;
+      continue;
+    }
     if (!preparation_.start(job, need.what, sites_[choice])) {
       s_.touch(job.index);
       return any;

@@ -47,6 +47,7 @@ class Dispatching {
   Grant* lost_grant(Job& job);
   void adopt(Grant& grant, std::uint32_t block);
   WorkCandidate view_of(Job& job, const Preparation::Need& need);
+  bool met(const Need& need);
   void put(Job& job, const Preparation::Need& need);
   std::uint32_t lead(const Stream& stream, const Job& job) const;
 

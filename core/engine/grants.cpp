@@ -77,6 +77,11 @@ bool Grants::may_open_next(const Job& job) const {
 // is given up.
 bool Grants::open_next_run(Job& job) {
   if (!may_open_next(job)) return false;
+  EpochRun& run = job.runs.back();
+  if (run.steps > 0 && !cover(job, run, run.plan.step(run.steps - 1).to)) {
+    job.waits = true;  // blocks are taken epoch by epoch
+    return false;
+  }
   if (job.weights && !freeze(job)) return false;
   Lanes& lanes = *s_.streams[job.stream].lanes;
   const EpochRun& last = job.runs.back();
@@ -109,7 +114,12 @@ bool Grants::freeze(Job& job) {
   return true;
 }
 
+bool Grants::over(const Job& job) const {
+  return job.epochs != 0 && job.runs.back().epoch >= job.epochs;
+}
+
 bool Grants::has_step(Job& job, std::uint64_t step) {
+  if (over(job)) return false;
   while (step >= job.runs.back().first_step + job.runs.back().steps) {
     if (!open_next_run(job)) return false;
   }
@@ -123,30 +133,28 @@ EpochRun& Grants::run_of(Job& job, std::uint64_t step) {
   check_failed("a step belongs to an epoch", __FILE__, __LINE__, "");
 }
 
-bool Grants::cover(Job& job, std::uint64_t step) {
-  EpochRun& run = run_of(job, step);
-  const std::uint64_t end = run.plan.step(step - run.first_step).to;
-  while (run.plan.consumed + run.granted < end) {
+bool Grants::cover(Job& job, EpochRun& run, std::uint64_t to) {
+  while (run.plan.consumed + run.granted < to) {
     if (!take_next(job, run)) return false;
   }
-  if (step + 1 == run.first_step + run.steps) count_fillers(run);
   return true;
 }
 
 // The tail repeats samples from its start: their blocks are not done with before that.
-void Grants::count_fillers(EpochRun& run) {
-  if (run.fillers_counted) return;
-  run.fillers_counted = true;
+std::uint32_t Grants::fillers_in(const EpochRun& run, const Grant& grant) {
+  if (run.steps == 0) return 0;
+  const Places tail = run.plan.step(run.steps - 1);
+  const std::uint64_t end = grant.start + grant.count;
+  if (end <= tail.from || tail.count() == run.plan.step_samples()) return 0;
+  std::uint64_t fillers = 0;
   for (Rank rank = 0; rank < run.plan.ranks; ++rank) {
     for (const Places& filler : run.plan.batch(run.steps - 1, rank).fillers) {
-      for (std::uint64_t at = filler.from; at < filler.to;) {
-        Grant& grant = grant_at(run, at);
-        const std::uint64_t end = std::min(filler.to, grant.start + grant.count);
-        grant.unserved += static_cast<std::uint32_t>(end - at);
-        at = end;
-      }
+      const std::uint64_t from = std::max(filler.from, grant.start);
+      const std::uint64_t to = std::min(filler.to, end);
+      if (from < to) fillers += to - from;
     }
   }
+  return static_cast<std::uint32_t>(fillers);
 }
 
 bool Grants::take_next(Job& job, EpochRun& run) {
@@ -198,7 +206,7 @@ void Grants::push(EpochRun& run, const Grant& grant) {
   run.grants.push_back(grant);
   Grant& mine = run.grants.back();
   mine.start = run.plan.consumed + run.granted;
-  mine.unserved = mine.count;
+  mine.unserved = mine.count + fillers_in(run, mine);
   run.granted += mine.count;
   if (Block* block = s_.at(mine.block)) ++block->grants;
 }
@@ -248,18 +256,28 @@ void Grants::forget_committed(Job& job) {
   }
 }
 
+// Fillers may come from anywhere in the step.
+std::uint64_t Grants::batch_end(const EpochRun& run, const Batch& batch) {
+  const std::uint64_t t = batch.step - run.first_step;
+  const RankBatch places = run.plan.batch(t, batch.rank);
+  return places.filler_count() > 0 ? run.plan.step(t).to : places.own.to;
+}
+
 std::uint32_t Grants::missing_blocks(Job& job) {
   if (!job.waits) return 0;
   std::uint64_t samples = 0;
   for (const RankState& rank : job.ranks) {
-    if (rank.credits == 0 || !has_step(job, rank.next_step)) continue;
-    EpochRun& run = run_of(job, rank.next_step);
-    const std::uint64_t end = run.plan.step(rank.next_step - run.first_step).to;
-    const std::uint64_t have = run.plan.consumed + run.granted;
-    if (end > have) samples = std::max(samples, end - have);
+    for (const std::uint32_t index : rank.batches) {
+      const Batch& batch = s_.batches[index];
+      if (batch.uncut.count() == 0 && batch.fillers_cut) continue;
+      const EpochRun& run = run_of(job, batch.step);
+      const std::uint64_t end = batch_end(run, batch);
+      const std::uint64_t have = run.plan.consumed + run.granted;
+      if (end > have) samples = std::max(samples, end - have);
+    }
   }
   const std::uint32_t block = s_.streams[job.stream].block_samples;
-  return static_cast<std::uint32_t>((samples + block - 1) / block);
+  return std::max(1u, static_cast<std::uint32_t>((samples + block - 1) / block));
 }
 
 }  // namespace batchflow

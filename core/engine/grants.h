@@ -18,12 +18,17 @@ class Grants {
   // Gives up everything that is not committed.
   void withdraw(Job& job);
 
-  // Whether the job has a step of that number: false after its last epoch.
+  // The job has begun after the last of its epochs: there is nothing for it.
+  bool over(const Job& job) const;
+  // Whether the job has a step of that number: false after its last epoch, and (the job waits then)
+  // before all blocks of the epoch before are taken.
   bool has_step(Job& job, std::uint64_t step);
-  // Takes blocks until the step's places are granted; false: not all of them are ready.
-  // REQUIRES: has_step(job, step)
-  bool cover(Job& job, std::uint64_t step);
+  // Takes blocks until all places of the step's run below `to` are granted; false: not all of them
+  // are ready. REQUIRES: has_step(job, step)
+  bool cover(Job& job, EpochRun& run, std::uint64_t to);
   EpochRun& run_of(Job& job, std::uint64_t step);
+  // The end of the places that must be granted before the batch is whole.
+  static std::uint64_t batch_end(const EpochRun& run, const Batch& batch);
 
   // The grant that holds a place of a run's sequence. REQUIRES: granted, not yet committed.
   Grant& grant_at(EpochRun& run, std::uint64_t place);
@@ -32,7 +37,7 @@ class Grants {
   // All steps below job.committed_step are committed: forgets what only they needed.
   void forget_committed(Job& job);
 
-  // Blocks the job still has to get to serve the ranks that wait.
+  // Blocks the job still has to take to serve the batches that wait.
   std::uint32_t missing_blocks(Job& job);
 
   void change_selection(std::unique_ptr<SelectionPolicy> policy) { selection_ = std::move(policy); }
@@ -45,7 +50,7 @@ class Grants {
   bool may_open_next(const Job& job) const;
   bool take_next(Job& job, EpochRun& run);
   void resume(Job& job, const Position::PartBlock& part, LanePosition& lanes);
-  void count_fillers(EpochRun& run);
+  static std::uint32_t fillers_in(const EpochRun& run, const Grant& grant);
   void push(EpochRun& run, const Grant& grant);
   void drop_grant(Job& job, Grant& grant);
 

@@ -340,13 +340,18 @@ void Items::leave(Making& making, std::uint32_t index, bool well) {
   if (!well) {
     for (const std::uint32_t dependent : dependents) forsake(s_.makings[dependent], making);
     for (const ItemPin& pin : making.decoding) {
-      s_.memory[pin.share].share->remove(pin.item, Removal::invalidated);
+      const SharePart& part = s_.memory[pin.share];
+      part.share->remove(pin.item, Removal::invalidated);
+      // Nothing is left of a failed preparation; of a corrupt one, what it could decode.
+      if (making.corrupt && !s_.nodes[making.node].lost) {
+        s_.order(Drop{part.id, part.spec.place, Form::decoded, pin.item});
+      }
     }
   }
   making.decoding.clear();
   reads_.leave(making, index);
   for (const std::uint32_t dependent : dependents) {
-    if (!well) regather(dependent);
+    regather(dependent);
     if (--s_.makings[dependent].waiting == 0) reads_.listener().making_ready(dependent);
   }
 }
@@ -358,6 +363,23 @@ void Items::forsake(Making& making, const Making& failed) {
       return item.share == pin.share && item.item == pin.item;
     });
   });
+}
+
+void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
+  Making& making = s_.makings[index];
+  const auto found = std::find_if(making.decoding.begin(), making.decoding.end(),
+                                  [&](const ItemPin& pin) { return pin.item == item_of(sample); });
+  if (found == making.decoding.end()) return;
+  const ItemPin pin = *found;
+  making.decoding.erase(found);
+  const SharePart& part = s_.memory[pin.share];
+  decoding_.erase(Reads::key(making.node, part.spec.dataset, sample, Form::decoded));
+  for (const std::uint32_t dependent : making.dependents) {
+    std::erase_if(s_.makings[dependent].pins, [&](const ItemPin& other) {
+      return other.share == pin.share && other.item == pin.item;
+    });
+  }
+  part.share->remove(pin.item, Removal::invalidated);
 }
 
 void Items::regather(std::uint32_t making_index) {

@@ -37,6 +37,10 @@ class Items {
   // The making is over; `well`: its block is made, and what it decoded for the cache is there.
   void leave(Making& making, std::uint32_t index, bool well);
 
+  // The making cannot decode the sample, which is in its share no more; who waited for it looks
+  // elsewhere once the making is over.
+  void give_up_decoding(std::uint32_t making, SampleId sample);
+
   // Bytes of the sample have turned out to be bad: no cache keeps them.
   void purge(DatasetId dataset, SampleId sample);
 

@@ -250,7 +250,52 @@ bool Membership::fits(const Job& job, std::uint32_t credits, std::uint64_t& need
     available = left;
     return false;
   }
-  return true;
+  return can_be_made(job, needed, available);
+}
+
+// A node that prepares must have a slot for a block: where the job has ranks, or any other.
+bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
+                             std::uint64_t& available) const {
+  const Stream& stream = s_.streams[job.stream];
+  const auto prepares = [](const Node& node) { return node.takes_work && node.workers > 0; };
+  if (std::none_of(s_.nodes.begin(), s_.nodes.end(), prepares)) return true;
+  needed = stream.block_bytes;
+  available = 0;
+  for (const StreamNode& part : stream.nodes) {
+    if (!prepares(s_.nodes[s_.node_of.at(part.node.value)])) continue;
+    if (ranks_on(job, part.node) > 0 || part.jobs > 0 || part.standby) return true;
+    const Bytes promised = s_.memory.promised(dram_of(part.node));
+    const Bytes capacity = s_.memory.capacity(dram_of(part.node));
+    const Bytes left = capacity > promised ? capacity - promised : 0;
+    if (needed <= left) return true;
+    available = std::max(available, left);
+  }
+  return false;
+}
+
+void Membership::promise(const StreamNode& part) {
+  s_.memory.promise(part.share, part.jobs > 0 ? part.reserve + 1 : part.standby ? 1 : 0);
+  s_.memory.set_jobs(part.share, static_cast<std::uint32_t>(part.jobs));
+  standby_due_ = true;
+}
+
+// Streams are promised a slot on each node that can prepare, as long as there is room for it.
+void Membership::stand_by() {
+  if (!standby_due_) return;
+  standby_due_ = false;
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
+    for (StreamNode& part : s_.streams[index].nodes) {
+      const Place place = dram_of(part.node);
+      if (part.jobs > 0 || part.standby) continue;
+      if (s_.nodes[s_.node_of.at(part.node.value)].workers == 0) continue;
+      if (s_.memory.promised(place) + s_.streams[index].block_bytes > s_.memory.capacity(place)) {
+        continue;
+      }
+      part.standby = true;
+      s_.memory.promise(part.share, 1);
+    }
+  }
 }
 
 bool Membership::reserve(Job& job, std::uint32_t credits_wanted, std::uint64_t& needed,
@@ -279,8 +324,7 @@ void Membership::take_reserve(Job& job) {
     }
     job.reserved.push_back({part.node, own ? 0 : ranks * job.credits});
     ++part.jobs;
-    s_.memory.promise(part.share, part.reserve + 1);
-    s_.memory.set_jobs(part.share, static_cast<std::uint32_t>(part.jobs));
+    promise(part);
   }
 }
 
@@ -291,8 +335,7 @@ void Membership::give_up_reserve(Job& job) {
       if (part.node != reserved.node) continue;
       part.reserve -= reserved.slots;
       --part.jobs;
-      s_.memory.promise(part.share, part.jobs == 0 ? 0 : part.reserve + 1);
-      s_.memory.set_jobs(part.share, static_cast<std::uint32_t>(part.jobs));
+      promise(part);
     }
   }
   job.reserved.clear();
@@ -316,13 +359,14 @@ void Membership::admit(Job& job) {
     grants_.begin(job);
     stream.needs_stale = true;
   }
-  s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples,
-                 job.committed_step});
+  s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
+  if (job.order != Order::listed) delivery_.end_epochs(job);
   s_.touch(job.index);
 }
 
 bool Membership::settle() {
   bool changed = false;
+  stand_by();
   std::vector<std::uint32_t> waiting;
   waiting.swap(joining_);
   for (const std::uint32_t index : waiting) {
@@ -338,6 +382,11 @@ bool Membership::settle() {
     admit(s_.jobs[index]);
     changed = true;
   }
+  std::erase_if(refused_, [&](std::uint32_t index) {
+    if (!s_.jobs[index].held.empty()) return false;
+    forget(s_.jobs[index]);
+    return true;
+  });
   for (std::size_t i = 0; i < closing_.size();) {
     if (try_free(closing_[i])) {
       closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -365,25 +414,42 @@ void Membership::start_over(Job& job, bool all_ranks_gone) {
 
 void Membership::left(Job& job) {
   start_over(job, true);
-  s_.promise_left(job);
-  give_up_reserve(job);
-  for (const std::uint32_t share : job.retired_shares) s_.memory.remove_share(share);
-  const std::uint32_t stream = job.stream;
-  std::erase(s_.streams[stream].jobs, job.index);
-  std::erase(s_.weighted_jobs, job.index);
-  items_.count_jobs();
-  s_.job_of.erase(job.id.value);
-  s_.jobs.release(job.index);
-  close_if_empty(stream);
+  if (job.state != Job::State::refused) end_service(job);
+  std::erase(refused_, job.index);
+  forget(job);
 }
 
+// Its ranks may still read what they were handed: that memory is free when they have let go.
 void Membership::refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64_t available) {
+  if (job.state == Job::State::refused) return;
   s_.order(Refuse{job.id, why, needed, available});
-  left(job);
+  start_over(job, false);
+  end_service(job);
+  job.state = Job::State::refused;
+  refused_.push_back(job.index);
+}
+
+void Membership::end_service(Job& job) {
+  s_.promise_left(job);
+  give_up_reserve(job);
+  std::erase(s_.streams[job.stream].jobs, job.index);
+  std::erase(s_.weighted_jobs, job.index);
+  items_.count_jobs();
+  close_if_empty(job.stream);
+}
+
+void Membership::forget(Job& job) {
+  for (const std::uint32_t share : job.retired_shares) s_.memory.remove_share(share);
+  s_.job_of.erase(job.id.value);
+  s_.jobs.release(job.index);
 }
 
 void Membership::rank_lost(Job& job, Rank rank) {
   if (rank >= job.ranks.size() || job.ranks[rank].lost) return s_.protocol_error();
+  if (job.state == Job::State::refused) {
+    job.ranks[rank].lost = true;
+    return delivery_.abandon_rank(job, rank);
+  }
   job.ranks[rank].lost = true;
   const bool first = job.state != Job::State::degraded;
   const bool was_running = job.state == Job::State::running;
@@ -403,6 +469,7 @@ void Membership::timed_out(std::uint32_t index, std::uint64_t serial) {
 }
 
 void Membership::resized(Job& job, const JobResized& event) {
+  if (job.state == Job::State::refused) return s_.stale();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
   const bool nodes_known = std::all_of(event.ranks.begin(), event.ranks.end(), [&](NodeId node) {
     return s_.node_of.count(node.value) != 0 && s_.memory.has(dram_of(node));
@@ -509,6 +576,7 @@ void Membership::worker_joined(NodeId node) {
     if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
     if (s_.streams[index].family != Order::listed) add_node(s_.streams[index], node);
   }
+  standby_due_ = true;
 }
 
 void Membership::capacity_changed(const CapacityChanged& event) {
@@ -517,10 +585,45 @@ void Membership::capacity_changed(const CapacityChanged& event) {
   }
   const bool known = s_.memory.has(event.place);
   s_.memory.set_capacity(event.place, event.bytes);
-  if (known) return preparation_.strip_ahead();
+  standby_due_ = true;
+  if (known) {
+    keep_promises(event.place);
+    return preparation_.strip_ahead();
+  }
   if (event.place.tier == Tier::dram &&
       s_.nodes[s_.node_of.at(event.place.node.value)].workers > 0) {
     worker_joined(event.place.node);
+  }
+}
+
+// A place that has become too small for its promises: the youngest of them are taken back.
+void Membership::keep_promises(Place place) {
+  for (;;) {
+    const Bytes promised = s_.memory.promised(place);
+    const Bytes capacity = s_.memory.capacity(place);
+    if (promised <= capacity) return;
+    Job* youngest = nullptr;
+    for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
+      if (!s_.jobs.live(index)) continue;
+      Job& job = s_.jobs[index];
+      const bool here =
+          std::any_of(job.reserved.begin(), job.reserved.end(),
+                      [&](const Job::Reserved& reserved) { return reserved.node == place.node; });
+      if (here && (youngest == nullptr || job.serial > youngest->serial)) youngest = &job;
+    }
+    if (youngest == nullptr) return give_up_standby(place);
+    refuse(*youngest, Refusal::no_room, promised, capacity);
+  }
+}
+
+void Membership::give_up_standby(Place place) {
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index)) continue;
+    for (StreamNode& part : s_.streams[index].nodes) {
+      if (dram_of(part.node) != place || part.jobs > 0) continue;
+      part.standby = false;
+      promise(part);
+    }
   }
 }
 
@@ -540,6 +643,7 @@ void Membership::node_lost(const NodeLost& event) {
   if (found == s_.node_of.end()) return s_.protocol_error();
   const std::uint32_t node = found->second;
   s_.nodes[node].takes_work = false;
+  s_.nodes[node].lost = true;
   for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
     if (!s_.jobs.live(index)) continue;
     for (Rank rank = 0; rank < s_.jobs[index].ranks.size(); ++rank) {

@@ -55,10 +55,17 @@ class Membership {
                std::uint64_t& available);
   bool fits(const Job& job, std::uint32_t credits, std::uint64_t& needed,
             std::uint64_t& available) const;
+  bool can_be_made(const Job& job, std::uint64_t& needed, std::uint64_t& available) const;
   void take_reserve(Job& job);
+  void promise(const StreamNode& part);
+  void stand_by();
   void give_up_reserve(Job& job);
   void start_over(Job& job, bool all_ranks_gone);
   void admit(Job& job);
+  void end_service(Job& job);
+  void forget(Job& job);
+  void keep_promises(Place place);
+  void give_up_standby(Place place);
   void close_if_empty(std::uint32_t stream);
   bool try_free(std::uint32_t stream);
   void drop_blocks(Stream& stream, NodeId node, bool lost);
@@ -70,6 +77,8 @@ class Membership {
   Delivery& delivery_;
   Dispatching& dispatching_;
   std::vector<std::uint32_t> joining_;
+  bool standby_due_ = false;            // some stream may be promised a slot on one more node
+  std::vector<std::uint32_t> refused_;  // jobs whose ranks still have batches
   std::vector<std::uint32_t> closing_;  // streams without jobs
 };
 

@@ -164,6 +164,7 @@ void Preparation::order_prepare(std::uint32_t index) {
   order.request = making.request.is_none() ? s_.requests.open(RequestKind::prepare, index)
                                            : s_.requests.again(making.request);
   making.request = order.request.id;
+  making.preparing = true;
   making.prepare_since = s_.now;
   order.worker = s_.workers[making.worker].id;
   order.node = block.node;
@@ -203,9 +204,11 @@ void Preparation::prepared(const PreparationDone& event) {
   if (!record) return s_.stale();
   const std::uint32_t index = record->subject;
   Making& making = s_.makings[index];
-  if (making.worker == kNone) return s_.stale();  // reported already
+  if (!making.preparing) return s_.stale();  // reported already
+  making.preparing = false;
   const std::uint32_t node = making.node;
   if (event.outcome == Outcome::corrupt) {
+    making.corrupt = true;
     if (!s_.config.workers_held_during_reads) free_worker(making);
     corrupt(index, event.failed);
   } else if (event.outcome == Outcome::failed) {
@@ -279,8 +282,11 @@ void Preparation::abort(std::uint32_t index) {
   Making& making = s_.makings[index];
   Block& block = s_.blocks[making.block];
   Stream& stream = s_.streams[block.stream];
-  const bool writing = making.worker != kNone && !making.request.is_none();
+  const bool writing = making.preparing;
+  const bool written = !making.request.is_none();
   const std::uint32_t worker = making.worker;
+  BF_CHECK(!writing || s_.workers[worker].state == Worker::State::lost ||
+           s_.nodes[making.node].lost);
   if (!making.request.is_none()) {
     if (writing) s_.order(Cancel{s_.requests.latest(making.request)});
     s_.requests.close(making.request);
@@ -293,10 +299,16 @@ void Preparation::abort(std::uint32_t index) {
   if (!block.ref.is_none()) stream.lanes->failed(block.ref);
   wake(block);
   lift_charge(s_, block);
+  if (written && !writing && !s_.is_lost(block.node)) drop(block);
   return_slot(block, writing ? worker : kNone);
   s_.blocks.release(making.block);
   s_.makings.release(index);
   s_.room_changed = true;
+}
+
+void Preparation::drop(const Block& block) {
+  const SharePart& part = s_.memory[block.share];
+  s_.order(Drop{part.id, part.spec.place, Form::prepared, block.item, block.slot});
 }
 
 void Preparation::return_slot(Block& block, std::uint32_t worker) {
@@ -367,6 +379,10 @@ bool Preparation::suspect(std::uint32_t index, SampleId sample) {
                        return std::find(samples.begin(), samples.end(), sample) != samples.end();
                      });
   making.suspects.push_back({found->place, sample, sample, fresh ? 1u : 0u, false});
+  if (found->keep_decoded) {
+    found->keep_decoded = false;
+    items_.give_up_decoding(index, sample);
+  }
   items_.purge(s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
   return true;
 }
@@ -460,7 +476,7 @@ void Preparation::lost(const WorkerLost& event) {
   worker.state = Worker::State::lost;
   worker.making = kNone;
   if (making == kNone) return;
-  if (s_.makings[making].request.is_none()) {
+  if (!s_.makings[making].preparing) {
     // It only waited for reads: another worker takes its place.
     s_.makings[making].worker = kNone;
     return;
@@ -476,7 +492,9 @@ void Preparation::quiesced(const WorkerQuiesced& event) {
   if (worker.state != Worker::State::lost) lost({event.worker});
   worker.state = Worker::State::quiesced;
   for (const Resident& slot : worker.quarantine) {
-    if (s_.memory.live(slot.share)) s_.memory.give_back(slot.share, slot.item);
+    const SharePart& part = s_.memory[slot.share];
+    s_.order(Drop{part.id, part.spec.place, Form::prepared, slot.item, slot.slot});
+    s_.memory.give_back(slot.share, slot.item);
   }
   worker.quarantine.clear();
   s_.room_changed = true;
@@ -512,7 +530,11 @@ bool Preparation::settle_current() {
       Block* block = s_.at(part.current);
       if (!block || !block->resident || block->transfers > 0) continue;
       Job& job = s_.jobs[block->charged_job];
-      if (job.waits && !block->served) continue;
+      // Once the job has taken it, what begun batches have in it is being copied.
+      const Lanes& lanes = *stream.lanes;
+      const bool to_take =
+          !block->ref.is_none() && !job.member.is_none() && lanes.needs(job.member, block->ref);
+      if (job.waits && to_take) continue;
       if (room_ahead(s_, stream, part, job) && block->grants > 0) {
         const std::uint32_t of = part.current.index;
         lift_charge(s_, *block);

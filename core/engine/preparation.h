@@ -72,6 +72,7 @@ class Preparation {
   void free_worker(Making& making);
   void finish(std::uint32_t making);
   void abort(std::uint32_t making);
+  void drop(const Block& block);
   void return_slot(Block& block, std::uint32_t worker);
   void corrupt(std::uint32_t making, std::span<const SampleId> failed);
   bool suspect(std::uint32_t making, SampleId sample);

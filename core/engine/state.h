@@ -52,6 +52,7 @@ struct Worker {
 struct Node {
   NodeId id;
   bool takes_work = true;
+  bool lost = false;
   std::vector<std::uint32_t> idle;  // workers, used last in first out
   std::uint32_t workers = 0;        // idle and busy
   std::uint32_t cores = 1;
@@ -122,6 +123,8 @@ struct Making {
   RequestId request = RequestId::none();
   std::uint64_t serial = 0;
   std::uint32_t attempts = 0;
+  bool preparing = false;               // the worker has its order
+  bool corrupt = false;                 // a worker made all of it but what it could not decode
   std::vector<Ingredient> ingredients;  // empty: all samples from one staging read
   std::vector<Ingredient> patch;        // those to prepare again; empty: all
   RequestId staging = RequestId::none();
@@ -173,10 +176,11 @@ struct ReadJob {
 struct StreamNode {
   NodeId node;
   std::uint32_t share = kNone;
-  Slots jobs = 0;     // with ranks on this node
-  Slots reserve = 0;  // ranks x credits of the jobs whose batches live in this share
-  Slots ahead = 0;    // blocks charged as made ahead
-  Handle current;     // the block charged as current, if any
+  Slots jobs = 0;        // with ranks on this node
+  Slots reserve = 0;     // ranks x credits of the jobs whose batches live in this share
+  bool standby = false;  // no ranks, but a slot was promised, so that blocks can be made here
+  Slots ahead = 0;       // blocks charged as made ahead
+  Handle current;        // the block charged as current, if any
 };
 
 struct Dataset {
@@ -232,8 +236,8 @@ struct EpochRun {
   std::uint64_t first_step = 0;  // of the job
   std::uint64_t steps = 0;
   std::uint64_t granted = 0;       // places granted, from plan.consumed on
-  std::uint64_t acknowledged = 0;  // samples in committed steps
-  bool fillers_counted = false;    // in the grants of the tail
+  std::uint64_t acknowledged = 0;  // samples in committed steps, from plan.consumed on
+  bool ended = false;              // all its steps are committed, and ranks were told
   std::deque<Grant> grants;
 };
 
@@ -251,14 +255,19 @@ struct Batch {
   std::uint32_t job = kNone;
   Rank rank = 0;
   std::uint64_t step = 0;
-  std::uint32_t run_epoch = 0;
+  std::uint32_t epoch = 0;
+  bool last_of_epoch = false;
+  LaneSizes sizes;  // of its blocks
   std::uint32_t samples = 0;
+  Places uncut;  // of its own places: not granted yet, or not cut into pieces
+  bool fillers_cut = false;
   std::vector<Piece> pieces;
   std::vector<Replacement> replacements;
   enum class State : std::uint8_t { assembling, delivering, delivered } state = State::assembling;
   bool in_place = false;
   bool consumed = false;
   bool released = false;
+  bool held = false;            // of a step that is void: it only waits to be released
   std::uint32_t share = kNone;  // of its own slot, when gathered
   ItemId item;
   SlotId slot;
@@ -300,7 +309,12 @@ struct Job {
   std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
   std::vector<RankState> ranks;
   std::vector<std::uint32_t> batch_shares;  // a node: where batches larger than a block live
-  enum class State : std::uint8_t { joining, running, degraded } state = State::joining;
+  enum class State : std::uint8_t {
+    joining,
+    running,
+    degraded,
+    refused,  // not served any more, but ranks still read what they were handed
+  } state = State::joining;
   bool waits = false;  // a rank has a credit that cannot be served now
   bool dirty = false;
 
@@ -394,6 +408,12 @@ struct EngineState {
   // A report about something that is over, and one that cannot be right: both change nothing.
   void stale() { ++counters.stale_completions; }
   void protocol_error() { ++counters.protocol_errors; }
+
+  // With all that was on it: no order goes there.
+  bool is_lost(NodeId node) const {
+    const auto found = node_of.find(node.value);
+    return found == node_of.end() || nodes[found->second].lost;
+  }
 
   Lineage lineage(const Block& block) const;
   // The samples of a block, and for a weighted order which visit of each it is.

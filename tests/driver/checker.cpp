@@ -1,0 +1,183 @@
+#include "tests/driver/checker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/keys.h"
+#include "core/replacement.h"
+#include "tests/driver/machine.h"
+
+namespace batchflow::test {
+
+Checker::Checker(const JobPlan& plan, const DatasetPlan& dataset, std::uint64_t seed)
+    : plan_(plan),
+      dataset_(dataset),
+      seed_(seed),
+      seen_(dataset.samples, false),
+      last_draw_(dataset.samples, {0, 0}) {}
+
+void Checker::began(std::size_t ranks, std::uint32_t batch_samples) {
+  ranks_ = ranks;
+  batch_samples_ = batch_samples;
+  steps_.clear();
+}
+
+void Checker::handed(Rank rank, std::uint64_t step, std::uint32_t epoch, bool last_of_epoch,
+                     std::vector<Handed> samples) {
+  if (rank >= ranks_) violated("a batch for a rank that the job does not have");
+  Step& mine = steps_.try_emplace(step, Step(ranks_)).first->second;
+  if (mine[rank]) violated(fmt::format("rank {} is handed step {} twice", rank, step));
+  mine[rank] = Batch{epoch, last_of_epoch, false, std::move(samples)};
+}
+
+void Checker::consumed(Rank rank, std::uint64_t step) {
+  const auto found = steps_.find(step);
+  if (found == steps_.end() || !found->second[rank] || found->second[rank]->consumed) {
+    violated("a rank consumes what it was not handed");
+  }
+  found->second[rank]->consumed = true;
+  const bool whole = std::all_of(found->second.begin(), found->second.end(),
+                                 [](const auto& batch) { return batch && batch->consumed; });
+  if (!whole) return;
+  if (found != steps_.begin()) violated("steps are completed out of turn");
+  count(found->second);
+  steps_.erase(found);
+}
+
+void Checker::count(const Step& step) {
+  const std::uint32_t epoch = step.front()->epoch;
+  if (epoch == epoch_ + 1) end_epoch();
+  if (epoch != epoch_) violated(fmt::format("a step of epoch {} in epoch {}", epoch, epoch_));
+  if (plan_.epochs != 0 && epoch >= plan_.epochs) violated("more epochs than the job has");
+  check_shape(step);
+  for (const auto& batch : step) {
+    for (const Handed& sample : batch->samples) {
+      if (!sample.filler) count_sample(sample);
+    }
+  }
+  ++counted_steps_;
+}
+
+// Equal counts; a whole step unless it is the epoch's last; fillers in that one alone.
+void Checker::check_shape(const Step& step) {
+  std::uint64_t own = 0;
+  for (const auto& batch : step) {
+    if (batch->epoch != step.front()->epoch) violated("a step of two epochs");
+    if (batch->last != step.front()->last) violated("ranks disagree on the end of an epoch");
+    if (batch->samples.size() != step.front()->samples.size()) {
+      violated("ranks are handed unequal counts");
+    }
+    for (const Handed& sample : batch->samples) own += sample.filler ? 0 : 1;
+  }
+  if (tail_seen_) violated("a step after the last of its epoch");
+  if (step.front()->samples.empty()) violated("a batch of nothing");
+  const std::uint64_t whole = ranks_ * batch_samples_;
+  if (own == whole && step.front()->samples.size() == batch_samples_) {
+    if (step.front()->last != is_over(in_epoch_ + own)) violated("the last step of an epoch is not where it should be");
+    tail_seen_ = step.front()->last;
+    return;
+  }
+  if (plan_.drop_last) violated("a short step, though the tail is to be left out");
+  if (!step.front()->last) violated("a short step in the middle of an epoch");
+  if (in_epoch_ + own != dataset_.samples) violated("a short step does not end its epoch");
+  if (step.front()->samples.size() != (own + ranks_ - 1) / ranks_) {
+    violated("the tail is not cut evenly");
+  }
+  check_fillers(step, own);
+  tail_seen_ = true;
+}
+
+// Fillers come last, and repeat the tail from its start, cyclically.
+void Checker::check_fillers(const Step& step, std::uint64_t own) {
+  std::vector<SampleId> tail;
+  std::uint64_t place = 0;
+  for (const auto& batch : step) {
+    for (const Handed& sample : batch->samples) {
+      if (sample.filler != (place >= own)) violated("a filler flag where it should not be");
+      if (!sample.filler) {
+        tail.push_back(sample.visited);
+      } else {
+        ++fillers_;
+        if (sample.visited != tail[place % own]) violated("a filler does not repeat the tail");
+      }
+      ++place;
+    }
+  }
+}
+
+void Checker::count_sample(const Handed& sample) {
+  const std::uint64_t id = sample.visited.value;
+  if (id >= dataset_.samples) violated(fmt::format("there is no sample {}", id));
+  if (seen_[id]) violated(fmt::format("sample {} twice in epoch {}", id, epoch_));
+  seen_[id] = true;
+  const bool sequential = plan_.order == Order::sequential;
+  const KeyRoot root{dataset_.version, seed_};
+  if (plan_.order == Order::strict || sequential) {
+    if (!sequential && sequence_epoch_ != epoch_) {
+      sequence_ = std::make_unique<Permutation>(generation_key(root, epoch_), dataset_.samples);
+      sequence_epoch_ = epoch_;
+    }
+    const std::uint64_t expected = sequential ? in_epoch_ : (*sequence_)(in_epoch_);
+    if (expected != id) {
+      violated(fmt::format("sample {} at place {} of epoch {}, where {} belongs", id, in_epoch_,
+                           epoch_, expected));
+    }
+    if (sample.generation != epoch_ || sample.pass != 0) violated("draws of another epoch");
+  }
+  const std::pair draw{sample.generation + 1, sample.pass};
+  if (last_draw_[id] >= draw) violated(fmt::format("sample {} twice with the same draws", id));
+  last_draw_[id] = draw;
+  ++in_epoch_;
+
+  const auto corrupt = [&](SampleId one) {
+    return std::find(dataset_.corrupt.begin(), dataset_.corrupt.end(), one) !=
+           dataset_.corrupt.end();
+  };
+  if (sample.replaced != corrupt(sample.visited)) violated("a replacement of a good sample");
+  if (!sample.replaced) {
+    if (sample.used != sample.visited) violated("another sample without a word");
+    return;
+  }
+  ++replaced_;
+  const auto used = replacement(root, sample.generation, sample.pass, sample.visited,
+                                dataset_.samples, corrupt);
+  if (!used || *used != sample.used) violated("a replacement that the rule does not name");
+}
+
+// An epoch that had so many samples has no step left.
+bool Checker::is_over(std::uint64_t samples) const {
+  if (samples >= dataset_.samples) return true;
+  return plan_.drop_last && dataset_.samples - samples < ranks_ * batch_samples_;
+}
+
+void Checker::end_epoch() {
+  const std::uint64_t left = dataset_.samples - in_epoch_;
+  const std::uint64_t most = plan_.drop_last ? ranks_ * batch_samples_ - 1 : 0;
+  if (left > most) {
+    violated(fmt::format("epoch {} ends with {} samples left out", epoch_, left));
+  }
+  seen_.assign(seen_.size(), false);
+  in_epoch_ = 0;
+  tail_seen_ = false;
+  ++epoch_;
+}
+
+void Checker::epoch_ended(std::uint32_t epoch, std::uint64_t samples) {
+  if (epoch != ended_) violated("epochs end out of turn");
+  ++ended_;
+  if (epoch != epoch_ && epoch == epoch_ + 1) end_epoch();
+  if (epoch != epoch_ || !is_over(in_epoch_)) violated("an epoch is said to be over, and is not");
+  if (samples != in_epoch_) {
+    violated(fmt::format("an epoch of {} samples is said to have had {}", in_epoch_, samples));
+  }
+}
+
+void Checker::finished() {
+  if (!is_over(in_epoch_) || epoch_ + 1 != plan_.epochs || ended_ != plan_.epochs) {
+    violated("a job is finished before its last epoch is");
+  }
+  end_epoch();
+}
+
+}  // namespace batchflow::test

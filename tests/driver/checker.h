@@ -1,0 +1,88 @@
+// Proves exactly once from the outside: it sees the ids ranks were handed, which steps they
+// consumed, and what jobs asked for; never the engine or its counters.
+//
+// A run is one job over all its incarnations: losses, resizes and restarts included. A step counts
+// when all ranks of it have consumed it. Then, of the steps that count: every epoch has each sample
+// once (but for a tail that is left out), all ranks had equally many, fillers are flagged and few,
+// a strict job had its sequence and no other, no draw was used twice, and corrupt samples, and only
+// they, were replaced by the one that the rule names. Anything else throws a Violation.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/permutation.h"
+#include "tests/driver/scenario.h"
+
+namespace batchflow::test {
+
+// One sample of a batch as a rank was handed it.
+struct Handed {
+  SampleId visited;
+  SampleId used;  // another one, if the visited is corrupt
+  std::uint64_t generation = 0;
+  std::uint32_t pass = 0;
+  bool filler = false;
+  bool replaced = false;
+};
+
+class Checker {
+ public:
+  // `seed`: of its seed group, by the rules of the order.
+  Checker(const JobPlan& plan, const DatasetPlan& dataset, std::uint64_t seed);
+
+  // It goes on from the last step that counts, with these ranks.
+  void began(std::size_t ranks, std::uint32_t batch_samples);
+  void handed(Rank rank, std::uint64_t step, std::uint32_t epoch, bool last_of_epoch,
+              std::vector<Handed> samples);
+  void consumed(Rank rank, std::uint64_t step);
+  // What the engine says of an epoch.
+  void epoch_ended(std::uint32_t epoch, std::uint64_t samples);
+  // The job says it is done.
+  void finished();
+
+  std::uint32_t epoch() const { return epoch_; }
+  std::uint64_t counted_steps() const { return counted_steps_; }
+  std::uint64_t fillers() const { return fillers_; }
+  std::uint64_t replaced() const { return replaced_; }
+
+ private:
+  struct Batch {
+    std::uint32_t epoch = 0;
+    bool last = false;
+    bool consumed = false;
+    std::vector<Handed> samples;
+  };
+  using Step = std::vector<std::optional<Batch>>;  // a rank
+
+  void count(const Step& step);
+  void count_sample(const Handed& sample);
+  void check_shape(const Step& step);
+  void check_fillers(const Step& step, std::uint64_t own);
+  bool is_over(std::uint64_t samples) const;
+  void end_epoch();
+
+  const JobPlan plan_;
+  const DatasetPlan& dataset_;
+  const std::uint64_t seed_;
+  std::size_t ranks_ = 0;
+  std::uint32_t batch_samples_ = 0;
+  std::map<std::uint64_t, Step> steps_;  // not all consumed
+  std::uint64_t counted_steps_ = 0;
+  std::uint64_t fillers_ = 0;
+  std::uint64_t replaced_ = 0;
+  std::uint32_t epoch_ = 0;
+  std::uint32_t ended_ = 0;     // epochs the engine called ended
+  std::uint64_t in_epoch_ = 0;  // samples that count, fillers apart
+  bool tail_seen_ = false;
+  std::vector<bool> seen_;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> last_draw_;  // a sample: (g + 1, r)
+  std::unique_ptr<Permutation> sequence_;
+  std::uint32_t sequence_epoch_ = UINT32_MAX;
+};
+
+}  // namespace batchflow::test

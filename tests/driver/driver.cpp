@@ -1,0 +1,431 @@
+#include "tests/driver/driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/keys.h"
+
+namespace batchflow::test {
+
+namespace {
+
+constexpr std::uint64_t kStepsMost = 2'000'000;
+constexpr Duration kPatience = std::chrono::seconds(5);
+
+}  // namespace
+
+Driver::Driver(const Scenario& scenario, const PolicyList& policies, Hooks hooks)
+    : scenario_(scenario),
+      policies_(policies),
+      hooks_(std::move(hooks)),
+      machine_(scenario_),
+      random_(hash(9, scenario.seed)) {
+  for (const DatasetPlan& plan : scenario_.datasets) {
+    catalogues_.add(plan.id, Catalogue::uniform("d", plan.version, plan.samples, plan.bytes));
+  }
+  for (const PipelinePlan& plan : scenario_.pipelines) catalogues_.add(plan.id, plan.info);
+  for (const NodePlan& plan : scenario_.nodes) nodes_.push_back({plan, false, 0, 0});
+  for (const JobPlan& plan : scenario_.jobs) {
+    Client client;
+    client.index = clients_.size();
+    client.plan = plan;
+    client.batch_samples = plan.batch_samples;
+    client.nodes = plan.ranks;
+    const std::uint64_t seed = seed_of(plan);
+    const DatasetPlan& dataset = dataset_of(client);
+    client.position = Position(plan.order, dataset.version, dataset.samples, seed);
+    client.checker = std::make_unique<Checker>(plan, dataset, seed);
+    clients_.push_back(std::move(client));
+  }
+  start_engine();
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    after(nodes_[i].plan.joins, [this, i] { bring_up(i); });
+  }
+  for (std::size_t i = 0; i < clients_.size(); ++i) {
+    after(clients_[i].plan.joins, [this, i] { join(i); });
+  }
+  plan_faults();
+}
+
+Driver::~Driver() = default;
+
+void Driver::start_engine() {
+  engine_ = std::make_unique<Engine>(scenario_.config, policies_, catalogues_);
+  ++engine_incarnation_;
+  engine_down_ = false;
+  for (const DatasetPlan& plan : scenario_.datasets) report(CatalogueKnown{plan.id, plan.version});
+  for (const PipelinePlan& plan : scenario_.pipelines) {
+    report(PipelineKnown{plan.id, plan.info.hash});
+  }
+}
+
+// ---------------------------------------------------------------------------------------- time ----
+
+void Driver::after(Duration delay, std::function<void()> what) {
+  heap_.push({now_ + delay, ++serials_, std::move(what)});
+}
+
+Duration Driver::drawn(Duration base) {
+  if (!scenario_.timings.jitter || base.count() == 0) return base;
+  const auto half = static_cast<std::uint64_t>(base.count()) / 2;
+  return Duration(static_cast<std::int64_t>(half + random_.below(2 * half + 1)));
+}
+
+bool Driver::fails(std::uint32_t chance_in_1000) {
+  if (chance_in_1000 == 0) return false;
+  const bool failed = random_.below(1000) < chance_in_1000;
+  return failed && now_ < at(scenario_.heal);
+}
+
+// Everything of the next instant. False: nothing is left to happen.
+bool Driver::step_once() {
+  if (heap_.empty() && facts_.empty() && completions_.empty()) return false;
+  if (!heap_.empty()) {
+    now_ = std::max(now_, heap_.top().when);
+    while (!heap_.empty() && heap_.top().when == now_) {
+      const auto what = heap_.top().what;
+      heap_.pop();
+      what();
+    }
+  }
+  std::stable_sort(completions_.begin(), completions_.end(),
+                   [](const Completion& a, const Completion& b) { return a.id < b.id; });
+  std::vector<Event> events = std::move(facts_);
+  for (const Completion& completion : completions_) events.push_back(completion.event);
+  facts_.clear();
+  completions_.clear();
+  if (engine_down_ || events.empty()) return true;
+  if (hooks_.before_step) hooks_.before_step(now_, events);
+  ++steps_;
+  const auto commands = engine_->step(now_, events);
+  lists_.clear();
+  node_lists_.clear();
+  positions_.clear();
+  texts_.clear();
+  note_promises();
+  for (const Command& command : commands) digest_ = digest_of(digest_, command);
+  carry_out(commands);
+  if (hooks_.after_step) hooks_.after_step(*engine_);
+  return true;
+}
+
+Outcomes Driver::run() {
+  while (step_once()) {
+    if (steps_ > kStepsMost) violated("the run does not end; " + who_waits());
+    if (now_ > std::max(last_progress_, at(scenario_.heal)) + kPatience) {
+      violated("nobody gets on; " + who_waits());
+    }
+    if (all_done()) break;
+  }
+  if (!all_done()) violated(fmt::format("deadlock at {} ns: {}", now_.time_since_epoch().count(),
+                                        who_waits()));
+  // What is still under way comes to its end; then nothing is in use any more.
+  while (step_once()) {
+  }
+  machine_.check_idle();
+  return outcomes();
+}
+
+Outcomes Driver::run_for(std::uint64_t steps) {
+  while (steps-- > 0 && step_once()) {
+  }
+  return outcomes();
+}
+
+Outcomes Driver::outcomes() {
+  Outcomes result;
+  result.engine = engine_->counters();
+  result.digest = digest_;
+  result.steps = steps_;
+  result.samples_read_from_store = machine_.samples_read_from_store;
+  result.refusals = refusals_;
+  result.jobs_without_room = without_room_;
+  result.end = now_;
+  for (const Client& client : clients_) {
+    result.counted_steps += client.checker->counted_steps();
+    result.fillers += client.checker->fillers();
+    result.replaced += client.checker->replaced();
+    result.jobs_done += client.state == Client::State::done ? 1 : 0;
+  }
+  return result;
+}
+
+bool Driver::all_done() const {
+  return std::all_of(clients_.begin(), clients_.end(), [](const Client& client) {
+    return client.state == Client::State::done;
+  });
+}
+
+std::string Driver::who_waits() const {
+  std::string text;
+  for (const Client& client : clients_) {
+    if (client.state == Client::State::done) continue;
+    text += fmt::format("\n  job {} (client {}, order {}) state {} epoch {} consumed {} ",
+                        client.id.value, client.index, static_cast<int>(client.plan.order),
+                        static_cast<int>(client.state), client.position.epoch(),
+                        client.position.consumed());
+    for (std::size_t rank = 0; rank < client.ranks.size(); ++rank) {
+      const RankState& state = client.ranks[rank];
+      std::uint64_t holds = 0;
+      for (const Held& one : client.held) {
+        holds += one.rank == rank && one.incarnation == client.incarnation;
+      }
+      text += fmt::format("[rank {} next {} holds {}{}]", rank, state.next, holds,
+                          state.training ? " training" : "");
+    }
+  }
+  text += fmt::format("\n  orders under way: {}", running_.size());
+  for (const auto& [id, running] : running_) {
+    text += fmt::format(" {:x}:{}", id, static_cast<int>(running.kind));
+  }
+  for (const auto& [id, worker] : workers_) {
+    text += fmt::format("\n  worker {} node {} {}{}", id, worker.node.value,
+                        worker.alive ? "alive" : "gone", worker.order.is_none() ? "" : " busy");
+  }
+  return text;
+}
+
+// ------------------------------------------------------------------------------------ commands ----
+
+void Driver::carry_out(std::span<const Command> commands) {
+  for (const Command& command : commands) {
+    if (hooks_.ordered) hooks_.ordered(command);
+    std::visit([&](const auto& order) { on(order); }, command);
+  }
+}
+
+void Driver::start(Kind kind, const Request& request, Duration takes, std::function<void()> over) {
+  Running& mine = running_[request.id.value];
+  mine.kind = kind;
+  mine.attempt = request.attempt;
+  mine.serial = ++serials_;
+  const std::uint64_t serial = mine.serial;
+  after(takes, [this, id = request.id, serial, over = std::move(over)] {
+    const auto found = running_.find(id.value);
+    if (found == running_.end() || found->second.serial != serial) return;
+    running_.erase(found);
+    over();
+  });
+}
+
+std::span<const SampleId> Driver::keep(std::vector<SampleId> samples) {
+  lists_.push_back(std::move(samples));
+  return lists_.back();
+}
+
+void Driver::on(const Read& order) {
+  machine_.read(order);
+  const Request request = order.request;
+  start(Kind::read, request, drawn(scenario_.timings.read), [this, request] {
+    const bool well = !fails(scenario_.failures.read);
+    machine_.read_over(request.id, well);
+    complete(request.id, ReadDone{request, well ? Outcome::done : Outcome::failed, {}});
+    if (fails(scenario_.failures.stale_reports)) {
+      complete(request.id, ReadDone{{request.id, request.attempt + 7}, Outcome::done, {}});
+      complete(request.id, ReadDone{request, Outcome::done, {}});
+    }
+  });
+}
+
+void Driver::on(const Prepare& order) {
+  const auto worker = workers_.find(order.worker.value);
+  if (worker == workers_.end() || !worker->second.alive) violated("an order for no worker");
+  if (!worker->second.order.is_none()) violated("a second order for a busy worker");
+  if (worker->second.node != order.node) violated("a worker of another node");
+  machine_.prepare(order);
+  worker->second.order = order.request.id;
+  std::vector<SampleId> bad;
+  const DatasetPlan* dataset = nullptr;
+  for (const DatasetPlan& plan : scenario_.datasets) {
+    if (plan.id == order.lineage.dataset) dataset = &plan;
+  }
+  std::vector<SampleId> used;
+  if (order.ingredients.empty()) expander_.expand(order.lineage, dataset->samples, used);
+  for (const Ingredient& ingredient : order.ingredients) used.push_back(ingredient.sample);
+  for (const SampleId sample : used) {
+    const auto& corrupt = dataset->corrupt;
+    const bool is_bad = std::find(corrupt.begin(), corrupt.end(), sample) != corrupt.end();
+    if (is_bad && std::find(bad.begin(), bad.end(), sample) == bad.end()) bad.push_back(sample);
+  }
+  const Request request = order.request;
+  start(Kind::prepare, request, drawn(scenario_.timings.prepare),
+        [this, request, id = order.worker.value, bad] {
+          const bool well = !fails(scenario_.failures.prepare);
+          machine_.prepare_over(request.id, well, bad);
+          Worker& mine = workers_.at(id);
+          mine.order = RequestId::none();
+          const Outcome outcome = !well         ? Outcome::failed
+                                  : bad.empty() ? Outcome::done
+                                                : Outcome::corrupt;
+          const auto failed = well ? keep(bad) : std::span<const SampleId>();
+          complete(request.id, PreparationDone{request, outcome, failed});
+          if (fails(scenario_.failures.stale_reports)) {
+            complete(request.id, PreparationDone{request, Outcome::done, {}});
+          }
+          for (std::size_t i = 0; i < nodes_.size(); ++i) {
+            if (nodes_[i].plan.id == mine.node) match_workers(i);
+          }
+        });
+  running_.at(request.id.value).worker = order.worker.value;
+}
+
+void Driver::on(const Transfer& order) {
+  machine_.transfer(order);
+  const Request request = order.request;
+  start(Kind::transfer, request, drawn(scenario_.timings.transfer), [this, request] {
+    const bool well = !fails(scenario_.failures.transfer);
+    machine_.transfer_over(request.id, well);
+    complete(request.id, TransferDone{request, well ? Outcome::done : Outcome::failed});
+    if (fails(scenario_.failures.stale_reports)) {
+      complete(request.id, TransferDone{request, Outcome::done});
+    }
+  });
+}
+
+void Driver::on(const Cancel& order) {
+  const auto found = running_.find(order.request.id.value);
+  if (found == running_.end()) {
+    // Nothing is under way; but a batch that could not be handed over may still be held for it.
+    const auto of = delivery_of_.find(order.request.id.value);
+    if (of == delivery_of_.end()) return;
+    Client& client = clients_[of->second];
+    const Held* mine = held(client, order.request.id);
+    if (mine == nullptr || mine->arrived) return;
+    machine_.let_go(order.request.id);
+    std::erase_if(client.held,
+                  [&](const Held& one) { return one.request == order.request.id; });
+    return;
+  }
+  if (found->second.attempt != order.request.attempt) violated("a cancelled attempt is not the last");
+  const Running running = found->second;
+  running_.erase(found);
+  switch (running.kind) {
+    case Kind::read:
+      return machine_.read_over(order.request.id, false);
+    case Kind::transfer:
+      return machine_.transfer_over(order.request.id, false);
+    case Kind::deliver: {
+      machine_.let_go(order.request.id);
+      Client& client = clients_[delivery_of_.at(order.request.id.value)];
+      std::erase_if(client.held,
+                    [&](const Held& one) { return one.request == order.request.id; });
+      return;
+    }
+    case Kind::prepare: {
+      Worker& worker = workers_.at(running.worker);
+      const bool lost = !worker.alive;
+      machine_.prepare_cancelled(order.request.id, lost && !worker.quiet);
+      if (!lost) worker.order = RequestId::none();
+      return;
+    }
+  }
+}
+
+void Driver::on(const Release& order) { machine_.release(order.request.id); }
+
+void Driver::on(const SetTimer& order) {
+  const std::uint64_t incarnation = engine_incarnation_;
+  after(std::max(order.at, now_) - now_, [this, incarnation, id = order.timer] {
+    if (incarnation == engine_incarnation_) report(TimerFired{id});
+  });
+}
+
+void Driver::on(const SetWorkers& order) {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].plan.id != order.node || !nodes_[i].up) continue;
+    if (order.workers > nodes_[i].plan.cores) violated("more workers than cores");
+    nodes_[i].workers_wanted = order.workers;
+    const std::uint64_t incarnation = nodes_[i].incarnation;
+    after(drawn(ms(1)), [this, i, incarnation] {
+      if (nodes_[i].up && nodes_[i].incarnation == incarnation) match_workers(i);
+    });
+  }
+}
+
+// --------------------------------------------------------------------------- nodes and workers ----
+
+Driver::Node* Driver::node_of(NodeId id) {
+  for (Node& node : nodes_) {
+    if (node.plan.id == id) return &node;
+  }
+  return nullptr;
+}
+
+void Driver::bring_up(std::size_t index) {
+  Node& node = nodes_[index];
+  if (node.up || engine_down_) return;
+  node.up = true;
+  node.workers_wanted = 0;
+  ++node.incarnation;
+  report(NodeJoined{node.plan.id, node.plan.cores});
+  const Place dram{node.plan.id, Tier::dram, 0};
+  machine_.set_capacity(dram, node.plan.dram);
+  report(CapacityChanged{dram, node.plan.dram});
+  if (node.plan.nvme == 0) return;
+  const Place nvme{node.plan.id, Tier::nvme, 0};
+  machine_.set_capacity(nvme, node.plan.nvme);
+  report(CapacityChanged{nvme, node.plan.nvme});
+}
+
+void Driver::lose_node(std::size_t index, Duration back_after) {
+  Node& node = nodes_[index];
+  if (!node.up) return;
+  node.up = false;
+  for (auto& [id, worker] : workers_) {
+    if (worker.node != node.plan.id || !worker.alive) continue;
+    worker.alive = false;
+    worker.quiet = true;
+  }
+  machine_.lose_node(node.plan.id);
+  report(NodeLost{node.plan.id});
+  check_rank_nodes(index);
+  after(back_after, [this, index] { bring_up(index); });
+}
+
+void Driver::match_workers(std::size_t index) {
+  Node& node = nodes_[index];
+  if (!node.up) return;
+  std::uint32_t alive = 0;
+  for (const auto& [id, worker] : workers_) {
+    alive += worker.node == node.plan.id && worker.alive;
+  }
+  for (; alive < node.workers_wanted; ++alive) add_worker(index);
+  for (auto& [id, worker] : workers_) {
+    if (alive <= node.workers_wanted) break;
+    if (worker.node != node.plan.id || !worker.alive || !worker.order.is_none()) continue;
+    worker.alive = false;
+    worker.quiet = true;
+    report(WorkerQuiesced{WorkerId(id)});
+    --alive;
+  }
+}
+
+void Driver::add_worker(std::size_t index) {
+  workers_[next_worker_] = {nodes_[index].plan.id, true, false, RequestId::none()};
+  report(WorkerJoined{WorkerId(next_worker_++), nodes_[index].plan.id});
+}
+
+void Driver::lose_worker(std::uint32_t id, Duration quiet_after) {
+  Worker& worker = workers_.at(id);
+  worker.alive = false;
+  report(WorkerLost{WorkerId(id)});
+  const RequestId order = worker.order;
+  if (const auto running = running_.find(order.value); running != running_.end()) {
+    running->second.serial = 0;  // it will not report
+  }
+  after(quiet_after, [this, id, order, incarnation = engine_incarnation_] {
+    workers_.at(id).quiet = true;
+    if (incarnation != engine_incarnation_) return;
+    machine_.quiet(order);
+    report(WorkerQuiesced{WorkerId(id)});
+  });
+  const NodeId node = worker.node;
+  after(quiet_after + drawn(ms(5)), [this, node] {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].plan.id == node) match_workers(i);
+    }
+  });
+}
+
+}  // namespace batchflow::test

@@ -1,0 +1,249 @@
+// A small backend in virtual time: what a cluster does with the engine's commands, and jobs that
+// train on what comes of them.
+//
+// It owns a heap of what will happen. Everything of one instant becomes one step of the engine,
+// completions sorted by request id; commands are carried out by the Machine, which checks them, and
+// come to something later. Jobs have ranks with credits, a barrier a step, and a position of their
+// own, from which they go on after losses, resizes, restarts, and the loss of the engine itself.
+// Whatever is delivered goes to a Checker. A run ends when all jobs are done; if nothing is left to
+// happen before that, it is a deadlock, and a Violation says who waits.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/engine.h"
+#include "core/promise.h"
+#include "tests/driver/checker.h"
+#include "tests/driver/machine.h"
+#include "tests/driver/scenario.h"
+
+namespace batchflow::test {
+
+struct Outcomes {
+  EngineCounters engine;
+  std::uint64_t digest = 0;  // over all commands
+  std::uint64_t steps = 0;   // of the engine
+  std::uint64_t counted_steps = 0;
+  std::uint64_t fillers = 0;
+  std::uint64_t replaced = 0;
+  std::uint64_t samples_read_from_store = 0;
+  std::uint64_t refusals = 0;
+  std::uint64_t jobs_done = 0;
+  std::uint64_t jobs_without_room = 0;
+  Instant end{};
+};
+
+// What a test may do between engine and clients: to prove that the checker would notice.
+struct Hooks {
+  std::function<void(const Command&)> ordered;
+  std::function<void(std::vector<Handed>&, Rank, std::uint64_t step)> handed;
+  std::function<void(Instant, std::span<const Event>)> before_step;
+  std::function<void(const Engine&)> after_step;
+};
+
+class Driver {
+ public:
+  explicit Driver(const Scenario& scenario, const PolicyList& policies, Hooks hooks = {});
+  ~Driver();
+  // Until all jobs are done. Throws Violation.
+  Outcomes run();
+  // Until nothing is left to happen, or so many steps; jobs need not be done.
+  Outcomes run_for(std::uint64_t steps);
+
+ private:
+  struct Worker {
+    NodeId node;
+    bool alive = true;       // as the engine knows it
+    bool quiet = false;
+    RequestId order = RequestId::none();
+  };
+  struct Node {
+    NodePlan plan;
+    bool up = false;
+    std::uint32_t workers_wanted = 0;
+    std::uint64_t incarnation = 0;
+  };
+  // A batch in the hands of a rank, or on its way there.
+  struct Held {
+    RequestId request;
+    JobId job;
+    Rank rank = 0;
+    std::uint64_t step = 0;
+    std::uint32_t epoch = 0;
+    std::uint64_t incarnation = 0;  // of the client's ranks
+    bool arrived = false;
+    bool releasing = false;
+    std::uint32_t failures = 0;
+    bool last_of_epoch = false;
+    std::vector<Slice> slices;
+    std::uint32_t block_samples = 0;
+    std::uint32_t lane_blocks = 0;
+  };
+  struct RankState {
+    NodeId node;
+    bool alive = true;
+    bool training = false;
+    std::uint64_t next = 0;  // step
+    std::deque<std::vector<SampleId>> asked;  // of a listed order
+  };
+  struct Consumed {  // a step, until all ranks have consumed it
+    std::uint32_t ranks = 0;
+    std::vector<Held> batches;  // by rank
+  };
+  struct Client {
+    std::size_t index = 0;
+    JobPlan plan;
+    enum class State : std::uint8_t { away, joining, running, degraded, done } state = State::away;
+    JobId id = JobId::none();
+    std::uint64_t incarnation = 0;  // of its ranks: joins and resizes
+    std::uint32_t credits = 0;
+    std::uint32_t batch_samples = 1;
+    std::vector<NodeId> nodes;
+    std::vector<RankState> ranks;
+    std::vector<Held> held;
+    Position position;
+    std::unique_ptr<Checker> checker;
+    Instant stopped_until{};
+    std::uint32_t attempts = 0;  // joins that were refused
+    std::uint64_t listed_sent = 0;
+    std::uint64_t listed_consumed = 0;
+    std::map<std::uint64_t, Consumed> consumed;
+  };
+  struct Completion {
+    Event event;
+    RequestId id;
+  };
+  enum class Kind : std::uint8_t { read, prepare, transfer, deliver };
+  struct Running {  // an order under way
+    Kind kind = Kind::read;
+    std::uint32_t attempt = 0;
+    std::uint64_t serial = 0;
+    std::uint32_t worker = 0;
+  };
+
+  // ---- time
+  void after(Duration delay, std::function<void()> what);
+  Duration drawn(Duration base);
+  bool fails(std::uint32_t chance_in_1000);
+  bool step_once();
+  void report(const Event& event) { facts_.push_back(event); }
+  void complete(RequestId id, const Event& event) { completions_.push_back({event, id}); }
+
+  // ---- commands
+  void carry_out(std::span<const Command> commands);
+  void on(const Admit& order);
+  void on(const Refuse& order);
+  void on(const Read& order);
+  void on(const Prepare& order);
+  void on(const Transfer& order);
+  void on(const Deliver& order);
+  void on(const Drop& order) { machine_.drop(order); }
+  void on(const Cancel& order);
+  void on(const Release& order);
+  void on(const EpochEnded& order);
+  void on(const SetWorkers& order);
+  void on(const SetTimer& order);
+  void start(Kind kind, const Request& request, Duration takes, std::function<void()> over);
+  std::span<const SampleId> keep(std::vector<SampleId> samples);
+
+  // ---- nodes and workers
+  void bring_up(std::size_t node);
+  void lose_node(std::size_t node, Duration back_after);
+  void match_workers(std::size_t node);
+  void add_worker(std::size_t node);
+  void lose_worker(std::uint32_t id, Duration quiet_after);
+  Node* node_of(NodeId id);
+
+  // ---- jobs
+  void join(std::size_t client);
+  void leave(Client& client);
+  void rejoin_later(Client& client, Duration delay);
+  void let_all_go(Client& client, bool at_once);
+  void arrived(std::size_t client, RequestId request);
+  void train(std::size_t client);
+  void trained(std::size_t client, Rank rank, std::uint64_t incarnation, Duration compute);
+  void release(std::size_t client, RequestId request);
+  void deliver_listed(Client& client, const Deliver& order);
+  void over_to(std::size_t client, RequestId request, bool well);
+  void commit(Client& client, std::uint64_t step);
+  void finish(Client& client);
+  Held* held(Client& client, RequestId request);
+  void ask_listed(Client& client, Rank rank);
+  void lose_rank(Client& client, Rank rank);
+  void resize(Client& client, std::uint32_t batch_samples, std::vector<NodeId> nodes);
+  bool nodes_up(const std::vector<NodeId>& nodes);
+  void check_rank_nodes(std::size_t node);
+  Client* client_of(JobId id);
+  const DatasetPlan& dataset_of(const Client& client) const;
+  std::uint64_t seed_of(const JobPlan& plan) const;
+  std::vector<Handed> expand(Client& client, const Deliver& order,
+                             std::vector<std::uint64_t>& tokens);
+
+  // ---- faults
+  void plan_faults();
+  void strike(const Fault& fault);
+  void talk_nonsense(std::uint64_t which);
+  void lose_coordinator(Duration back_after);
+  void start_engine();
+  void note_promises();
+  bool all_done() const;
+  std::string who_waits() const;
+  Outcomes outcomes();
+
+  const Scenario scenario_;
+  const PolicyList& policies_;
+  Hooks hooks_;
+  Catalogues catalogues_;
+  Machine machine_;
+  std::unique_ptr<Engine> engine_;
+  std::uint64_t engine_incarnation_ = 0;
+  bool engine_down_ = false;
+  Random random_;
+
+  struct Happening {
+    Instant when;
+    std::uint64_t serial;
+    std::function<void()> what;
+    bool operator<(const Happening& other) const {
+      return std::pair(when, serial) > std::pair(other.when, other.serial);
+    }
+  };
+  std::priority_queue<Happening> heap_;
+  std::uint64_t serials_ = 0;
+  Instant now_{};
+  Instant last_progress_{};
+  std::vector<Event> facts_;
+  std::vector<Completion> completions_;
+  std::deque<std::vector<SampleId>> lists_;  // what events refer to
+  std::deque<std::vector<NodeId>> node_lists_;
+  std::deque<Position> positions_;
+  std::deque<std::string> texts_;
+
+  std::vector<Node> nodes_;
+  std::map<std::uint32_t, Worker> workers_;
+  std::uint32_t next_worker_ = 1;
+  std::map<std::uint64_t, Running> running_;
+  std::vector<Client> clients_;
+  std::uint32_t next_job_ = 1;
+  std::map<std::uint32_t, std::size_t> client_of_;
+  std::map<std::uint64_t, std::size_t> delivery_of_;  // request to client
+  Expander expander_;
+
+  std::map<std::uint32_t, Position> promised_;  // what the engine's promises add up to
+  std::uint64_t digest_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint64_t refusals_ = 0;
+  std::uint64_t without_room_ = 0;
+  EngineCounters lost_counters_;
+};
+
+std::uint64_t digest_of(std::uint64_t before, const Command& command);
+
+}  // namespace batchflow::test

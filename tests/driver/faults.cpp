@@ -1,0 +1,187 @@
+// What goes wrong in a run, and what the engine's promises are held against.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/keys.h"
+#include "tests/driver/driver.h"
+
+namespace batchflow::test {
+
+void Driver::plan_faults() {
+  for (const Fault& fault : scenario_.faults) {
+    after(fault.when, [this, &fault] { strike(fault); });
+  }
+}
+
+void Driver::strike(const Fault& fault) {
+  if (engine_down_) return;
+  Client* client =
+      clients_.empty() ? nullptr : &clients_[fault.number % clients_.size()];
+  switch (fault.kind) {
+    case Fault::Kind::worker_lost: {
+      std::vector<std::uint32_t> alive;
+      for (const auto& [id, worker] : workers_) {
+        if (worker.alive) alive.push_back(id);
+      }
+      if (!alive.empty()) lose_worker(alive[fault.number % alive.size()], fault.later);
+      return;
+    }
+    case Fault::Kind::node_lost:
+      return lose_node(fault.number % nodes_.size(), fault.later);
+    case Fault::Kind::rank_lost: {
+      if (client->state != Client::State::running) return;
+      const std::uint64_t incarnation = client->incarnation;
+      lose_rank(*client, static_cast<Rank>(fault.number % client->ranks.size()));
+      if (fault.ranks.empty() || fault.later > ms(14)) return;
+      after(fault.later, [this, &fault, index = client->index, incarnation] {
+        if (clients_[index].incarnation != incarnation) return;
+        resize(clients_[index], fault.batch_samples, fault.ranks);
+      });
+      return;
+    }
+    case Fault::Kind::job_resized:
+      if (client->state != Client::State::running) return;
+      return resize(*client, fault.batch_samples, fault.ranks);
+    case Fault::Kind::job_leaves:
+      if (client->state != Client::State::running && client->state != Client::State::degraded) {
+        return;
+      }
+      leave(*client);
+      client->listed_sent = client->listed_consumed;
+      if (!fault.ranks.empty()) {
+        client->nodes = fault.ranks;
+        client->batch_samples = fault.batch_samples;
+      }
+      return rejoin_later(*client, fault.later);
+    case Fault::Kind::coordinator_lost:
+      return lose_coordinator(fault.later);
+    case Fault::Kind::capacity: {
+      Node& node = nodes_[fault.number % nodes_.size()];
+      if (!node.up) return;
+      const Place place{node.plan.id, Tier::dram, 0};
+      // What is in use beyond it may stay until it is let go; nothing may be added.
+      machine_.set_capacity(place, fault.bytes);
+      return report(CapacityChanged{place, fault.bytes});
+    }
+    case Fault::Kind::policy:
+      texts_.push_back(fault.text);
+      return report(PolicyChanged{texts_.back()});
+    case Fault::Kind::rank_stops:
+      client->stopped_until = std::max(client->stopped_until, now_ + fault.later);
+      return;
+    case Fault::Kind::nonsense:
+      return talk_nonsense(fault.number);
+  }
+}
+
+// Events that cannot be: they must change nothing but counters.
+void Driver::talk_nonsense(std::uint64_t which) {
+  Random random(hash(10, which));
+  Client& client = clients_[which % clients_.size()];
+  const JobId job = client.state == Client::State::running ? client.id : JobId(1 << 30);
+  const JobId nobody(1 << 30);
+  const Request request{RequestId(random.draw()), static_cast<std::uint32_t>(random.below(3))};
+  report(ReadDone{request, Outcome::done, {}});
+  report(PreparationDone{request, Outcome::corrupt, {}});
+  report(TransferDone{request, Outcome::done});
+  report(DeliveryDone{request, Outcome::failed});
+  report(JobLeft{nobody});
+  report(RankLost{nobody, 0});
+  report(RankLost{job, 1000});
+  report(BatchWanted{job, 0, 1'000'000'000});
+  report(BatchWanted{job, 0, UINT32_MAX});
+  report(BatchWanted{job, 999, 1});
+  report(BatchWanted{job, 0, 0});
+  report(BatchConsumed{job, 0, UINT64_MAX, Duration(-5)});
+  report(BatchConsumed{job, UINT32_MAX, 0, Duration(1)});
+  report(SlotReleased{job, 0, UINT64_MAX});
+  report(SlotReleased{nobody, 3, 0});
+  report(SamplesWanted{job, 0, keep({SampleId(UINT64_MAX)}), {}, {}});
+  report(WorkerJoined{WorkerId(UINT32_MAX), NodeId(4'000'000'000)});
+  report(WorkerLost{WorkerId(4'000'000'000)});
+  report(WorkerQuiesced{WorkerId(4'000'000'000)});
+  report(NodeLost{NodeId(4'000'000'000)});
+  report(NodeQuiesced{NodeId(4'000'000'000)});
+  report(CapacityChanged{{NodeId(4'000'000'000), Tier::dram, 0}, 5});
+  report(CatalogueKnown{DatasetId(4'000'000'000), 77});
+  report(PipelineKnown{PipelineId(4'000'000'000), 77});
+  report(TimerFired{TimerId(UINT64_MAX)});
+  report(PolicyChanged{"dispatch=no-such-policy"});
+  report(PolicyChanged{"fashion=lru"});
+  report(PolicyChanged{""});
+  report(ConfigurationChanged{"credits=-1"});
+  if (!nodes_.empty() && nodes_.front().up) report(NodeJoined{nodes_.front().plan.id, 3});
+}
+
+// The engine is gone with all that agents kept for it; jobs know where they are.
+void Driver::lose_coordinator(Duration back_after) {
+  const EngineCounters counters = engine_->counters();
+  (void)counters;
+  engine_down_ = true;
+  ++engine_incarnation_;
+  machine_.clear();
+  running_.clear();
+  delivery_of_.clear();
+  facts_.clear();
+  completions_.clear();
+  workers_.clear();
+  for (Node& node : nodes_) node.up = false;
+  for (Client& client : clients_) {
+    client.held.clear();
+    client.consumed.clear();
+    if (client.state == Client::State::done || client.state == Client::State::away) continue;
+    if (scenario_.from_promises && promised_.count(client.id.value) != 0) {
+      client.position = promised_.at(client.id.value);
+    }
+    client.listed_sent = client.listed_consumed;
+    rejoin_later(client, back_after + drawn(ms(5)));
+  }
+  promised_.clear();
+  after(back_after, [this] {
+    start_engine();
+    for (std::size_t i = 0; i < nodes_.size(); ++i) bring_up(i);
+  });
+}
+
+// The engine's promises add up to where the job says it is.
+void Driver::note_promises() {
+  std::vector<JobId> changed;
+  for (const Promise& promise : engine_->promises()) {
+    switch (promise.kind) {
+      case Promise::Kind::joined:
+        promised_[promise.job.value] = promise.join.position;
+        continue;
+      case Promise::Kind::left:
+        promised_.erase(promise.job.value);
+        continue;
+      case Promise::Kind::epoch_finished:
+        promised_.at(promise.job.value).finish_epoch();
+        break;
+      case Promise::Kind::committed: {
+        Position& position = promised_.at(promise.job.value);
+        const std::uint64_t generation = promise.slices.front().name.generation;
+        if (position.order() == Order::relaxed &&
+            (!position.has_generation() || position.lanes().generation != generation)) {
+          position.begin_generation(generation, promise.sizes.block_samples,
+                                    promise.sizes.lane_blocks);
+        }
+        const std::string problem = position.apply(promise.slices);
+        if (!problem.empty()) violated("the promises: " + problem);
+      }
+    }
+    changed.push_back(promise.job);
+  }
+  for (const JobId job : changed) {
+    const Client* client = client_of(job);
+    const auto found = promised_.find(job.value);
+    if (client == nullptr || client->state != Client::State::running) continue;
+    if (found == promised_.end()) continue;
+    if (to_json(found->second) != to_json(client->position)) {
+      violated(fmt::format("job {} is promised {} and is at {}", job.value,
+                           to_json(found->second), to_json(client->position)));
+    }
+  }
+}
+
+}  // namespace batchflow::test

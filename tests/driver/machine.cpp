@@ -1,0 +1,521 @@
+#include "tests/driver/machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/keys.h"
+
+namespace batchflow::test {
+
+void violated(const std::string& what) { throw Violation(what); }
+
+namespace {
+
+std::string name(std::pair<std::uint32_t, std::uint32_t> key) {
+  return fmt::format("share {} slot {}", key.first, key.second);
+}
+
+std::string name(const BlockName& block) {
+  return fmt::format("(g{} v{} r{} b{})", block.generation, block.lane, block.pass, block.block);
+}
+
+std::string name(Place place) {
+  return fmt::format("node {} tier {}", place.node.value, static_cast<int>(place.tier));
+}
+
+bool same_block(const Lineage& a, const Lineage& b) {
+  return a.dataset == b.dataset && a.dataset_version == b.dataset_version &&
+         a.pipeline_hash == b.pipeline_hash && a.order == b.order && a.seed == b.seed &&
+         a.block_samples == b.block_samples && a.lane_blocks == b.lane_blocks && a.name == b.name &&
+         a.samples == b.samples;
+}
+
+}  // namespace
+
+std::uint64_t token(const Lineage& lineage, SampleId visited, SampleId used) {
+  const KeyRoot root{lineage.dataset_version, lineage.seed};
+  return hash(lineage.pipeline_hash, used.value,
+              draw_key(root, lineage.name.generation, lineage.name.pass, visited));
+}
+
+Machine::Machine(const Scenario& scenario) : scenario_(scenario) {}
+
+// ------------------------------------------------------------------------------------- places ----
+
+const DatasetPlan& Machine::dataset(DatasetId id) const {
+  for (const DatasetPlan& plan : scenario_.datasets) {
+    if (plan.id == id) return plan;
+  }
+  violated("an order about a dataset that nobody told the engine of");
+}
+
+const PipelineInfo& Machine::pipeline(PipelineId id) const {
+  for (const PipelinePlan& plan : scenario_.pipelines) {
+    if (plan.id == id) return plan.info;
+  }
+  violated("an order about a pipeline that nobody told the engine of");
+}
+
+void Machine::set_capacity(Place place, Bytes bytes) {
+  capacity_[place] = bytes;
+  limit_[place] = std::max(bytes, used(place));
+}
+
+Bytes Machine::used(Place place) const {
+  const auto found = used_.find(place);
+  return found == used_.end() ? 0 : found->second;
+}
+
+void Machine::add(Place place, Bytes bytes) {
+  const Bytes now = used_[place] += bytes;
+  // What was in use when a place shrank may stay until it is let go of.
+  if (now - bytes <= capacity_[place]) limit_[place] = capacity_[place];
+  if (now > limit_[place]) {
+    violated(fmt::format("{} holds {} bytes of {}", name(place), now, capacity_[place]));
+  }
+}
+
+void Machine::remove(Place place, Bytes bytes) { used_[place] -= bytes; }
+
+void Machine::lose_node(NodeId node) {
+  std::erase_if(slots_, [&](const auto& entry) { return entry.second.place.node == node; });
+  std::erase_if(items_, [&](const auto& entry) { return entry.second.place.node == node; });
+  std::erase_if(shares_, [&](const auto& entry) { return entry.first.place.node == node; });
+  std::erase_if(used_, [&](const auto& entry) { return entry.first.node == node; });
+  std::erase_if(capacity_, [&](const auto& entry) { return entry.first.node == node; });
+  for (auto& [id, staging] : stagings_) {
+    if (staging.node != node) continue;
+    staging.samples.clear();
+    staging.there = false;
+  }
+}
+
+void Machine::clear() {
+  slots_.clear();
+  items_.clear();
+  shares_.clear();
+  used_.clear();
+  stagings_.clear();
+  preparations_.clear();
+  copies_.clear();
+  deliveries_.clear();
+  listed_.clear();
+  borrowed_.clear();
+}
+
+Machine::Slot& Machine::slot(SlotKey key, const char* what) {
+  const auto found = slots_.find(key);
+  if (found == slots_.end()) violated(fmt::format("{} {}, where nothing is", what, name(key)));
+  return found->second;
+}
+
+// A slot is taken by the first order that writes to it, until it is dropped.
+Machine::Slot& Machine::claim(SlotKey key, Place place, Bytes bytes) {
+  const auto [at, fresh] = slots_.try_emplace(key);
+  if (!fresh) violated(fmt::format("{} is written anew before it was dropped", name(key)));
+  at->second.place = place;
+  at->second.bytes = bytes;
+  add(place, bytes);
+  return at->second;
+}
+
+// ---------------------------------------------------------------------------------------- items ----
+
+void Machine::enter_item(ItemKey key, const Item& item) {
+  const auto [at, fresh] = items_.try_emplace(key, item);
+  if (!fresh) {
+    violated(fmt::format("item {} enters share {} twice", key.second, key.first));
+  }
+  add(item.place, item.bytes);
+}
+
+void Machine::erase_item(ItemKey key) {
+  const auto found = items_.find(key);
+  if (found == items_.end()) return;
+  remove(found->second.place, found->second.bytes);
+  items_.erase(found);
+}
+
+Machine::ItemKey Machine::find_item(Place place, Form form, DatasetId dataset, Digest prefix,
+                                    SampleId sample) const {
+  const auto share = shares_.find({place, form, dataset, prefix});
+  const std::string what = fmt::format("sample {} of dataset {} ({}) at {}", sample.value,
+                                       dataset.value, static_cast<int>(form), name(place));
+  if (share == shares_.end()) violated(what + " is used, but nothing was ever kept there");
+  const ItemKey key{share->second, static_cast<std::uint32_t>(sample.value)};
+  const auto found = items_.find(key);
+  if (found == items_.end() || !found->second.there) violated(what + " is used, but is not there");
+  return key;
+}
+
+// ---------------------------------------------------------------------------------------- reads ----
+
+std::vector<SampleId> Machine::samples_of(const Lineage& lineage) {
+  std::vector<SampleId> ids;
+  expander_.expand(lineage, dataset(lineage.dataset).samples, ids);
+  return ids;
+}
+
+void Machine::read(const Read& order) {
+  Staging& staging = stagings_[order.request.id.value];
+  if (staging.running) violated("a read is ordered again while it runs");
+  const bool again = order.request.attempt > 0;
+  if (!again && staging.there) violated("a request id is used twice");
+  staging.node = order.to.node;
+  staging.dataset = order.dataset;
+  staging.form = order.form;
+  staging.samples.assign(order.samples.begin(), order.samples.end());
+  if (staging.samples.empty()) staging.samples = samples_of(order.lineage);
+  staging.staged = order.keep.is_none() || order.keep_at != order.to;
+  staging.running = true;
+  staging.from = order.from;
+  if (order.from.tier == Tier::store) {
+    samples_read_from_store += staging.samples.size();
+  } else {
+    const Digest prefix =
+        order.form == Form::decoded ? pipeline(order.lineage.pipeline).prefix_hash : 0;
+    for (const SampleId sample : staging.samples) {
+      const ItemKey key = find_item(order.from, order.form, order.dataset, prefix, sample);
+      ++items_.at(key).readers;
+      staging.sources.push_back(key);
+    }
+  }
+  if (order.keep.is_none()) return;
+  shares_[{order.keep_at, order.form, order.dataset, 0}] = order.keep.value;
+  for (const SampleId sample : staging.samples) {
+    const Bytes unit = scenario_.config.item_slot_bytes;
+    const Bytes bytes = (dataset(order.dataset).bytes + unit - 1) / unit * unit;
+    const ItemKey key{order.keep.value, static_cast<std::uint32_t>(sample.value)};
+    enter_item(key, {order.keep_at, order.form, order.dataset, bytes, order.request.id.value});
+    staging.kept.push_back(key);
+  }
+}
+
+void Machine::read_over(RequestId request, bool well) {
+  Staging& staging = stagings_.at(request.value);
+  staging.running = false;
+  for (const ItemKey& key : staging.sources) {
+    if (const auto item = items_.find(key); item != items_.end()) --item->second.readers;
+  }
+  staging.sources.clear();
+  for (const ItemKey& key : staging.kept) {
+    const auto item = items_.find(key);
+    if (item == items_.end() || item->second.filler != request.value) continue;
+    if (well) {
+      item->second.there = true;
+    } else {
+      erase_item(key);
+    }
+  }
+  staging.kept.clear();
+  staging.there = well;
+  if (well && !staging.staged) stagings_.erase(request.value);
+}
+
+void Machine::release(RequestId request) {
+  const auto found = stagings_.find(request.value);
+  if (found == stagings_.end()) violated("the release of a read that has no staging memory");
+  if (found->second.running) violated("staging memory is released while it is read into");
+  for (const auto& [delivery, stagings] : borrowed_) {
+    if (std::find(stagings.begin(), stagings.end(), request.value) != stagings.end()) {
+      violated(fmt::format("staging memory of delivery {:x} is released", delivery));
+    }
+  }
+  stagings_.erase(found);
+}
+
+bool Machine::in_staging(RequestId request, NodeId node, SampleId sample, Form form) const {
+  const auto found = stagings_.find(request.value);
+  if (found == stagings_.end()) violated("staging memory is used after its release");
+  const Staging& staging = found->second;
+  return staging.there && staging.staged && staging.node == node && staging.form == form &&
+         std::find(staging.samples.begin(), staging.samples.end(), sample) != staging.samples.end();
+}
+
+// ----------------------------------------------------------------------------------- preparation ----
+
+void Machine::prepare(const Prepare& order) {
+  const std::uint64_t id = order.request.id.value;
+  const SlotKey key{order.share.value, order.slot.value};
+  const PipelineInfo& info = pipeline(order.lineage.pipeline);
+  const Place dram{order.node, Tier::dram, 0};
+  const bool again = order.request.attempt > 0;
+  if (!again) {
+    if (preparations_.count(id) != 0) violated("a request id is used twice");
+    Slot& made = claim(key, dram, std::max<Bytes>(1, info.prepared_bytes) *
+                                      std::min<std::uint64_t>(order.lineage.block_samples,
+                                                              dataset(order.lineage.dataset).samples));
+    made.block = true;
+    made.prepare = id;
+    made.lineage = order.lineage;
+    made.tokens.assign(order.lineage.samples, 0);
+  }
+  Slot& target = slot(key, "a block is prepared again into");
+  if (target.prepare != id || !same_block(target.lineage, order.lineage)) {
+    violated(fmt::format("{} is prepared by two", name(key)));
+  }
+  if (target.writing || target.whole) violated(fmt::format("{} is written twice", name(key)));
+  target.writing = true;
+  Preparation& mine = preparations_[id];
+  mine = {};
+  mine.slot = key;
+  mine.node = order.node;
+  mine.running = true;
+  const std::vector<SampleId> ids = samples_of(order.lineage);
+  if (ids.size() != order.lineage.samples) violated("a lineage that does not know its size");
+  const auto take = [&](std::uint32_t place, SampleId used) {
+    SampleId expected = ids.at(place);
+    for (const Replacement& replacement : order.replacements) {
+      if (replacement.place != place) continue;
+      if (replacement.corrupt != expected) violated("a replacement of what is not there");
+      expected = replacement.used;
+    }
+    if (used != expected) violated("an ingredient that is not the lineage's");
+    mine.tokens.emplace_back(place, token(order.lineage, ids[place], used));
+    mine.used.emplace_back(place, used);
+  };
+  if (order.ingredients.empty()) {
+    for (std::uint32_t place = 0; place < ids.size(); ++place) {
+      if (!in_staging(order.staging, order.node, ids[place], Form::encoded)) {
+        violated("a block is prepared from staging memory that does not hold it");
+      }
+      take(place, ids[place]);
+    }
+  }
+  for (const Ingredient& ingredient : order.ingredients) {
+    const DatasetId of = order.lineage.dataset;
+    if (ingredient.form == Form::decoded && info.prefix_hash == 0) violated("no decoded form");
+    if (!ingredient.staging.is_none()) {
+      if (!in_staging(ingredient.staging, order.node, ingredient.sample, ingredient.form)) {
+        violated(fmt::format("sample {} is not in the staging memory of its read",
+                             ingredient.sample.value));
+      }
+    } else {
+      const Digest prefix = ingredient.form == Form::decoded ? info.prefix_hash : 0;
+      const ItemKey item = find_item(dram, ingredient.form, of, prefix, ingredient.sample);
+      ++items_.at(item).readers;
+      mine.sources.push_back(item);
+    }
+    take(ingredient.place, ingredient.sample);
+    if (!ingredient.keep_decoded) continue;
+    if (order.decoded_share.is_none()) violated("decoded samples are to be kept nowhere");
+    shares_[{dram, Form::decoded, of, info.prefix_hash}] = order.decoded_share.value;
+    const ItemKey item{order.decoded_share.value,
+                       static_cast<std::uint32_t>(ingredient.sample.value)};
+    enter_item(item, {dram, Form::decoded, of, info.decoded_bytes, id});
+    mine.decoded.push_back(item);
+  }
+}
+
+void Machine::end_preparation(Preparation& preparation) {
+  for (const ItemKey& key : preparation.sources) {
+    if (const auto item = items_.find(key); item != items_.end()) --item->second.readers;
+  }
+  preparation.sources.clear();
+  preparation.running = false;
+}
+
+void Machine::prepare_over(RequestId request, bool well, const std::vector<SampleId>& corrupt) {
+  const auto bad = [&](SampleId sample) {
+    return std::find(corrupt.begin(), corrupt.end(), sample) != corrupt.end();
+  };
+  Preparation& mine = preparations_.at(request.value);
+  end_preparation(mine);
+  for (const ItemKey& key : mine.decoded) {
+    const auto item = items_.find(key);
+    if (item == items_.end() || item->second.filler != request.value) continue;
+    if (well && !bad(SampleId(key.second))) {
+      item->second.there = true;
+    } else {
+      erase_item(key);
+    }
+  }
+  mine.decoded.clear();
+  const auto found = slots_.find(mine.slot);
+  if (found == slots_.end()) return;  // with its node
+  Slot& target = found->second;
+  target.writing = false;
+  if (!well) return;
+  for (std::size_t i = 0; i < mine.tokens.size(); ++i) {
+    target.tokens[mine.tokens[i].first] = bad(mine.used[i].second) ? 0 : mine.tokens[i].second;
+  }
+  target.whole = std::find(target.tokens.begin(), target.tokens.end(), 0) == target.tokens.end();
+}
+
+void Machine::prepare_cancelled(RequestId request, bool still_writing) {
+  const auto found = preparations_.find(request.value);
+  if (found == preparations_.end()) violated("the cancellation of a preparation there is not");
+  Preparation& mine = found->second;
+  end_preparation(mine);
+  for (const ItemKey& key : mine.decoded) {
+    const auto item = items_.find(key);
+    if (item != items_.end() && item->second.filler == request.value) erase_item(key);
+  }
+  mine.decoded.clear();
+  if (still_writing) return;
+  if (const auto target = slots_.find(mine.slot); target != slots_.end()) {
+    target->second.writing = false;
+  }
+}
+
+void Machine::quiet(RequestId request) {
+  const auto found = preparations_.find(request.value);
+  if (found == preparations_.end()) return;
+  const auto target = slots_.find(found->second.slot);
+  if (target != slots_.end() && target->second.prepare == request.value) {
+    target->second.writing = false;
+  }
+}
+
+// -------------------------------------------------------------------------- batches and slots ----
+
+void Machine::transfer(const Transfer& order) {
+  const SlotKey from{order.from_share.value, order.from_slot.value};
+  const SlotKey to{order.to_share.value, order.to_slot.value};
+  Slot& source = slot(from, "a copy from");
+  if (!source.block || !source.whole || source.lineage.name != order.slice.name ||
+      order.slice.to > source.tokens.size() || order.slice.from >= order.slice.to ||
+      source.place != order.from) {
+    violated(fmt::format("a copy of block {} from {}, which holds {} ({})", name(order.slice.name),
+                         name(from), name(source.lineage.name), source.whole));
+  }
+  if (slots_.count(to) == 0) {
+    claim(to, order.to, 0);
+  }
+  Slot& target = slot(to, "a copy to");
+  if (target.block) violated("a batch is gathered in the slot of a block");
+  if (target.place != order.to) violated("a slot in two places");
+  const std::uint32_t count = order.slice.to - order.slice.from;
+  if (target.tokens.size() < order.offset_samples + count) {
+    target.tokens.resize(order.offset_samples + count, 0);
+    target.pending.resize(order.offset_samples + count, false);
+    // At least what is written of it: how large the slot is, no order says.
+    const PipelineInfo& info = pipeline(slot(from, "a copy from").lineage.pipeline);
+    const Bytes bytes = target.tokens.size() * std::max<Bytes>(1, info.prepared_bytes);
+    add(target.place, bytes - target.bytes);
+    target.bytes = bytes;
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (target.tokens[order.offset_samples + i] != 0 || target.pending[order.offset_samples + i]) {
+      violated("a part of a batch is copied twice");
+    }
+    target.pending[order.offset_samples + i] = true;
+  }
+  ++slot(from, "a copy from").readers;
+  copies_[order.request.id.value] = {from, to, order.slice.from, count, order.offset_samples};
+}
+
+void Machine::transfer_over(RequestId request, bool well) {
+  const auto found = copies_.find(request.value);
+  if (found == copies_.end()) return;
+  const Copy copy = found->second;
+  copies_.erase(found);
+  const auto source = slots_.find(copy.from);
+  const auto target = slots_.find(copy.to);
+  if (source != slots_.end()) --source->second.readers;
+  if (target == slots_.end()) return;
+  for (std::uint32_t i = 0; i < copy.count; ++i) {
+    target->second.pending[copy.offset + i] = false;
+    if (well && source != slots_.end()) {
+      target->second.tokens[copy.offset + i] = source->second.tokens[copy.first + i];
+    }
+  }
+}
+
+void Machine::deliver(const Deliver& order, const std::vector<std::uint64_t>& expected) {
+  const std::uint64_t id = order.request.id.value;
+  if (deliveries_.count(id) != 0) {
+    if (order.request.attempt == 0) violated("a request id is used twice");
+    return;  // handed over again: it is held already
+  }
+  const SlotKey key{order.share.value, order.slot.value};
+  Slot& source = slot(key, "a delivery from");
+  if (source.place != order.place) violated("a delivery from another place");
+  const std::uint32_t from = order.in_place ? order.slices.front().from : 0;
+  if (order.in_place != source.block || (order.in_place && order.slices.size() != 1)) {
+    violated("a delivery in place is a slice of one block, another of none");
+  }
+  if (source.block && !source.whole) violated("a delivery from a block that is not made");
+  if (source.tokens.size() < from + expected.size() ||
+      !std::equal(expected.begin(), expected.end(), source.tokens.begin() + from)) {
+    violated(fmt::format("{} does not hold what is delivered from it", name(key)));
+  }
+  ++source.holders;
+  deliveries_[id] = key;
+}
+
+void Machine::deliver_stored(const Deliver& order, DatasetId dataset) {
+  const std::uint64_t id = order.request.id.value;
+  if (listed_.count(id) != 0) return;
+  std::vector<ItemKey>& items = listed_[id];
+  for (const Ingredient& ingredient : order.ingredients) {
+    if (!ingredient.staging.is_none()) {
+      if (!in_staging(ingredient.staging, order.place.node, ingredient.sample, Form::encoded)) {
+        violated("a stored sample is delivered from where it is not");
+      }
+      borrowed_[id].push_back(ingredient.staging.value);
+      continue;
+    }
+    const ItemKey item = find_item(order.place, Form::encoded, dataset, 0, ingredient.sample);
+    ++items_.at(item).readers;
+    items.push_back(item);
+  }
+}
+
+void Machine::let_go(RequestId delivery) {
+  if (const auto listed = listed_.find(delivery.value); listed != listed_.end()) {
+    for (const ItemKey& key : listed->second) {
+      if (const auto item = items_.find(key); item != items_.end()) --item->second.readers;
+    }
+    listed_.erase(listed);
+    borrowed_.erase(delivery.value);
+    return;
+  }
+  const auto found = deliveries_.find(delivery.value);
+  if (found == deliveries_.end()) return;
+  const auto at = slots_.find(found->second);
+  if (at != slots_.end()) --at->second.holders;
+  deliveries_.erase(found);
+}
+
+void Machine::drop(const Drop& order) {
+  if (order.slot.is_none()) {
+    const ItemKey key{order.share.value, order.item.value};
+    const auto found = items_.find(key);
+    if (found == items_.end()) {
+      violated(fmt::format("item {} of share {} is dropped and is not there", key.second,
+                           key.first));
+    }
+    if (found->second.readers > 0) violated("an item is dropped while it is read");
+    if (!found->second.there) violated("an item is dropped while it is brought");
+    return erase_item(key);
+  }
+  const SlotKey key{order.share.value, order.slot.value};
+  const Slot& gone = slot(key, "a drop of");
+  if (gone.holders > 0) violated(fmt::format("{} is dropped while a rank has it", name(key)));
+  if (gone.readers > 0) violated(fmt::format("{} is dropped while it is copied", name(key)));
+  if (gone.writing) violated(fmt::format("{} is dropped while a worker writes to it", name(key)));
+  if (std::find(gone.pending.begin(), gone.pending.end(), true) != gone.pending.end()) {
+    violated(fmt::format("{} is dropped while something is copied into it", name(key)));
+  }
+  if (gone.place != order.place) violated("a drop in another place");
+  remove(gone.place, gone.bytes);
+  slots_.erase(key);
+}
+
+void Machine::check_idle() const {
+  for (const auto& [id, staging] : stagings_) {
+    if (staging.running || staging.staged) {
+      violated(fmt::format("the staging memory of read {:x} is never released", id));
+    }
+  }
+  for (const auto& [key, slot] : slots_) {
+    if (slot.holders > 0 || slot.readers > 0 || slot.writing) {
+      violated(fmt::format("{} is still in use", name(key)));
+    }
+    if (!slot.block) violated(fmt::format("{} still holds a batch", name(key)));
+  }
+}
+
+}  // namespace batchflow::test

@@ -1,0 +1,154 @@
+// The memory of all nodes as orders make it: what is in every slot, share and staging buffer.
+//
+// It believes nothing but commands. Bytes are tokens: the token of a sample in a prepared block
+// names the pipeline, the sample whose bytes were used and the key its random steps were drawn
+// with, so equal tokens are equal bytes. Whatever an order does that real memory would not forgive
+// throws a Violation: a slot written while somebody reads it, a batch that is not what its slices
+// say, a read from where nothing is, more in a place than it holds.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/event.h"
+#include "core/order.h"
+#include "tests/driver/scenario.h"
+
+namespace batchflow::test {
+
+struct Violation : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+[[noreturn]] void violated(const std::string& what);
+
+std::uint64_t token(const Lineage& lineage, SampleId visited, SampleId used);
+
+class Machine {
+ public:
+  explicit Machine(const Scenario& scenario);
+
+  void set_capacity(Place place, Bytes bytes);
+  void lose_node(NodeId node);
+  void clear();  // everything, on all nodes
+
+  void read(const Read& order);
+  void read_over(RequestId request, bool well);
+  void release(RequestId request);
+
+  void prepare(const Prepare& order);
+  // `corrupt`: those of the order whose bytes were bad are left out.
+  void prepare_over(RequestId request, bool well, const std::vector<SampleId>& corrupt);
+  // The worker may go on writing to what the order named, until it is quiet.
+  void prepare_cancelled(RequestId request, bool still_writing);
+  void quiet(RequestId request);
+
+  void transfer(const Transfer& order);
+  void transfer_over(RequestId request, bool well);
+
+  // The batch's memory is read from here on until `let_go`. The tokens it holds must be `expected`.
+  void deliver(const Deliver& order, const std::vector<std::uint64_t>& expected);
+  void let_go(RequestId delivery);
+  // The same for a batch of samples as they are stored.
+  void deliver_stored(const Deliver& order, DatasetId dataset);
+
+  void drop(const Drop& order);
+
+  // Nobody uses anything any more: no staging memory may be left, no slot be held.
+  void check_idle() const;
+  Bytes used(Place place) const;
+
+  std::uint64_t samples_read_from_store = 0;
+
+ private:
+  using SlotKey = std::pair<std::uint32_t, std::uint32_t>;
+  struct Slot {
+    Place place;
+    Bytes bytes = 0;
+    bool block = false;
+    bool whole = false;
+    std::uint64_t prepare = UINT64_MAX;  // the request that fills a block
+    Lineage lineage;
+    std::vector<std::uint64_t> tokens;  // 0: not written
+    std::vector<bool> pending;          // a transfer is writing it
+    std::uint32_t readers = 0;
+    std::uint32_t holders = 0;
+    bool writing = false;
+  };
+  using ItemKey = std::pair<std::uint32_t, std::uint32_t>;
+  struct Item {
+    Place place;
+    Form form;
+    DatasetId dataset;
+    Bytes bytes = 0;
+    std::uint64_t filler = UINT64_MAX;  // the request that brings it
+    bool there = false;
+    std::uint32_t readers = 0;
+  };
+  struct Staging {
+    NodeId node;
+    DatasetId dataset;
+    Form form = Form::encoded;
+    std::vector<SampleId> samples;
+    bool there = false;
+    bool staged = false;
+    Place from;
+    std::vector<ItemKey> kept;
+    std::vector<ItemKey> sources;  // items of a peer or device it is read from
+    bool running = false;
+  };
+  struct Preparation {
+    SlotKey slot;
+    NodeId node;
+    std::vector<ItemKey> sources;
+    std::vector<ItemKey> decoded;
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> tokens;  // place, token
+    std::vector<std::pair<std::uint32_t, SampleId>> used;         // place, sample
+    bool running = false;
+  };
+  struct Copy {
+    SlotKey from, to;
+    std::uint32_t first, count, offset;
+  };
+
+  const DatasetPlan& dataset(DatasetId id) const;
+  const PipelineInfo& pipeline(PipelineId id) const;
+  void add(Place place, Bytes bytes);
+  void remove(Place place, Bytes bytes);
+  Slot& slot(SlotKey key, const char* what);
+  void enter_item(ItemKey key, const Item& item);
+  void erase_item(ItemKey key);
+  Slot& claim(SlotKey key, Place place, Bytes bytes);
+  std::vector<SampleId> samples_of(const Lineage& lineage);
+  ItemKey find_item(Place place, Form form, DatasetId dataset, Digest prefix, SampleId sample) const;
+  bool in_staging(RequestId request, NodeId node, SampleId sample, Form form) const;
+  void end_preparation(Preparation& preparation);
+
+  const Scenario& scenario_;
+  Expander expander_;
+  std::map<Place, Bytes> capacity_;
+  std::map<Place, Bytes> limit_;  // the same, or what was in use when it was lowered
+  std::map<Place, Bytes> used_;
+  std::map<SlotKey, Slot> slots_;
+  std::map<ItemKey, Item> items_;
+  // Which share is what, as commands have told: (form, dataset, prefix, place) to share.
+  struct ShareName {
+    Place place;
+    Form form;
+    DatasetId dataset;
+    Digest prefix;
+    auto operator<=>(const ShareName&) const = default;
+  };
+  std::map<ShareName, std::uint32_t> shares_;
+  std::map<std::uint64_t, Staging> stagings_;
+  std::map<std::uint64_t, Preparation> preparations_;
+  std::map<std::uint64_t, Copy> copies_;
+  std::map<std::uint64_t, SlotKey> deliveries_;
+  std::map<std::uint64_t, std::vector<ItemKey>> listed_;       // deliveries of stored samples
+  std::map<std::uint64_t, std::vector<std::uint64_t>> borrowed_;  // staging they hold
+};
+
+}  // namespace batchflow::test

@@ -1,0 +1,249 @@
+// A scenario from a seed: anything that users, machines and bad luck may bring together.
+#include <algorithm>
+
+#include "core/policy_list.h"
+#include "core/random.h"
+#include "policies/registry.h"
+#include "tests/driver/scenario.h"
+
+namespace batchflow::test {
+
+namespace {
+
+class Maker {
+ public:
+  explicit Maker(std::uint64_t seed) : random_(hash(7, seed)) { made_.seed = seed; }
+
+  Scenario make() {
+    config();
+    datasets();
+    pipelines();
+    nodes();
+    jobs();
+    if (chance(70)) failures();
+    if (chance(70)) faults();
+    return made_;
+  }
+
+ private:
+  std::uint64_t from(std::uint64_t least, std::uint64_t most) {
+    return least + random_.below(most - least + 1);
+  }
+  bool chance(std::uint64_t percent) { return random_.below(100) < percent; }
+  std::uint32_t small(std::uint64_t least, std::uint64_t most) {
+    return static_cast<std::uint32_t>(from(least, most));
+  }
+  template <class T>
+  const T& one_of(const std::vector<T>& list) {
+    return list[random_.below(list.size())];
+  }
+
+  std::string policy(PolicyKind kind) {
+    const auto entries = policy_list().of_kind(kind);
+    return std::string(entries[random_.below(entries.size())]->name);
+  }
+
+  void config() {
+    EngineConfig& config = made_.config;
+    if (chance(15)) apply_preset(config, "independent");
+    if (chance(70)) {
+      config.policies.allocation = policy(PolicyKind::allocation);
+      for (std::string& text : config.policies.eviction) text = policy(PolicyKind::eviction);
+      config.policies.selection = policy(PolicyKind::selection);
+      config.policies.dispatch = policy(PolicyKind::dispatch);
+    }
+    if (chance(40)) config.policies.scaling = "static:depth=" + std::to_string(from(0, 9));
+    config.seed = random_.draw();
+    config.credits = small(1, 4);
+    config.ready_window = one_of<std::uint32_t>({1, 4, 16, 64});
+    config.generation_epochs = one_of<std::uint32_t>({1, 2, 8});
+    sample_bytes_ = one_of<Bytes>({1, 10, 64});
+    config.block_bytes = sample_bytes_ << from(0, 6);
+    config.item_slot_bytes = one_of<Bytes>({1, 16, 50, 200});
+    config.rank_timeout = ms(static_cast<std::int64_t>(from(20, 200)));
+    config.retry_wait = us(static_cast<std::int64_t>(from(10, 3000)));
+    config.read_attempts = small(4, 8);
+    config.delivery_attempts = small(3, 6);
+    if (chance(20)) config.share_streams = false;
+    if (chance(15)) config.workers_per_job = small(1, 4);
+    if (chance(20)) config.workers_held_during_reads = true;
+    config.blocks_in_flight_per_worker = small(1, 3);
+    made_.timings.read = us(static_cast<std::int64_t>(from(0, 3000)));
+    made_.timings.prepare = us(static_cast<std::int64_t>(from(0, 3000)));
+    made_.timings.transfer = us(static_cast<std::int64_t>(from(0, 300)));
+    made_.timings.deliver = us(static_cast<std::int64_t>(from(0, 300)));
+    made_.timings.jitter = chance(90);
+  }
+
+  void datasets() {
+    const std::uint64_t count = chance(30) ? 2 : 1;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      DatasetPlan plan;
+      plan.id = DatasetId(static_cast<std::uint32_t>(i + 1));
+      plan.version = random_.draw();
+      plan.samples = chance(10) ? from(1, 8) : from(9, 200);
+      plan.bytes = from(1, 200);
+      if (chance(20)) {
+        for (std::uint64_t k = from(1, 5); k > 0; --k) {
+          const SampleId id(random_.below(plan.samples));
+          // Some must be good: only they can stand in.
+          if (plan.corrupt.size() * 3 + 3 < plan.samples &&
+              std::find(plan.corrupt.begin(), plan.corrupt.end(), id) == plan.corrupt.end()) {
+            plan.corrupt.push_back(id);
+          }
+        }
+      }
+      made_.datasets.push_back(plan);
+    }
+  }
+
+  void pipelines() {
+    const std::uint64_t count = chance(30) ? 2 : 1;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      PipelinePlan plan;
+      plan.id = PipelineId(static_cast<std::uint32_t>(i + 1));
+      plan.info.hash = random_.draw();
+      plan.info.has_random = chance(80);
+      plan.info.prepared_bytes = sample_bytes_;
+      if (chance(50)) {
+        plan.info.prefix_hash = 1 + random_.below(3);
+        plan.info.decoded_bytes = from(1, 100) + 100 * plan.info.prefix_hash;
+      }
+      made_.pipelines.push_back(plan);
+    }
+    // Two pipelines of one prefix decode alike.
+    if (count == 2 && made_.pipelines[0].info.prefix_hash == made_.pipelines[1].info.prefix_hash) {
+      made_.pipelines[1].info.decoded_bytes = made_.pipelines[0].info.decoded_bytes;
+    }
+  }
+
+  void nodes() {
+    const std::uint64_t count = chance(50) ? 1 : from(2, 4);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      NodePlan plan;
+      plan.id = NodeId(static_cast<std::uint32_t>(i + 1));
+      plan.cores = i == 0 ? small(1, 4) : small(0, 3);
+      // From what one rank and one block take to plenty.
+      const Bytes block = std::max<Bytes>(made_.config.block_bytes, sample_bytes_);
+      plan.dram = chance(50) ? block * from(2, 12) : block * from(12, 200) + from(0, 20'000);
+      plan.nvme = chance(30) ? from(1, 20'000) : 0;
+      plan.joins = chance(80) ? Duration(0) : ms(static_cast<std::int64_t>(from(0, 40)));
+      made_.nodes.push_back(plan);
+    }
+  }
+
+  std::vector<NodeId> ranks() {
+    std::vector<NodeId> ranks;
+    const std::uint64_t count = chance(40) ? 1 : chance(50) ? 2 : from(1, 8);
+    const bool one_node = chance(50);
+    const NodeId first = one_of(made_.nodes).id;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      ranks.push_back(one_node ? first : one_of(made_.nodes).id);
+    }
+    return ranks;
+  }
+
+  std::uint32_t batch(std::uint64_t samples, std::size_t ranks) {
+    const std::uint64_t block = std::max<std::uint64_t>(1, made_.config.block_bytes / sample_bytes_);
+    const std::uint64_t most = std::max<std::uint64_t>(1, samples / ranks);
+    const std::uint64_t wanted = chance(30) ? block : chance(40) ? from(1, block) : from(1, 3 * block);
+    return static_cast<std::uint32_t>(std::min(most, wanted));
+  }
+
+  void jobs() {
+    const std::uint64_t count = chance(40) ? 1 : from(2, 6);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      JobPlan plan;
+      plan.user = chance(70) ? 1 : from(2, 3);
+      plan.dataset = one_of(made_.datasets).id;
+      plan.pipeline = one_of(made_.pipelines).id;
+      const std::uint64_t kind = from(0, 9);
+      plan.order = kind < 6   ? Order::relaxed
+                   : kind < 8 ? Order::strict
+                   : kind < 9 ? Order::sequential
+                              : Order::listed;
+      plan.has_shuffle_seed = chance(30);
+      plan.shuffle_seed = from(1, 2);
+      plan.ranks = ranks();
+      const std::uint64_t samples = made_.datasets[plan.dataset.value - 1].samples;
+      while (plan.ranks.size() > samples) plan.ranks.pop_back();
+      plan.batch_samples = batch(samples, plan.ranks.size());
+      plan.drop_last = chance(30);
+      plan.epochs = small(1, 4);
+      plan.epochs_told = chance(80);
+      plan.credits = chance(50) ? 0 : small(1, 4);
+      plan.joins = chance(50) ? Duration(0) : ms(static_cast<std::int64_t>(from(0, 100)));
+      plan.compute = us(static_cast<std::int64_t>(from(0, 2000)));
+      plan.hold = chance(50) ? Duration(0) : us(static_cast<std::int64_t>(from(0, 3000)));
+      plan.listed_batches = from(1, 30);
+      made_.jobs.push_back(plan);
+    }
+  }
+
+  void failures() {
+    const auto rate = [&] { return chance(50) ? small(0, 150) : 0; };
+    made_.failures = {rate(), rate(), rate(), rate(), rate()};
+    made_.heal = ms(static_cast<std::int64_t>(from(0, 300)));
+  }
+
+  Fault fault() {
+    Fault fault{};
+    fault.kind = static_cast<Fault::Kind>(from(0, 9));
+    fault.when = us(static_cast<std::int64_t>(from(0, 150'000)));
+    fault.number = random_.below(1000);
+    fault.later = us(static_cast<std::int64_t>(chance(20) ? 0 : from(0, 30'000)));
+    if (fault.kind == Fault::Kind::node_lost && made_.nodes.size() == 1 && chance(50)) {
+      fault.kind = Fault::Kind::worker_lost;
+    }
+    const JobPlan& job = made_.jobs[fault.number % made_.jobs.size()];
+    if (chance(60)) {
+      fault.ranks = ranks();
+      const std::uint64_t samples = made_.datasets[job.dataset.value - 1].samples;
+      while (fault.ranks.size() > samples) fault.ranks.pop_back();
+    } else {
+      fault.ranks = job.ranks;
+    }
+    fault.batch_samples =
+        batch(made_.datasets[job.dataset.value - 1].samples, fault.ranks.size());
+    if (fault.kind == Fault::Kind::capacity) {
+      const NodePlan& node = made_.nodes[fault.number % made_.nodes.size()];
+      fault.bytes = chance(30) ? node.dram * from(1, 3) : node.dram * from(1, 10) / 10;
+    }
+    if (fault.kind == Fault::Kind::policy) {
+      constexpr const char* kKinds[] = {"allocation", "eviction.encoded", "eviction.decoded",
+                                        "eviction.prepared", "selection", "dispatch"};
+      constexpr PolicyKind kOf[] = {PolicyKind::allocation, PolicyKind::eviction,
+                                    PolicyKind::eviction,   PolicyKind::eviction,
+                                    PolicyKind::selection,  PolicyKind::dispatch};
+      const std::size_t k = random_.below(6);
+      fault.text = std::string(kKinds[k]) + "=" + policy(kOf[k]);
+    }
+    return fault;
+  }
+
+  void faults() {
+    for (std::uint64_t i = from(1, 6); i > 0; --i) {
+      Fault one = fault();
+      made_.heal = std::max(made_.heal, one.when + one.later);
+      // What shrinks grows again, or jobs may wait for memory for ever.
+      if (one.kind == Fault::Kind::capacity) {
+        Fault back = one;
+        back.when += ms(30);
+        back.bytes = made_.nodes[one.number % made_.nodes.size()].dram;
+        made_.faults.push_back(back);
+      }
+      made_.faults.push_back(one);
+    }
+    made_.from_promises = chance(50);
+  }
+
+  Random random_;
+  Scenario made_;
+  Bytes sample_bytes_ = 1;
+};
+
+}  // namespace
+
+Scenario random_scenario(std::uint64_t seed) { return Maker(seed).make(); }
+
+}  // namespace batchflow::test

@@ -1,0 +1,70 @@
+#include "tests/driver/scenario.h"
+
+#include <fmt/format.h>
+
+namespace batchflow::test {
+
+Scenario small_scenario() {
+  Scenario scenario;
+  // Blocks of 8: 8 samples of 64 bytes.
+  scenario.config.block_bytes = 512;
+  scenario.config.item_slot_bytes = 64;
+  scenario.config.policies.allocation = "proportional";
+  scenario.nodes = {{NodeId(1), 2, 8 * 512, 0, {}}};
+  scenario.datasets = {{DatasetId(1), 101, 64, 100, {}}};
+  PipelineInfo pipeline;
+  pipeline.hash = 201;
+  pipeline.has_random = true;
+  pipeline.prepared_bytes = 64;
+  scenario.pipelines = {{PipelineId(1), pipeline}};
+  return scenario;
+}
+
+std::string Scenario::text() const {
+  std::string text = fmt::format(
+      "seed {}: block {} B, item slot {} B, credits {}, policies {} [{} {} {}] {} {} {}{}{}\n", seed,
+      config.block_bytes, config.item_slot_bytes, config.credits, config.policies.allocation,
+      config.policies.eviction[0], config.policies.eviction[1], config.policies.eviction[2],
+      config.policies.selection, config.policies.dispatch, config.policies.scaling,
+      config.share_streams ? "" : ", a stream a job",
+      config.workers_held_during_reads ? ", workers held" : "");
+  for (const NodePlan& node : nodes) {
+    text += fmt::format("  node {}: {} cores, {} B, nvme {} B, at {} us\n", node.id.value, node.cores,
+                        node.dram, node.nvme, node.joins.count() / 1000);
+  }
+  for (const DatasetPlan& one : datasets) {
+    text += fmt::format("  dataset {}: {} samples of {} B, {} corrupt\n", one.id.value, one.samples,
+                        one.bytes, one.corrupt.size());
+  }
+  for (const PipelinePlan& one : pipelines) {
+    text += fmt::format("  pipeline {}: prepared {} B, decoded {} B\n", one.id.value,
+                        one.info.prepared_bytes, one.info.decoded_bytes);
+  }
+  for (const JobPlan& job : jobs) {
+    text += fmt::format("  job: user {} dataset {} pipeline {} order {} seed {} b {} {}epochs {}{} "
+                        "credits {} ranks",
+                        job.user, job.dataset.value, job.pipeline.value,
+                        static_cast<int>(job.order), job.has_shuffle_seed ? job.shuffle_seed : 0,
+                        job.batch_samples, job.drop_last ? "drop_last " : "", job.epochs,
+                        job.epochs_told ? "" : " (untold)", job.credits);
+    for (const NodeId node : job.ranks) text += fmt::format(" {}", node.value);
+    text += fmt::format(" at {} us, compute {} us, hold {} us\n", job.joins.count() / 1000,
+                        job.compute.count() / 1000, job.hold.count() / 1000);
+  }
+  text += fmt::format("  failures r{} p{} t{} d{} s{} until {} us\n", failures.read,
+                      failures.prepare, failures.transfer, failures.deliver,
+                      failures.stale_reports, heal.count() / 1000);
+  constexpr const char* kKinds[] = {"worker lost", "node lost",        "rank lost", "job resized",
+                                    "job leaves",  "coordinator lost", "capacity",  "policy",
+                                    "rank stops",  "nonsense"};
+  for (const Fault& fault : faults) {
+    text += fmt::format("  {} us: {} {} later {} us, b {} ranks", fault.when.count() / 1000,
+                        kKinds[static_cast<int>(fault.kind)], fault.number,
+                        fault.later.count() / 1000, fault.batch_samples);
+    for (const NodeId node : fault.ranks) text += fmt::format(" {}", node.value);
+    text += fmt::format(" bytes {} {}\n", fault.bytes, fault.text);
+  }
+  return text;
+}
+
+}  // namespace batchflow::test

@@ -1,0 +1,123 @@
+// What a run of the virtual-time driver consists of, as data: nodes, datasets, jobs, durations, and
+// everything that goes wrong, each at its time. A seed makes one; tests write others by hand.
+//
+// The same scenario gives the same run, command for command.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/catalogue.h"
+#include "core/engine_config.h"
+#include "core/types.h"
+
+namespace batchflow::test {
+
+constexpr Duration us(std::int64_t n) { return std::chrono::microseconds(n); }
+constexpr Duration ms(std::int64_t n) { return std::chrono::milliseconds(n); }
+constexpr Instant at(Duration since_start) { return Instant(since_start); }
+
+struct NodePlan {
+  NodeId id;
+  std::uint32_t cores = 2;
+  Bytes dram = 1 << 20;
+  Bytes nvme = 0;  // 0: no such place
+  Duration joins{0};
+};
+
+struct DatasetPlan {
+  DatasetId id;
+  Digest version = 1;
+  std::uint64_t samples = 64;
+  Bytes bytes = 100;
+  std::vector<SampleId> corrupt = {};
+};
+
+struct PipelinePlan {
+  PipelineId id;
+  PipelineInfo info;
+};
+
+struct JobPlan {
+  std::uint64_t user = 1;
+  DatasetId dataset{1};
+  PipelineId pipeline{1};
+  Order order = Order::relaxed;
+  bool has_shuffle_seed = false;
+  std::uint64_t shuffle_seed = 0;
+  std::uint32_t batch_samples = 4;
+  bool drop_last = false;
+  std::uint32_t epochs = 1;
+  bool epochs_told = true;  // to the engine; else it learns of the end when the job leaves
+  std::uint32_t credits = 2;
+  std::vector<NodeId> ranks = {};
+  Duration joins{0};
+  Duration compute = ms(1);  // of a step
+  Duration hold{0};          // from a batch consumed to its slot released
+  std::uint64_t listed_batches = 0;  // of a listed order: how many in all
+};
+
+// How long things take; each is drawn from half to one and a half of what stands here.
+struct Timings {
+  Duration read = ms(1);
+  Duration prepare = ms(2);
+  Duration transfer = us(100);
+  Duration deliver = us(100);
+  bool jitter = true;
+};
+
+// Chances in 1000 that an order comes to nothing, until `heal`.
+struct Failures {
+  std::uint32_t read = 0;
+  std::uint32_t prepare = 0;
+  std::uint32_t transfer = 0;
+  std::uint32_t deliver = 0;
+  std::uint32_t stale_reports = 0;  // a completion is reported twice, or for an older attempt
+};
+
+struct Fault {
+  enum class Kind : std::uint8_t {
+    worker_lost,      // number: the worker among those there are; quiet after `later`, 0: at once
+    node_lost,        // number: the node; comes back after `later`
+    rank_lost,        // number: the job; its ranks are `ranks` after `later`, 0: never resized
+    job_resized,      // without a loss
+    job_leaves,       // and comes back after `later` with its position
+    coordinator_lost, // all that is left are clients' positions; a new engine after `later`
+    capacity,         // number: the node; bytes
+    policy,           // text
+    rank_stops,       // number: the job; it computes no more for `later`
+    nonsense,         // number: which, events that cannot be
+  };
+  Kind kind;
+  Duration when{0};
+  std::uint64_t number = 0;
+  Duration later{0};
+  std::uint32_t batch_samples = 0;
+  std::vector<NodeId> ranks = {};
+  Bytes bytes = 0;
+  std::string text = {};
+};
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  EngineConfig config;
+  std::vector<NodePlan> nodes;
+  std::vector<DatasetPlan> datasets;
+  std::vector<PipelinePlan> pipelines;
+  std::vector<JobPlan> jobs;
+  Timings timings;
+  Failures failures;
+  Duration heal{0};  // after that nothing fails any more
+  std::vector<Fault> faults;
+  bool from_promises = false;  // a new engine is told what the old one's promises add up to
+
+  std::string text() const;
+};
+
+// One node with two cores, one dataset of 64 samples in blocks of 8, no caches, no faults, no job.
+Scenario small_scenario();
+// Anything at all.
+Scenario random_scenario(std::uint64_t seed);
+
+}  // namespace batchflow::test

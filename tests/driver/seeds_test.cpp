@@ -1,0 +1,55 @@
+// Random scenarios. A failure prints the command that repeats it:
+//
+//   BATCHFLOW_SEED=17 test_driver -tc="random scenarios"
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "policies/registry.h"
+#include "tests/driver/driver.h"
+
+namespace batchflow::test {
+
+namespace {
+
+// Empty, or what went wrong with the seed.
+std::string problem_with(std::uint64_t seed) {
+  const Scenario scenario = random_scenario(seed);
+  try {
+    Hooks hooks;
+    hooks.after_step = [](const Engine& engine) { engine.check_consistency(); };
+    Driver(scenario, policy_list(), hooks).run();
+  } catch (const Violation& violation) {
+    return fmt::format("{}\n{}\nreplay: BATCHFLOW_SEED={} test_driver -tc=\"random scenarios\"",
+                       violation.what(), scenario.text(), seed);
+  }
+  return "";
+}
+
+void run_seeds(std::uint64_t first, std::uint64_t count) {
+  if (const char* one = std::getenv("BATCHFLOW_SEED")) {
+    first = std::strtoull(one, nullptr, 10);
+    count = 1;
+  }
+  if (const char* many = std::getenv("BATCHFLOW_SEEDS")) count = std::strtoull(many, nullptr, 10);
+  std::uint64_t failed = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    // What an abort would say before it ends the program.
+    INFO("replay: BATCHFLOW_SEED=" << seed << " test_driver -tc=\"random scenarios\"");
+    const std::string problem = problem_with(seed);
+    if (problem.empty()) continue;
+    FAIL_CHECK(problem);
+    if (++failed == 3) return;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("random scenarios") { run_seeds(1, 300); }
+
+TEST_SUITE("long") {
+  TEST_CASE("ten thousand random scenarios") { run_seeds(1000, 10'000); }
+}
+
+}  // namespace batchflow::test
