@@ -43,9 +43,6 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
     }
   }
   read.staged = spec.keep == kNone || s_.memory[spec.keep].spec.place != spec.to;
-  if (spec.keep != kNone) {
-    for (const SampleId sample : samples) s_.memory[spec.keep].share->pin(item_of(sample));
-  }
   order(read);
   return index;
 }
