@@ -33,7 +33,7 @@ struct Access {
 // What is to be done with an item that was asked for and is not here.
 enum class Admission : std::uint8_t {
   insert,
-  bypass,     // serve it once, keep nothing, evict nothing
+  bypass,  // serve it once, keep nothing, evict nothing
   // Evict as if for insertion, but keep it out (S3-FIFO with an item as large as its small queue).
   // Naming no victim ends it early (Belady, when all who are needed later have left).
   make_room,
@@ -82,10 +82,11 @@ class EvictionPolicy {
   // larger than the share.
   virtual Admission missed(const Access& access) = 0;
   virtual void inserted(const Access& access) = 0;
-  // The resident to leave for `newcomer`, never a pinned one; nothing keeps the newcomer out (one
-  // that must be let in whatever it is has no name: its item is none). The policy may reorder what
-  // it keeps; it forgets the victim only when `removed` tells it to.
-  virtual std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) = 0;
+  // The resident to leave for `newcomer`, never a pinned one; none when there is nobody to name.
+  // Nothing keeps the newcomer out (one that must be let in whatever it is has no name: its item is
+  // none). The policy may reorder what it keeps; it forgets the victim only when `removed` tells
+  // it.
+  virtual ItemId victim(const Access& newcomer, const Pins& pins) = 0;
   virtual void removed(ItemId item, Removal why) = 0;
 
   // The share's size changed. The engine evicts what is too much by asking `victim`, with a

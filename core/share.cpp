@@ -14,8 +14,6 @@ constexpr std::uint64_t bit_of(ItemId item) {
   return std::uint64_t{1} << (item.value & 63);
 }
 constexpr Access kNobody{ItemId::none(), 0, kUnknownUse};
-// To a policy that lets newcomers compete: this one does not.
-Access must_enter(const Access& access) { return {ItemId::none(), access.slots, kUnknownUse}; }
 
 }  // namespace
 
@@ -64,7 +62,8 @@ bool Share::insert_forced(const Access& access, std::vector<ItemId>& evicted) {
   BF_CHECK(!resident(access.item));
   if (!fits(access, true)) return false;
   tell_missed(access);
-  BF_CHECK(make_room(access, true, evicted));
+  // Nameless: to a policy that lets newcomers compete with residents, this one does not.
+  BF_CHECK(make_room({ItemId::none(), access.slots, kUnknownUse}, true, evicted));
   insert(access);
   return true;
 }
@@ -132,35 +131,34 @@ bool Share::fits(const Access& newcomer, bool forced) const {
 // Evicts whom the policy names until it names nobody or, when asked so, until the newcomer fits.
 void Share::evict_named(const Access& newcomer, bool until_fits, std::vector<ItemId>& evicted) {
   while (!until_fits || used_ > capacity_ - newcomer.slots) {
-    const std::optional<ItemId> proposal = policy_->victim(newcomer, pins_);
-    if (!proposal) return;
-    if (const Refused reason = objection(*proposal); reason != Refused::none) return refuse(reason);
-    evict(*proposal);
-    evicted.push_back(*proposal);
+    const ItemId proposal = policy_->victim(newcomer, pins_);
+    if (proposal.is_none()) return;
+    if (const Refused reason = objection(proposal); reason != Refused::none) return refuse(reason);
+    evict(proposal, evicted);
   }
 }
 
 // REQUIRES: fits(newcomer, forced)
 bool Share::make_room(const Access& newcomer, bool forced, std::vector<ItemId>& evicted) {
   while (used_ > capacity_ - newcomer.slots) {
-    const ItemId victim = choose_victim(forced ? must_enter(newcomer) : newcomer, forced);
+    const ItemId victim = choose_victim(newcomer, forced);
     if (victim.is_none()) return false;
-    evict(victim);
-    evicted.push_back(victim);
+    evict(victim, evicted);
   }
   return true;
 }
 
 // REQUIRES: somebody may leave. None when the policy named nobody who may and nothing forces it.
 ItemId Share::choose_victim(const Access& newcomer, bool forced) {
-  const std::optional<ItemId> proposal = policy_->victim(newcomer, pins_);
-  const Refused reason = proposal ? objection(*proposal) : Refused::no_victim;
-  if (reason == Refused::none) return *proposal;
+  const ItemId proposal = policy_->victim(newcomer, pins_);
+  const Refused reason = objection(proposal);
+  if (reason == Refused::none) return proposal;
   refuse(reason);
   return forced ? lowest_unpinned() : ItemId::none();
 }
 
 Refused Share::objection(ItemId proposal) const {
+  if (proposal.is_none()) return Refused::no_victim;
   if (proposal.value >= items_) return Refused::out_of_range;
   if (!resident(proposal)) return Refused::not_resident;
   return pinned(proposal) ? Refused::pinned : Refused::none;
@@ -183,9 +181,10 @@ ItemId Share::lowest_unpinned() {
   return ItemId::none();
 }
 
-void Share::evict(ItemId item) {
+void Share::evict(ItemId item, std::vector<ItemId>& evicted) {
   ++counters_.evictions;
   leave(item, Removal::evicted);
+  evicted.push_back(item);
 }
 
 // --------------------------------------------------------------------------------- capacity ----
@@ -200,8 +199,7 @@ bool Share::shrink(std::size_t limit, std::vector<ItemId>& evicted) {
   for (; used_ > capacity_ && evictable() > 0; --limit) {
     if (limit == 0) return false;
     const ItemId victim = choose_victim(kNobody, true);
-    evict(victim);
-    evicted.push_back(victim);
+    evict(victim, evicted);
   }
   return true;
 }

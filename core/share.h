@@ -149,7 +149,7 @@ class Share {
   Refused objection(ItemId proposal) const;
   void refuse(Refused reason);
   ItemId lowest_unpinned();
-  void evict(ItemId item);
+  void evict(ItemId item, std::vector<ItemId>& evicted);
   void insert(const Access& access);
   void leave(ItemId item, Removal why);
 

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "core/policy.h"
@@ -16,89 +15,96 @@ namespace batchflow {
 template <class Key, class Above>
 class DenseHeap {
  public:
-  explicit DenseHeap(std::size_t items) : entries_(items), place_(items) {}
+  explicit DenseHeap(std::size_t items)
+      : keys_(items + kRoot), items_(items + kRoot), place_(items) {}
   void grow(std::size_t items) {
-    entries_.grow(items);
+    keys_.grow(items + kRoot);
+    items_.grow(items + kRoot);
     place_.grow(items);
   }
 
-  std::size_t size() const { return size_; }
+  std::size_t size() const { return end_ - kRoot; }
   bool contains(ItemId item) const { return place_[item.value] != 0; }
   // REQUIRES: size() > 0
-  ItemId top() const { return ItemId(entries_[0].item); }
-  const Key& top_key() const { return entries_[0].key; }
-  const Key& key(ItemId item) const { return entries_[place_[item.value] - 1].key; }
+  ItemId top() const { return ItemId(items_[kRoot]); }
+  const Key& top_key() const { return keys_[kRoot]; }
+  // REQUIRES: contains(item)
+  const Key& key(ItemId item) const { return keys_[place_[item.value]]; }
 
   // REQUIRES: !contains(item)
-  void push(ItemId item, const Key& key) { rise(size_++, {key, item.value}); }
+  void push(ItemId item, const Key& key) { rise(end_++, key, item.value); }
   // REQUIRES: contains(item), in both
-  void change(ItemId item, const Key& key) { settle(place_[item.value] - 1, {key, item.value}); }
+  void change(ItemId item, const Key& key) { settle(place_[item.value], key, item.value); }
   void take(ItemId item) {
-    const std::size_t at = place_[item.value] - 1;
+    const std::size_t at = place_[item.value];
     place_[item.value] = 0;
-    const Entry last = entries_[--size_];
-    if (at < size_) settle(at, last);
+    --end_;
+    if (at < end_) settle(at, Key(keys_[end_]), items_[end_]);
   }
 
  private:
-  static constexpr std::size_t kChildren = 4;
-  struct Entry {
-    Key key;
-    std::uint32_t item;
-  };
+  // The root stands at 3, so that the four children of any node share a line: of n, 4 (n - 2).
+  static constexpr std::size_t kRoot = 3;
+  static std::size_t parent(std::size_t at) { return at / 4 + 2; }
+  static std::size_t first_child(std::size_t at) { return 4 * (at - 2); }
 
-  void put(std::size_t at, const Entry& entry) {
-    entries_[at] = entry;
-    place_[entry.item] = static_cast<std::uint32_t>(at + 1);
+  void put(std::size_t at, const Key& key, std::uint32_t item) {
+    keys_[at] = key;
+    items_[at] = item;
+    place_[item] = static_cast<std::uint32_t>(at);
   }
-  void settle(std::size_t at, const Entry& entry) {
-    if (at > 0 && Above{}(entry.key, entries_[(at - 1) / kChildren].key)) {
-      rise(at, entry);
+  void settle(std::size_t at, const Key& key, std::uint32_t item) {
+    if (at > kRoot && Above{}(key, keys_[parent(at)])) {
+      rise(at, key, item);
     } else {
-      sink(at, entry);
+      sink(at, key, item);
     }
   }
-  void rise(std::size_t at, const Entry& entry) {
-    while (at > 0) {
-      const std::size_t parent = (at - 1) / kChildren;
-      if (!Above{}(entry.key, entries_[parent].key)) break;
-      put(at, entries_[parent]);
-      at = parent;
+  void rise(std::size_t at, const Key& key, std::uint32_t item) {
+    for (; at > kRoot && Above{}(key, keys_[parent(at)]); at = parent(at)) {
+      put(at, keys_[parent(at)], items_[parent(at)]);
     }
-    put(at, entry);
+    put(at, key, item);
   }
-  void sink(std::size_t at, const Entry& entry) {
-    for (;;) {
-      const std::size_t first = kChildren * at + 1;
-      if (first >= size_) break;
-      const std::size_t end = first + kChildren < size_ ? first + kChildren : size_;
-      std::size_t best = first;
-      for (std::size_t child = first + 1; child < end; ++child) {
-        if (Above{}(entries_[child].key, entries_[best].key)) best = child;
-      }
-      if (!Above{}(entries_[best].key, entry.key)) break;
-      put(at, entries_[best]);
+  void sink(std::size_t at, const Key& key, std::uint32_t item) {
+    for (std::size_t first = first_child(at); first < end_; first = first_child(at)) {
+      const std::size_t best = best_child(first);
+      if (!Above{}(keys_[best], key)) break;
+      put(at, keys_[best], items_[best]);
       at = best;
     }
-    put(at, entry);
+    put(at, key, item);
+  }
+  std::size_t higher(std::size_t a, std::size_t b) const {
+    return Above{}(keys_[b], keys_[a]) ? b : a;
+  }
+  // Pairs first: no comparison waits for another, and none needs a branch.
+  std::size_t best_child(std::size_t first) const {
+    if (first + 4 <= end_) {
+      return higher(higher(first, first + 1), higher(first + 2, first + 3));
+    }
+    std::size_t best = first;
+    for (std::size_t child = first + 1; child < end_; ++child) best = higher(best, child);
+    return best;
   }
 
-  ZeroArray<Entry> entries_;
-  ZeroArray<std::uint32_t> place_;  // plus one; 0: not in the heap
-  std::size_t size_ = 0;
+  ZeroArray<Key> keys_;             // by place in the heap
+  ZeroArray<std::uint32_t> items_;  // by place in the heap
+  ZeroArray<std::uint32_t> place_;  // of each item; 0: not in the heap
+  std::size_t end_ = kRoot;
 };
 
 // The top that may leave. `refresh` is asked before a top is believed: false when it changed its
 // key.
 template <class Heap, class Refresh>
-std::optional<ItemId> top_unpinned(Heap& heap, const Pins& pins, Refresh refresh) {
+ItemId top_unpinned(Heap& heap, const Pins& pins, Refresh refresh) {
   struct Aside {
     ItemId item;
     std::decay_t<decltype(heap.top_key())> key;
   };
   std::vector<Aside> aside;  // pinned ones, for the time of the search
-  std::optional<ItemId> found;
-  while (heap.size() > 0 && !found) {
+  ItemId found = ItemId::none();
+  while (heap.size() > 0 && found.is_none()) {
     const ItemId item = heap.top();
     if (!refresh(item)) continue;
     if (!pins.any() || !pins.pinned(item)) {

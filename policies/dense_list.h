@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 
 #include "core/policy.h"
 #include "core/zero_array.h"
@@ -127,21 +126,21 @@ class Segments {
 
 // The oldest of `list` that may leave; nothing when all are pinned or there are none.
 template <class Lists>
-std::optional<ItemId> oldest_unpinned(const Lists& lists, const Pins& pins, unsigned list = 0) {
+ItemId oldest_unpinned(const Lists& lists, const Pins& pins, unsigned list = 0) {
   ItemId item = lists.oldest(list);
   if (pins.any()) {
     while (!item.is_none() && pins.pinned(item)) item = lists.newer(item);
   }
-  return item.is_none() ? std::nullopt : std::optional<ItemId>(item);
+  return item;
 }
 
 template <class Lists>
-std::optional<ItemId> newest_unpinned(const Lists& lists, const Pins& pins, unsigned list = 0) {
+ItemId newest_unpinned(const Lists& lists, const Pins& pins, unsigned list = 0) {
   ItemId item = lists.newest(list);
   if (pins.any()) {
     while (!item.is_none() && pins.pinned(item)) item = lists.older(item);
   }
-  return item.is_none() ? std::nullopt : std::optional<ItemId>(item);
+  return item;
 }
 
 }  // namespace batchflow

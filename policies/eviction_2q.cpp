@@ -37,13 +37,14 @@ class TwoQ final : public EvictionPolicy {
   }
   // Asked for more when there is room: an item on its way to the main part makes room for itself
   // there, too.
-  std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) override {
+  ItemId victim(const Access& newcomer, const Pins& pins) override {
     if (lists_.used(kIn) + lists_.used(kMain) + newcomer.slots <= capacity_) {
-      if (!to_main_ || lists_.used(kMain) + newcomer.slots <= main_) return std::nullopt;
+      if (!to_main_ || lists_.used(kMain) + newcomer.slots <= main_) return ItemId::none();
       return oldest_unpinned(lists_, pins, kMain);
     }
     const bool from_in = lists_.used(kIn) > in_;
-    if (const auto item = oldest_unpinned(lists_, pins, from_in ? kIn : kMain)) return item;
+    if (const auto item = oldest_unpinned(lists_, pins, from_in ? kIn : kMain); !item.is_none())
+      return item;
     return oldest_unpinned(lists_, pins, from_in ? kMain : kIn);
   }
   void removed(ItemId item, Removal why) override {

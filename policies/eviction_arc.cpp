@@ -41,13 +41,13 @@ class Arc final : public EvictionPolicy {
     ghost_ = kLists;
   }
 
-  std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) override {
+  ItemId victim(const Access& newcomer, const Pins& pins) override {
     keep_ghost_ = true;
     if (ghost_ == kLists) {
       if (lists_.used(kOnce) + lists_.used(kOnceGhost) + newcomer.slots > capacity_) {
         if (lists_.empty(kOnceGhost)) {
           keep_ghost_ = false;
-          if (const auto item = oldest_unpinned(lists_, pins, kOnce)) return item;
+          if (const auto item = oldest_unpinned(lists_, pins, kOnce); !item.is_none()) return item;
         } else {
           lists_.take(lists_.oldest(kOnceGhost));
         }
@@ -75,12 +75,14 @@ class Arc final : public EvictionPolicy {
   }
 
  private:
-  std::optional<ItemId> replaced(const Pins& pins) {
+  ItemId replaced(const Pins& pins) {
     const auto once = static_cast<double>(lists_.used(kOnce));
     const bool from_once =
         (once > 0 && (once > target_ || (once == target_ && ghost_ == kAgainGhost))) ||
         lists_.empty(kAgain);
-    if (const auto item = oldest_unpinned(lists_, pins, from_once ? kOnce : kAgain)) return item;
+    if (const auto item = oldest_unpinned(lists_, pins, from_once ? kOnce : kAgain);
+        !item.is_none())
+      return item;
     return oldest_unpinned(lists_, pins, from_once ? kAgain : kOnce);
   }
   Slots all_used() const {

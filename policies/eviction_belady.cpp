@@ -19,7 +19,7 @@ class Belady : public EvictionPolicy {
   void hit(const Access& access) override { heap_.change(access.item, access.next_use); }
   Admission missed(const Access&) override { return Admission::insert; }
   void inserted(const Access& access) override { heap_.push(access.item, access.next_use); }
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+  ItemId victim(const Access&, const Pins& pins) override {
     return top_unpinned(heap_, pins, [](ItemId) { return true; });
   }
   void removed(ItemId item, Removal) override { heap_.take(item); }
@@ -43,10 +43,10 @@ class BeladyBypass final : public Belady {
     keeps_out_ = slots_needed_later(access) + capacity_ < used_ + access.slots;
     return keeps_out_ ? Admission::make_room : Admission::insert;
   }
-  std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) override {
+  ItemId victim(const Access& newcomer, const Pins& pins) override {
     const auto item = Belady::victim(newcomer, pins);
     const bool competes = keeps_out_ && !newcomer.item.is_none();
-    if (competes && item && heap_.key(*item) <= newcomer.next_use) return std::nullopt;
+    if (competes && !item.is_none() && heap_.key(item) <= newcomer.next_use) return ItemId::none();
     return item;
   }
   void inserted(const Access& access) override {

@@ -16,7 +16,7 @@ class Clock final : public OneListEviction {
   }
   // A pinned item goes round as it is. When the same one comes by for the third time, everyone has
   // been seen without a bit: all are pinned.
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+  ItemId victim(const Access&, const Pins& pins) override {
     ItemId first_pinned = ItemId::none();
     int meetings = 0;
     for (ItemId item = list_.oldest(); !item.is_none(); item = list_.oldest()) {
@@ -26,11 +26,11 @@ class Clock final : public OneListEviction {
         return item;
       } else {
         if (first_pinned.is_none()) first_pinned = item;
-        if (item == first_pinned && ++meetings == 3) return std::nullopt;
+        if (item == first_pinned && ++meetings == 3) return ItemId::none();
       }
       list_.move_to_newest(item);
     }
-    return std::nullopt;
+    return ItemId::none();
   }
   void grow(std::size_t items) override {
     OneListEviction::grow(items);

@@ -8,9 +8,7 @@ namespace {
 class Fifo final : public OneListEviction {
  public:
   using OneListEviction::OneListEviction;
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
-    return oldest_unpinned(list_, pins);
-  }
+  ItemId victim(const Access&, const Pins& pins) override { return oldest_unpinned(list_, pins); }
 };
 
 }  // namespace

@@ -2,6 +2,9 @@
 //
 // L. Cherkasova, "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching
 // Policy", HP Laboratories 1998.
+#include <bit>
+#include <functional>
+
 #include "core/policy_list.h"
 #include "policies/dense_heap.h"
 #include "policies/eviction_list.h"
@@ -9,16 +12,16 @@
 namespace batchflow {
 namespace {
 
-struct Priority {
-  double value;
-  std::uint64_t accessed;  // of equals, who was accessed earlier leaves
-  bool operator==(const Priority&) const = default;
-};
-struct Lower {
-  bool operator()(const Priority& a, const Priority& b) const {
-    return a.value < b.value || (a.value == b.value && a.accessed < b.accessed);
-  }
-};
+// Of equal values, who was accessed earlier leaves. Both in one integer, so that comparing needs no
+// branch: the bits of positive doubles are ordered as the doubles are.
+using Priority = unsigned __int128;
+
+Priority priority_of(double value, std::uint64_t accessed) {
+  return Priority{std::bit_cast<std::uint64_t>(value)} << 64 | accessed;
+}
+double value_of(Priority priority) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(priority >> 64));
+}
 
 class Gdsf final : public EvictionPolicy {
  public:
@@ -38,16 +41,16 @@ class Gdsf final : public EvictionPolicy {
     rate(node);
     heap_.push(access.item, node.priority);
   }
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+  ItemId victim(const Access&, const Pins& pins) override {
     return top_unpinned(heap_, pins, [this](ItemId item) {
-      const Priority& now = nodes_[item.value].priority;
+      const Priority now = nodes_[item.value].priority;
       if (heap_.top_key() == now) return true;
       heap_.change(item, now);
       return false;
     });
   }
   void removed(ItemId item, Removal why) override {
-    if (why == Removal::evicted) inflation_ = nodes_[item.value].priority.value;
+    if (why == Removal::evicted) inflation_ = value_of(nodes_[item.value].priority);
     heap_.take(item);
   }
   void resized(Slots) override {}
@@ -66,11 +69,11 @@ class Gdsf final : public EvictionPolicy {
   static constexpr double kScale = 1e6;  // keeps uses / size well above the rounding of L
 
   void rate(Node& node) {
-    node.priority = {inflation_ + node.uses * kScale / node.slots, clock_++};
+    node.priority = priority_of(inflation_ + node.uses * kScale / node.slots, clock_++);
   }
 
   ZeroArray<Node> nodes_;
-  DenseHeap<Priority, Lower> heap_;
+  DenseHeap<Priority, std::less<>> heap_;
   double inflation_ = 0;  // L
   std::uint64_t clock_ = 0;
 };

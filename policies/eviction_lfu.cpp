@@ -36,13 +36,13 @@ class Lfu final : public EvictionPolicy {
     if (least_ == kNone || groups_[least_].uses != 1) add_group(1, kNone);
     enter(access.item.value, least_);
   }
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+  ItemId victim(const Access&, const Pins& pins) override {
     for (std::uint32_t group = least_; group != kNone; group = groups_[group].more) {
       for (std::uint32_t i = groups_[group].oldest; i != kNone; i = nodes_[i].newer) {
         if (!pins.any() || !pins.pinned(ItemId(i))) return ItemId(i);
       }
     }
-    return std::nullopt;
+    return ItemId::none();
   }
   void removed(ItemId item, Removal) override { leave(item.value); }
   void resized(Slots) override {}

@@ -65,12 +65,12 @@ class Lirs final : public EvictionPolicy {
     }
     balance();
   }
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
-    if (const auto item = oldest_unpinned(lists_, pins, kQueue)) return item;
+  ItemId victim(const Access&, const Pins& pins) override {
+    if (const auto item = oldest_unpinned(lists_, pins, kQueue); !item.is_none()) return item;
     for (ItemId item = stack_.oldest(); !item.is_none(); item = stack_.newer(item)) {
       if (stack_[item].state == State::lir && !(pins.any() && pins.pinned(item))) return item;
     }
-    return std::nullopt;
+    return ItemId::none();
   }
   void removed(ItemId item, Removal why) override {
     StackNode& node = stack_[item];

@@ -21,7 +21,7 @@ class MinIo final : public EvictionPolicy {
   }
   void inserted(const Access& access) override { residents_.add(access.item, access.slots, 0); }
   // Asked only when the share shrinks or an item is forced in: then who came last goes.
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+  ItemId victim(const Access&, const Pins& pins) override {
     return newest_unpinned(residents_, pins, 0);
   }
   void removed(ItemId item, Removal) override { residents_.take(item); }

@@ -9,9 +9,7 @@ class Mru final : public OneListEviction {
  public:
   using OneListEviction::OneListEviction;
   void hit(const Access& access) override { list_.move_to_newest(access.item); }
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
-    return newest_unpinned(list_, pins);
-  }
+  ItemId victim(const Access&, const Pins& pins) override { return newest_unpinned(list_, pins); }
 };
 
 }  // namespace

@@ -17,8 +17,8 @@ class RandomEviction final : public EvictionPolicy {
     at_[count_++] = access.item.value;
   }
   // Pinned ones are drawn again; should that not end, the next after the drawn place goes.
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
-    if (count_ == 0) return std::nullopt;
+  ItemId victim(const Access&, const Pins& pins) override {
+    if (count_ == 0) return ItemId::none();
     std::uint32_t drawn = draw();
     for (int tries = 0; pins.any() && pins.pinned(ItemId(at_[drawn])); ++tries) {
       if (tries == kTries) return next_unpinned(drawn, pins);
@@ -42,12 +42,12 @@ class RandomEviction final : public EvictionPolicy {
   static constexpr int kTries = 16;
 
   std::uint32_t draw() { return static_cast<std::uint32_t>(random_.below(count_)); }
-  std::optional<ItemId> next_unpinned(std::uint32_t from, const Pins& pins) const {
+  ItemId next_unpinned(std::uint32_t from, const Pins& pins) const {
     for (std::uint32_t i = 0; i < count_; ++i) {
       const ItemId item(at_[(from + i) % count_]);
       if (!pins.pinned(item)) return item;
     }
-    return std::nullopt;
+    return ItemId::none();
   }
 
   ZeroArray<std::uint32_t> place_;  // of a resident in at_

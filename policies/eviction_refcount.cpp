@@ -23,8 +23,8 @@ class RefCount final : public OneListEviction {
     before = jobs;
   }
   // Nobody needs it: who has been so for the longest time. Else who was inserted earliest.
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
-    if (const auto item = oldest_unpinned(unneeded_, pins)) return item;
+  ItemId victim(const Access&, const Pins& pins) override {
+    if (const auto item = oldest_unpinned(unneeded_, pins); !item.is_none()) return item;
     return oldest_unpinned(list_, pins);
   }
   void removed(ItemId item, Removal why) override {

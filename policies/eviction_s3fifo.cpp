@@ -43,14 +43,15 @@ class S3Fifo : public EvictionPolicy {
     to_main_ = false;
   }
 
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+  ItemId victim(const Access&, const Pins& pins) override {
     evicted_before_ = true;
     // Asked in vain, both queues have been worn down to the pinned: then the first who may go does.
     for (int round = 0; round < 2; ++round) {
       const bool from_main = lists_.used(kMain) > main_ || lists_.empty(kSmall);
-      if (const auto item = from_main ? main_victim(pins) : small_victim(pins)) return item;
+      if (const auto item = from_main ? main_victim(pins) : small_victim(pins); !item.is_none())
+        return item;
     }
-    if (const auto item = oldest_unpinned(lists_, pins, kSmall)) return item;
+    if (const auto item = oldest_unpinned(lists_, pins, kSmall); !item.is_none()) return item;
     return oldest_unpinned(lists_, pins, kMain);
   }
 
@@ -81,7 +82,7 @@ class S3Fifo : public EvictionPolicy {
 
  private:
   // Who was used twice in the small queue moves on; who was not is the victim.
-  std::optional<ItemId> small_victim(const Pins& pins) {
+  ItemId small_victim(const Pins& pins) {
     for (ItemId item = lists_.oldest(kSmall); !item.is_none();) {
       const ItemId next = lists_.newer(item);
       if (lists_.mark(item) >= kUsesForMain) {
@@ -92,11 +93,11 @@ class S3Fifo : public EvictionPolicy {
       }
       item = next;
     }
-    return std::nullopt;
+    return ItemId::none();
   }
   // Who was used goes round once more and pays for it with a use, so that after a few rounds only
   // the pinned are left.
-  std::optional<ItemId> main_victim(const Pins& pins) {
+  ItemId main_victim(const Pins& pins) {
     for (int round = 0; round < 4; ++round) {
       for (ItemId item = lists_.oldest(kMain); !item.is_none();) {
         const ItemId next = lists_.newer(item);
@@ -110,7 +111,7 @@ class S3Fifo : public EvictionPolicy {
         item = next;
       }
     }
-    return std::nullopt;
+    return ItemId::none();
   }
 
   const double small_ratio_;

@@ -22,7 +22,7 @@ class Sieve final : public OneListEviction {
     list_.take(item);
   }
   // The second wrap proves that all are pinned: the round before it cleared every bit.
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+  ItemId victim(const Access&, const Pins& pins) override {
     for (int wraps = 0; wraps <= 2;) {
       if (hand_.is_none()) {
         hand_ = list_.oldest();
@@ -33,7 +33,7 @@ class Sieve final : public OneListEviction {
       used_[hand_.value] = 0;
       hand_ = list_.newer(hand_);
     }
-    return std::nullopt;
+    return ItemId::none();
   }
   void grow(std::size_t items) override {
     OneListEviction::grow(items);

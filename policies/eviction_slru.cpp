@@ -35,11 +35,11 @@ class Slru final : public EvictionPolicy {
     while (list < kSegments && lists_.used(list) + access.slots > segment_) ++list;
     lists_.add(access.item, access.slots, list < kSegments ? list : 0);
   }
-  std::optional<ItemId> victim(const Access&, const Pins& pins) override {
+  ItemId victim(const Access&, const Pins& pins) override {
     for (unsigned list = 0; list < kSegments; ++list) {
-      if (const auto item = oldest_unpinned(lists_, pins, list)) return item;
+      if (const auto item = oldest_unpinned(lists_, pins, list); !item.is_none()) return item;
     }
-    return std::nullopt;
+    return ItemId::none();
   }
   void removed(ItemId item, Removal) override { lists_.take(item); }
   // Segments that are too large now lose their oldest as hits push others in.

@@ -79,21 +79,21 @@ class WTinyLfu final : public EvictionPolicy {
     lists_.add(access.item, access.slots, kWindow);
     while (lists_.used(kWindow) > window_) enter_main(lists_.oldest(kWindow));
   }
-  std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) override {
+  ItemId victim(const Access& newcomer, const Pins& pins) override {
     full_before_ = true;
-    const auto in_main = main_victim(pins);
+    const ItemId in_main = main_victim(pins);
     while (lists_.used(kWindow) + newcomer.slots > window_) {
-      const auto candidate = oldest_unpinned(lists_, pins, kWindow);
-      if (!candidate) break;
-      if (lists_.used(kProbation) + lists_.used(kProtected) + lists_.slots(*candidate) > main_) {
-        const bool wins = in_main && uses_.of(*candidate) > uses_.of(*in_main);
-        count(*candidate);
+      const ItemId candidate = oldest_unpinned(lists_, pins, kWindow);
+      if (candidate.is_none()) break;
+      if (lists_.used(kProbation) + lists_.used(kProtected) + lists_.slots(candidate) > main_) {
+        const bool wins = !in_main.is_none() && uses_.of(candidate) > uses_.of(in_main);
+        count(candidate);
         return wins ? in_main : candidate;
       }
-      enter_main(*candidate);  // there is room, no contest
+      enter_main(candidate);  // there is room, no contest
     }
-    if (const auto item = main_victim(pins)) return item;
-    return oldest_unpinned(lists_, pins, kWindow);
+    const ItemId item = main_victim(pins);
+    return item.is_none() ? oldest_unpinned(lists_, pins, kWindow) : item;
   }
   void removed(ItemId item, Removal) override {
     --residents_;
@@ -127,8 +127,8 @@ class WTinyLfu final : public EvictionPolicy {
     const bool all_protected = lists_.used(kProtected) + slots > protected_;
     lists_.move(item, probation || all_protected ? kProbation : kProtected);
   }
-  std::optional<ItemId> main_victim(const Pins& pins) const {
-    if (const auto item = oldest_unpinned(lists_, pins, kProbation)) return item;
+  ItemId main_victim(const Pins& pins) const {
+    if (const auto item = oldest_unpinned(lists_, pins, kProbation); !item.is_none()) return item;
     return oldest_unpinned(lists_, pins, kProtected);
   }
 

@@ -12,19 +12,19 @@ namespace {
 // A FIFO that can be told to answer anything.
 class Canary final : public EvictionPolicy {
  public:
-  using Answer = std::function<std::optional<ItemId>()>;
+  using Answer = std::function<ItemId()>;
 
   void hit(const Access&) override { ++hits; }
   Admission missed(const Access&) override { return admission; }
   void inserted(const Access& access) override { queue.push_back(access.item); }
-  std::optional<ItemId> victim(const Access& newcomer, const Pins& pins) override {
+  ItemId victim(const Access& newcomer, const Pins& pins) override {
     ++asked;
     asked_for_nobody = newcomer.item.is_none();
     if (lie) return lie();
     for (ItemId item : queue) {
       if (!pins.pinned(item)) return item;
     }
-    return std::nullopt;
+    return ItemId::none();
   }
   void removed(ItemId item, Removal) override { std::erase(queue, item); }
   void resized(Slots) override {}
@@ -86,11 +86,10 @@ TEST_CASE("a share counts hits, misses, slots and evictions") {
 TEST_CASE("a wrong proposal is refused, counted, and changes nothing") {
   struct Lie {
     Refused reason;
-    std::optional<ItemId> answer;
+    ItemId answer;
   };
-  const Lie lies[] = {{Refused::no_victim, std::nullopt},
+  const Lie lies[] = {{Refused::no_victim, ItemId::none()},
                       {Refused::out_of_range, ItemId(10)},
-                      {Refused::out_of_range, ItemId::none()},
                       {Refused::not_resident, ItemId(7)},
                       {Refused::pinned, ItemId(1)}};
   for (const Lie& lie : lies) {
@@ -179,9 +178,7 @@ TEST_CASE("admission: bypass, making room for nothing, trimming") {
   CHECK(f.evicted.empty());
   f.access(6);
   f.canary->admission = Admission::trim_and_insert;
-  f.canary->lie = [&]() -> std::optional<ItemId> {
-    return f.share->used() > 1 ? std::optional(f.canary->queue.front()) : std::nullopt;
-  };
+  f.canary->lie = [&] { return f.share->used() > 1 ? f.canary->queue.front() : ItemId::none(); };
   CHECK(f.access(7) == Result::inserted);
   CHECK(f.evicted == std::vector{ItemId(1)});
   CHECK(f.share->counters().refused == 0);
@@ -241,7 +238,7 @@ TEST_CASE("a share can learn of more items") {
   CHECK(f.canary->forgotten == 1);
   f.share->grow(5000);
   CHECK(f.share->insert_forced({ItemId(4999), 2}, f.evicted));
-  f.canary->lie = [] { return std::nullopt; };
+  f.canary->lie = [] { return ItemId::none(); };
   CHECK(f.share->insert_forced({ItemId(3), 1}, f.evicted));  // the fallback finds the last id, too
   CHECK(f.evicted.back() == ItemId(4999));
 }
