@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
 #include <sys/mman.h>
@@ -19,13 +20,21 @@ constexpr bool from_pages(std::size_t bytes) {
 }
 #endif
 
+thread_local UnhurriedMemory* unhurried = nullptr;
+
+#ifdef BATCHFLOW_ZERO_PAGES
+void ask_for_huge_pages(void* data, std::size_t bytes) {
+  if (!unhurried) madvise(data, bytes, MADV_HUGEPAGE);  // a wish: the pages are zero either way
+}
+#endif
+
 void* allocate(std::size_t& bytes) {
 #ifdef BATCHFLOW_ZERO_PAGES
   if (from_pages(bytes)) {
     bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
     void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) throw std::bad_alloc();
-    madvise(data, bytes, MADV_HUGEPAGE);  // a wish: refused or granted, the pages are zero
+    ask_for_huge_pages(data, bytes);
     return data;
   }
 #endif
@@ -49,7 +58,40 @@ void release(void* data, std::size_t bytes) {
 }  // namespace
 
 ZeroedMemory::~ZeroedMemory() {
-  if (data_ != nullptr) release(data_, bytes_);
+  if (data_ == nullptr) return;
+#ifdef BATCHFLOW_ZERO_PAGES
+  if (unhurried && from_pages(bytes_)) {
+    unhurried->freed_.push_back({data_, bytes_});
+    return;
+  }
+#endif
+  release(data_, bytes_);
+}
+
+UnhurriedMemory::Scope::Scope(UnhurriedMemory& memory)
+    : before_(std::exchange(unhurried, &memory)) {}
+UnhurriedMemory::Scope::~Scope() {
+  unhurried = before_;
+}
+
+UnhurriedMemory::~UnhurriedMemory() {
+  for (const Pages& pages : freed_) release(pages.data, pages.bytes);
+}
+
+bool UnhurriedMemory::give_back(std::size_t bytes) {
+#ifdef BATCHFLOW_ZERO_PAGES
+  bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  if (!freed_.empty()) {
+    Pages& last = freed_.back();
+    const std::size_t slice = bytes < last.bytes ? bytes : last.bytes;
+    last.bytes -= slice;
+    munmap(static_cast<char*>(last.data) + last.bytes, slice);
+    if (last.bytes == 0) freed_.pop_back();
+  }
+#else
+  static_cast<void>(bytes);
+#endif
+  return freed_.empty();
 }
 
 void ZeroedMemory::grow(std::size_t bytes) {
@@ -59,7 +101,7 @@ void ZeroedMemory::grow(std::size_t bytes) {
     const std::size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
     void* data = mremap(data_, bytes_, rounded, MREMAP_MAYMOVE);  // moves page tables, not bytes
     if (data == MAP_FAILED) throw std::bad_alloc();
-    madvise(data, rounded, MADV_HUGEPAGE);
+    ask_for_huge_pages(data, rounded);
     data_ = data;
     bytes_ = rounded;
     return;

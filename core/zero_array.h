@@ -9,8 +9,39 @@
 #include <cstddef>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace batchflow {
+
+// For whoever must never take long: an engine's step. While `scope` lives, zeroed memory of this
+// thread comes in small pages (a huge one can take milliseconds to be found) and what is freed is
+// given back to the system a slice at each `give_back`, or with this object.
+class UnhurriedMemory {
+ public:
+  UnhurriedMemory() = default;
+  UnhurriedMemory(const UnhurriedMemory&) = delete;
+  UnhurriedMemory& operator=(const UnhurriedMemory&) = delete;
+  ~UnhurriedMemory();
+
+  class Scope {
+   public:
+    explicit Scope(UnhurriedMemory& memory);
+    ~Scope();
+
+   private:
+    UnhurriedMemory* before_;
+  };
+  // True when nothing is left.
+  bool give_back(std::size_t bytes);
+
+ private:
+  friend class ZeroedMemory;
+  struct Pages {
+    void* data;
+    std::size_t bytes;
+  };
+  std::vector<Pages> freed_;
+};
 
 class ZeroedMemory {
  public:

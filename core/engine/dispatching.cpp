@@ -175,6 +175,11 @@ bool Dispatching::met(const Need& need) {
 bool Dispatching::start_some() {
   bool any = false;
   while (!needs_.empty()) {
+    if (s_.samples_gathered >= EngineState::kSamplesAStep) {
+      s_.starts_put_off = true;
+      s_.alarms.set(s_.now, {});
+      return any;
+    }
     views_.clear();
     startable_.clear();
     sites_.clear();

@@ -21,6 +21,8 @@ namespace {
 // The most that one step does of work that can wait: evictions when a share shrinks, residents
 // shown to a new policy.
 constexpr std::size_t kSlice = 2048;
+// The same for memory of policies and shares that are gone.
+constexpr std::size_t kBytesGivenBack = std::size_t{4} << 20;
 
 template <class Make, class Policy>
 std::unique_ptr<Policy> make_policy(const PolicyChoice& choice, Random random) {
@@ -114,6 +116,7 @@ struct Engine::Parts final : Reads::Listener {
   void refresh_needs();
   void settle_weights();
 
+  UnhurriedMemory memory;
   EngineState s;
   PolicyChoice selection_choice;  // policies refer to their parameters
   PolicyChoice dispatch_choice;
@@ -332,10 +335,13 @@ Engine::Engine(Engine&&) noexcept = default;
 
 std::span<const Command> Engine::step(Instant now, std::span<const Event> events) {
   Parts& p = *parts_;
+  const UnhurriedMemory::Scope scope(p.memory);
   p.s.arena.clear();
   p.s.commands.clear();
   p.s.promises.clear();
   if (now > p.s.now) p.s.now = now;
+  p.s.samples_gathered = 0;
+  p.s.room_changed = p.s.room_changed || std::exchange(p.s.starts_put_off, false);
   for (const Event& event : events) {
     std::visit([&](const auto& fact) { p.on(fact); }, event);
   }
@@ -344,6 +350,7 @@ std::span<const Command> Engine::step(Instant now, std::span<const Event> events
   p.dispatching.scale();
   p.decide();
   p.handle_failures();
+  if (!p.memory.give_back(kBytesGivenBack)) p.s.alarms.set(p.s.now, {});
   if (const auto timer = p.s.alarms.timer_to_set(p.s.now)) p.s.order(*timer);
   return p.s.commands;
 }

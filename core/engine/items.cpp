@@ -273,7 +273,7 @@ std::uint32_t Items::admit_encoded(const Cache& cache, const Dataset& dataset, S
     const Bytes bytes = dataset.catalogue->bytes(sample);
     const Slots slots = slots_for(bytes, s_.memory[index].spec.slot_bytes);
     if (!admit(index, {item_of(sample), slots, kUnknownUse})) continue;
-    s_.memory[index].share->pin(item_of(sample));   // for the read that will bring it
+    s_.memory[index].share->pin(item_of(sample));  // for the read that will bring it
     return index;
   }
   return kNone;
@@ -433,7 +433,7 @@ void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId
     }
     if (result == Share::Result::inserted) {
       spec.keep = index;
-      share.pin(item);   // for the read that will bring it
+      share.pin(item);  // for the read that will bring it
     }
   }
   if (const auto read = reads_.find(node, dataset, sample, Form::encoded); read != kNone) {

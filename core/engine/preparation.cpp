@@ -126,6 +126,7 @@ bool Preparation::start(Job& job, const Need& need, Site site) {
   } else {
     s_.expand(block, draws_);
     items_.gather(making_index, draws_);
+    s_.samples_gathered += draws_.size();
   }
   if (making.waiting == 0) making_ready(making_index);
   return true;

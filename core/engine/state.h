@@ -388,6 +388,10 @@ struct EngineState {
   std::uint64_t serials = 0;
 
   std::vector<std::uint32_t> weighted_jobs;
+  // Samples looked up in this step. Blocks are large, so what is over the bound starts in the next.
+  static constexpr std::uint64_t kSamplesAStep = 2048;
+  std::uint64_t samples_gathered = 0;
+  bool starts_put_off = false;
   bool room_changed = false;      // something could be started that could not before
   bool short_of_memory = false;   // a batch waits for a slot
   std::vector<Resident> evicted;  // by shares, not carried out yet
