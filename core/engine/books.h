@@ -84,6 +84,15 @@ inline void uncharge(EngineState& s, Block& block) {
   s.room_changed = true;
 }
 
+// The job it is charged to has yet to take it, or somebody who took it has not had all of it.
+inline bool is_charged_for_need(const EngineState& s, const Block& block) {
+  if (block.grants > 0) return true;
+  if (block.charged_job == kNone || block.ref.is_none()) return false;
+  const Job& job = s.jobs[block.charged_job];
+  const Lanes& lanes = *s.streams[block.stream].lanes;
+  return !job.member.is_none() && lanes.valid(block.ref) && lanes.needs(job.member, block.ref);
+}
+
 // Tells the eviction policy how many jobs the block is still good for: those that will take it,
 // those that have taken it and not had all of it, those that may yet join its pass.
 inline void tell_need(EngineState& s, std::uint32_t index) {

@@ -134,10 +134,12 @@ void Dispatching::put(Job& job, const Preparation::Need& need) {
   if (job.candidate_slot == kNone) {
     job.candidate_slot = static_cast<std::uint32_t>(needs_.size());
     job.asked = ++asked_;
-    needs_.push_back({job.index, need, {}});
+    needs_.push_back({job.index, need, {}, false});
     s_.room_changed = true;
   }
   Need& mine = needs_[job.candidate_slot];
+  if (job.waits && !mine.waits) s_.room_changed = true;
+  mine.waits = job.waits;
   mine.what = need;
   mine.view = view_of(job, need);
 }

@@ -40,6 +40,7 @@ class Dispatching {
     std::uint32_t job;
     Preparation::Need what;
     WorkCandidate view;
+    bool waits = false;  // the job waits for it, so that it may be made where nothing else may
   };
 
   std::uint32_t depth(const Job& job);

@@ -87,11 +87,21 @@ bool Grants::open_next_run(Job& job) {
   if (job.lanes_epoch <= last.epoch) {
     lanes.end_epoch(job.member);
     ++job.lanes_epoch;
+    uncharge_unneeded(job);
   }
   if (!lanes.in_epoch(job.member)) lanes.begin_next_epoch(job.member);
   s_.streams[job.stream].needs_stale = true;
   open_run(job, last.epoch + 1, 0);
   return true;
+}
+
+// Blocks made ahead of a tail that is left out.
+void Grants::uncharge_unneeded(const Job& job) {
+  for (std::uint32_t index = 0; index < s_.blocks.size(); ++index) {
+    if (!s_.blocks.live(index) || s_.blocks[index].charged_job != job.index) continue;
+    Block& block = s_.blocks[index];
+    if (block.resident && !is_charged_for_need(s_, block)) uncharge(s_, block);
+  }
 }
 
 bool Grants::over(const Job& job) const {
@@ -215,7 +225,8 @@ void Grants::drop_grant(Job& job, Grant& grant) {
   if (!block) return;
   BF_CHECK(block->grants > 0);
   --block->grants;
-  if (block->charged_job == job.index && block->resident) uncharge(s_, *block);
+  const bool mine = block->charged_job == job.index;
+  if (block->resident && (mine || !is_charged_for_need(s_, *block))) uncharge(s_, *block);
   const auto index = block->resident ? s_.memory[block->share].owner_of[block->item.value] : kNone;
   if (index != kNone) tell_need(s_, index);
 }

@@ -252,9 +252,10 @@ void Membership::promise(const StreamNode& part) {
 }
 
 // Streams are promised a slot on each node that can prepare, as long as there is room for it.
-void Membership::stand_by() {
-  if (!standby_due_) return;
+bool Membership::stand_by() {
+  if (!standby_due_) return false;
   standby_due_ = false;
+  bool changed = false;
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
     for (StreamNode& part : s_.streams[index].nodes) {
@@ -266,8 +267,10 @@ void Membership::stand_by() {
       }
       part.standby = true;
       s_.memory.promise(part.share, 1);
+      changed = true;
     }
   }
+  return changed;
 }
 
 bool Membership::reserve(Job& job, std::uint32_t credits_wanted, std::uint64_t& needed,
@@ -338,8 +341,7 @@ void Membership::admit(Job& job) {
 }
 
 bool Membership::settle() {
-  bool changed = false;
-  stand_by();
+  bool changed = stand_by();
   std::vector<std::uint32_t> waiting;
   waiting.swap(joining_);
   for (const std::uint32_t index : waiting) {

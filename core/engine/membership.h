@@ -57,7 +57,7 @@ class Membership {
   bool can_be_made(const Job& job, std::uint64_t& needed, std::uint64_t& available) const;
   void take_reserve(Job& job);
   void promise(const StreamNode& part);
-  void stand_by();
+  bool stand_by();
   void give_up_reserve(Job& job);
   void start_over(Job& job, bool all_ranks_gone);
   void admit(Job& job);

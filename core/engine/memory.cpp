@@ -268,7 +268,9 @@ void Memory::grow(PlacePart& part) {
       if (now >= goal || part.granted >= part.capacity) continue;
       const Slots room = (part.capacity - part.granted) / share.spec.slot_bytes;
       const Slots more = std::min(goal - now, room);
-      if (more > 0) set_share_capacity(part, share, now + more);
+      if (more == 0) continue;
+      set_share_capacity(part, share, now + more);
+      grown_ = true;
     }
   }
 }

@@ -255,8 +255,8 @@ void Preparation::finish(std::uint32_t index) {
   block.resident = true;
   block.since = s_.now;
   if (!block.ref.is_none()) stream.lanes->made(block.ref);
-  // Nobody waits for it any more: its job left while it was made.
-  if (block.charged_job == kNone) uncharge(s_, block);
+  // Nobody waits for it any more: its job left, or went on without it, while it was made.
+  if (!is_charged_for_need(s_, block)) uncharge(s_, block);
   wake(block);
   tell_need(s_, block_index);
 }
@@ -533,7 +533,7 @@ bool Preparation::settle_current() {
       // Once the job has taken it, what begun batches have in it is being copied.
       const Lanes& lanes = *stream.lanes;
       const bool to_take = !block->ref.is_none() && !job.member.is_none() &&
-                           lanes.needs(job.member, block->ref);
+                           lanes.valid(block->ref) && lanes.needs(job.member, block->ref);
       if (job.waits && to_take) continue;
       if (room_ahead(s_, stream, part, job) && block->grants > 0) {
         const std::uint32_t of = part.current.index;

@@ -183,7 +183,7 @@ std::string Driver::who_waits() const {
     text += fmt::format("\n  worker {} node {} {}{}", id, worker.node.value,
                         worker.alive ? "alive" : "gone", worker.order.is_none() ? "" : " busy");
   }
-  return text;
+  return text + "\n" + engine_->describe();
 }
 
 // ------------------------------------------------------------------------------------ commands ----
