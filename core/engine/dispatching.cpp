@@ -186,8 +186,11 @@ bool Dispatching::start_some() {
       ++refused_;
       return any;
     }
-    const Need need = needs_[startable_[choice]];
-    Job& job = s_.jobs[need.job];
+    Job& job = s_.jobs[needs_[startable_[choice]].job];
+    // What it needed when it was looked at may have been made, or be of no use, by now.
+    review(job);
+    if (job.candidate_slot == kNone) continue;
+    const Need need = needs_[job.candidate_slot];
     forget(job);
     if (!preparation_.start(job, need.what, sites_[choice])) {
       s_.touch(job.index);

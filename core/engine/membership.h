@@ -55,6 +55,7 @@ class Membership {
   bool fits(const Job& job, std::uint32_t credits, std::uint64_t& needed,
             std::uint64_t& available) const;
   bool can_be_made(const Job& job, std::uint64_t& needed, std::uint64_t& available) const;
+  bool reserve_resized(Job& job);
   void take_reserve(Job& job);
   void promise(const StreamNode& part);
   bool stand_by();

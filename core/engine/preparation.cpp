@@ -549,6 +549,12 @@ bool Preparation::settle_current() {
 }
 
 void Preparation::orphan(Job& job) {
+  for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
+    if (s_.makings.live(index) && s_.makings[index].job == job.index) {
+      s_.makings[index].job = kNone;
+    }
+  }
+  job.makings = 0;
   for (std::uint32_t index = 0; index < s_.blocks.size(); ++index) {
     if (!s_.blocks.live(index) || s_.blocks[index].charged_job != job.index) continue;
     Block& block = s_.blocks[index];
