@@ -71,7 +71,7 @@ void Preparation::fill_block(Block& block, const Stream& stream, const Need& nee
   block.since = s_.now;
 }
 
-bool Preparation::start(Job& job, const Need& need, Site site) {
+bool Preparation::start(Job& job, Need need, Site site) {
   Stream& stream = s_.streams[job.stream];
   const std::uint32_t index = s_.blocks.make();
   const auto taken = s_.memory.take(stream.nodes[site.part].share, index, s_.evicted);
@@ -80,6 +80,8 @@ bool Preparation::start(Job& job, const Need& need, Site site) {
     return false;
   }
   drop_evicted(s_);
+  // What was evicted for it may have been the last of its pass.
+  if (!need.ref.is_none() && !stream.lanes->valid(need.ref)) need.ref = {};
   Block& block = s_.blocks[index];
   fill_block(block, stream, need, stream.nodes[site.part], *taken);
   charge(s_, index, site.charge, job);

@@ -30,7 +30,7 @@ class Preparation {
   };
   std::optional<Site> site(const Stream& stream, const Job& job);
   // False: everything in the share is pinned for the moment.
-  bool start(Job& job, const Need& need, Site site);
+  bool start(Job& job, Need need, Site site);
 
   // ---- what is reported.
   void making_ready(std::uint32_t making);
