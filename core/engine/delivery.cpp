@@ -273,7 +273,7 @@ void Delivery::lost_block(Handle handle) {
 // ------------------------------------------------------------------------------ what goes out ----
 
 void Delivery::pump(Job& job) {
-  job.waits = false;
+  job.waits = job.waits_to_take = false;
   if (job.state != Job::State::running || job.order == Order::listed) return;
   for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
     // A rank gets its batches in the order of its steps; `advance` adds and removes none.
@@ -325,7 +325,7 @@ bool Delivery::cut(Job& job, Batch& batch) {
   add_pieces(run, batch, now, false);
   batch.uncut.from = now.to;
   if (!covered) {
-    job.waits = true;
+    job.waits = job.waits_to_take = true;
     return false;
   }
   const RankBatch places = run.plan.batch(batch.step - run.first_step, batch.rank);

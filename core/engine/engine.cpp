@@ -277,6 +277,8 @@ void Engine::Parts::refresh_needs() {
 
 void Engine::Parts::decide() {
   for (bool more = true; more;) {
+    s.memory.plan_now();
+    if (s.memory.has_planned()) preparation.strip_ahead();
     bool shrinking = s.memory.settle(kSlice, s.evicted);
     drop_evicted(s);
     s.room_changed = s.memory.has_grown() || s.room_changed;

@@ -78,7 +78,7 @@ bool Grants::open_next_run(Job& job) {
   if (!may_open_next(job)) return false;
   EpochRun& run = job.runs.back();
   if (run.steps > 0 && !cover(job, run, run.plan.step(run.steps - 1).to)) {
-    job.waits = true;  // blocks are taken epoch by epoch
+    job.waits = job.waits_to_take = true;  // blocks are taken epoch by epoch
     return false;
   }
   Lanes& lanes = *s_.streams[job.stream].lanes;

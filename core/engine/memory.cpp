@@ -182,6 +182,7 @@ void Memory::plan_again(Place place) {
 
 void Memory::plan(Place place, PlacePart& part) {
   part.plan_due = false;
+  planned_ = true;
   std::vector<ShareView> views;
   views.reserve(part.shares.size());
   for (const std::uint32_t index : part.shares) {

@@ -110,6 +110,8 @@ class Memory {
   void plan_now();
   // Moves memory towards the targets, at most `limit` evictions; true when more is left to do.
   bool settle(std::size_t limit, std::vector<Resident>& evicted);
+  // Whether targets have been set anew since this was last asked.
+  bool has_planned() { return std::exchange(planned_, false); }
   // Whether a share has grown since this was last asked.
   bool has_grown() { return std::exchange(grown_, false); }
   // Whether every share of the place has at least what was promised.
@@ -156,6 +158,7 @@ class Memory {
   std::vector<std::uint32_t> adopting_;
   std::uint64_t refused_allocations_ = 0;
   bool grown_ = false;
+  bool planned_ = false;
 };
 
 }  // namespace batchflow

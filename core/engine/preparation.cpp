@@ -259,6 +259,7 @@ void Preparation::finish(std::uint32_t index) {
   if (!block.ref.is_none()) stream.lanes->made(block.ref);
   // Nobody waits for it any more: its job left, or went on without it, while it was made.
   if (!is_charged_for_need(s_, block)) uncharge(s_, block);
+  strip_ahead(node_of(stream, block.node));
   wake(block);
   tell_need(s_, block_index);
 }
@@ -536,7 +537,8 @@ bool Preparation::settle_current() {
       const Lanes& lanes = *stream.lanes;
       const bool to_take = !block->ref.is_none() && !job.member.is_none() &&
                            lanes.valid(block->ref) && lanes.needs(job.member, block->ref);
-      if (job.waits && to_take) continue;
+      // A block that was taken and is gone comes first: earlier steps wait for it.
+      if (job.waits_to_take && to_take && !job.lost_grants) continue;
       if (room_ahead(s_, stream, part, job) && block->grants > 0) {
         const std::uint32_t of = part.current.index;
         lift_charge(s_, *block);
@@ -578,18 +580,21 @@ void Preparation::orphan(Job& job) {
 void Preparation::strip_ahead() {
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index)) continue;
-    for (StreamNode& part : s_.streams[index].nodes) {
-      const Share& share = *s_.memory[part.share].share;
-      if (share.capacity() <= s_.memory[part.share].target) continue;
-      const Slots room = s_.memory[part.share].target > part.reserve + 1
-                             ? s_.memory[part.share].target - part.reserve - 1
-                             : 0;
-      for (const std::uint32_t owner : s_.memory[part.share].owner_of) {
-        if (part.ahead <= room) break;
-        if (owner == kNone || !s_.blocks.live(owner)) continue;
-        Block& block = s_.blocks[owner];
-        if (block.resident && block.charge == Charge::ahead) uncharge(s_, block);
-      }
+    for (StreamNode& part : s_.streams[index].nodes) strip_ahead(part);
+  }
+}
+
+// First those that nobody has taken.
+void Preparation::strip_ahead(StreamNode& part) {
+  const SharePart& share = s_.memory[part.share];
+  const Slots room = share.target > part.reserve + 1 ? share.target - part.reserve - 1 : 0;
+  for (const bool taken : {false, true}) {
+    for (const std::uint32_t owner : share.owner_of) {
+      if (part.ahead <= room) return;
+      if (owner == kNone || !s_.blocks.live(owner)) continue;
+      Block& block = s_.blocks[owner];
+      if (!block.resident || block.charge != Charge::ahead) continue;
+      if ((block.grants > 0) == taken) uncharge(s_, block);
     }
   }
 }

@@ -315,6 +315,7 @@ struct Job {
     refused,  // not served any more, but ranks still read what they were handed
   } state = State::joining;
   bool waits = false;  // a rank has a credit that cannot be served now
+  bool waits_to_take = false;  // for want of a block that it has not taken yet
   bool dirty = false;
 
   std::vector<std::uint32_t> held;            // batches of void steps that live ranks still read
