@@ -46,6 +46,8 @@ class Engine {
   // What the last step promised, for the promise log.
   std::span<const Promise> promises() const;
   EngineCounters counters() const;
+  // Who waits for what, for people: printed when a run gets stuck.
+  std::string describe() const;
   // Recounts what is kept by increments and BF_CHECKs that it agrees: for tests.
   void check_consistency() const;
 

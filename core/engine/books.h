@@ -29,6 +29,14 @@ inline StreamNode& node_of(Stream& stream, NodeId node) {
   return *found;
 }
 
+// What the stream's share is promised: for batches and one block in preparation.
+inline void keep_promise(EngineState& s, const StreamNode& part) {
+  s.memory.promise(part.share, part.jobs > 0 || part.reserve > 0 ? part.reserve + 1
+                               : part.standby                    ? 1
+                                                                 : 0);
+  s.memory.set_jobs(part.share, static_cast<std::uint32_t>(part.jobs));
+}
+
 // Slots that work ahead of need may take in all.
 inline Slots spare(const EngineState& s, const StreamNode& part) {
   const Slots capacity = s.memory[part.share].share->capacity();
@@ -62,6 +70,14 @@ inline void charge(EngineState& s, std::uint32_t index, Charge as, Job& job) {
   }
 }
 
+// One reason less for the item to stay. Where nothing could leave before, something can begin now.
+inline void unpin(EngineState& s, std::uint32_t share_index, ItemId item) {
+  Share& share = *s.memory[share_index].share;
+  const bool stuck = share.evictable() == 0;
+  share.unpin(item);
+  if (stuck && share.evictable() > 0) s.room_changed = true;
+}
+
 // Takes the charge off, but leaves its pin.
 inline void lift_charge(EngineState& s, Block& block) {
   if (block.charge == Charge::none) return;
@@ -71,6 +87,7 @@ inline void lift_charge(EngineState& s, Block& block) {
     if (block.charged_job != kNone) --s.jobs[block.charged_job].ahead;
   } else {
     part.current = {};
+    s.room_changed = true;
   }
   block.charge = Charge::none;
   block.charged_job = kNone;
@@ -82,6 +99,15 @@ inline void uncharge(EngineState& s, Block& block) {
   lift_charge(s, block);
   s.memory[block.share].share->unpin(block.item);
   s.room_changed = true;
+}
+
+// The job it is charged to has yet to take it, or somebody who took it has not had all of it.
+inline bool is_charged_for_need(const EngineState& s, const Block& block) {
+  if (block.grants > 0) return true;
+  if (block.charged_job == kNone || block.ref.is_none()) return false;
+  const Job& job = s.jobs[block.charged_job];
+  const Lanes& lanes = *s.streams[block.stream].lanes;
+  return !job.member.is_none() && lanes.valid(block.ref) && lanes.needs(job.member, block.ref);
 }
 
 // Tells the eviction policy how many jobs the block is still good for: those that will take it,

@@ -14,10 +14,8 @@ namespace batchflow {
 void Delivery::wanted(Job& job, const BatchWanted& event) {
   if (event.rank >= job.ranks.size() || event.credits == 0) return s_.protocol_error();
   RankState& rank = job.ranks[event.rank];
-  const auto held = rank.batches.size() + rank.credits +
-                    static_cast<std::size_t>(std::count_if(
-                        job.held.begin(), job.held.end(),
-                        [&](std::uint32_t index) { return s_.batches[index].rank == event.rank; }));
+  if (job.state != Job::State::running) return s_.stale();  // asked before it heard of a loss
+  const std::size_t held = rank.batches.size() + rank.credits;
   if (held + event.credits > job.credits) return s_.protocol_error();
   rank.credits += event.credits;
   rank.stall.wanted(s_.now, event.credits);
@@ -36,7 +34,7 @@ void Delivery::transferred(const TransferDone& event) {
   if (block) {
     BF_CHECK(block->transfers > 0);
     --block->transfers;
-    s_.memory[block->share].share->unpin(block->item);
+    unpin(s_, block->share, block->item);
   }
   piece.block = {};
   Job& job = s_.jobs[batch.job];
@@ -129,13 +127,21 @@ void Delivery::unhand(std::uint32_t index) {
   for (Piece& piece : batch.pieces) {
     if (Block* block = s_.at(piece.block)) {
       if (piece.state == Piece::State::copying) --block->transfers;
-      s_.memory[block->share].share->unpin(block->item);
+      unpin(s_, block->share, block->item);
     }
     piece.block = {};
     if (piece.request.is_none()) continue;
     s_.order(Cancel{s_.requests.latest(piece.request)});
     s_.requests.close(piece.request);
     piece.request = RequestId::none();
+  }
+  if (batch.reserved != kNone) {
+    for (StreamNode& part : s_.streams[s_.jobs[batch.job].stream].nodes) {
+      if (part.share != batch.reserved) continue;
+      --part.reserve;
+      keep_promise(s_, part);
+    }
+    batch.reserved = kNone;
   }
   for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);
   batch.pins.clear();
@@ -183,7 +189,19 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
 // A dead rank reads nothing any more.
 void Delivery::abandon_rank(Job& job, Rank rank) {
   std::erase_if(job.held, [&](std::uint32_t index) {
-    if (s_.batches[index].rank != rank) return false;
+    const Batch& batch = s_.batches[index];
+    if (batch.rank != rank || batch.numbering != job.numbering) return false;
+    close_delivery(s_.batches[index]);
+    unhand(index);
+    s_.batches.release(index);
+    return true;
+  });
+}
+
+// What ranks on it had is gone with it.
+void Delivery::abandon_node(Job& job, NodeId node) {
+  std::erase_if(job.held, [&](std::uint32_t index) {
+    if (s_.batches[index].node != node) return false;
     close_delivery(s_.batches[index]);
     unhand(index);
     s_.batches.release(index);
@@ -255,7 +273,7 @@ void Delivery::lost_block(Handle handle) {
 // ------------------------------------------------------------------------------ what goes out ----
 
 void Delivery::pump(Job& job) {
-  job.waits = false;
+  job.waits = job.waits_to_take = false;
   if (job.state != Job::State::running || job.order == Order::listed) return;
   for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
     // A rank gets its batches in the order of its steps; `advance` adds and removes none.
@@ -283,6 +301,7 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   batch.rank = rank_index;
   batch.step = rank.next_step++;
   batch.node = rank.node;
+  batch.numbering = job.numbering;
   --rank.credits;
   rank.batches.push_back(index);
   const EpochRun& run = grants_.run_of(job, batch.step);
@@ -306,7 +325,7 @@ bool Delivery::cut(Job& job, Batch& batch) {
   add_pieces(run, batch, now, false);
   batch.uncut.from = now.to;
   if (!covered) {
-    job.waits = true;
+    job.waits = job.waits_to_take = true;
     return false;
   }
   const RankBatch places = run.plan.batch(batch.step - run.first_step, batch.rank);
@@ -429,6 +448,11 @@ bool Delivery::gather(Job& job, std::uint32_t index) {
     s_.order(Transfer{request, s_.memory[block->share].spec.place,
                       s_.memory[batch.share].spec.place, s_.memory[block->share].id, block->slot,
                       s_.memory[batch.share].id, batch.slot, piece.slice, piece.offset});
+    // The piece may have been copied before, and come to nothing.
+    const std::uint32_t end = piece.offset + (piece.slice.to - piece.slice.from);
+    std::erase_if(batch.replacements, [&](const Replacement& old) {
+      return old.place >= piece.offset && old.place < end;
+    });
     for (const Replacement& replacement : block->replacements) {
       if (replacement.place < piece.slice.from || replacement.place >= piece.slice.to) continue;
       Replacement moved = replacement;

@@ -30,6 +30,7 @@ class Delivery {
   // Ends all batches that are not committed: a rank died, the job left or was resized.
   void abandon(Job& job, bool all_ranks_gone);
   void abandon_rank(Job& job, Rank rank);
+  void abandon_node(Job& job, NodeId node);
   // A block is gone or will not come: pieces that were being copied from it start over.
   void lost_block(Handle block);
   void order_delivery(Job& job, std::uint32_t batch);

@@ -1,7 +1,7 @@
 #include "core/engine/dispatching.h"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "core/check.h"
 #include "core/engine/books.h"
@@ -81,24 +81,30 @@ void Dispatching::adopt(Grant& grant, std::uint32_t index) {
   ++s_.blocks[index].grants;
 }
 
-// How many blocks the job is ahead of the slowest of its stream, in the same measure for all.
-std::uint32_t Dispatching::lead(const Stream& stream, const Job& job) const {
-  const auto progress = [&](const Job& one) {
-    const EpochRun& run = one.runs.back();
-    return static_cast<std::uint64_t>(run.epoch) * stream.lanes->sizes(one.member).blocks() +
-           (run.plan.consumed + run.granted) / stream.block_samples;
-  };
+// How far the job has come, in blocks: the same measure for all jobs of a stream.
+std::uint64_t Dispatching::progress(const Stream& stream, const Job& job) {
+  const EpochRun& run = job.runs.back();
+  return static_cast<std::uint64_t>(run.epoch) * stream.lanes->sizes(job.member).blocks() +
+         (run.plan.consumed + run.granted) / stream.block_samples;
+}
+
+// How many blocks the job is ahead of the slowest of its stream; others move on, so this is found
+// whenever the policy is asked.
+std::uint32_t Dispatching::lead(const Job& job) {
+  const Stream& stream = s_.streams[job.stream];
   if (stream.jobs.size() < 2) return 0;
-  std::uint64_t least = UINT64_MAX;
-  for (const std::uint32_t other : stream.jobs) {
-    const Job& one = s_.jobs[other];
-    if (one.state == Job::State::running && !one.runs.empty())
-      least = std::min(least, progress(one));
+  if (slowest_.size() <= job.stream) slowest_.resize(job.stream + 1);
+  Slowest& slowest = slowest_[job.stream];
+  if (slowest.asked != times_asked_) {
+    slowest = {times_asked_, UINT64_MAX};
+    for (const std::uint32_t index : stream.jobs) {
+      const Job& one = s_.jobs[index];
+      if (one.state != Job::State::running || one.runs.empty()) continue;
+      slowest.progress = std::min(slowest.progress, progress(stream, one));
+    }
   }
-  const std::uint64_t mine = progress(job);
-  return least >= mine
-             ? 0
-             : static_cast<std::uint32_t>(std::min<std::uint64_t>(mine - least, UINT32_MAX));
+  const std::uint64_t lead = progress(stream, job) - slowest.progress;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(lead, UINT32_MAX));
 }
 
 WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
@@ -122,7 +128,6 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   view.deadline = s_.now + Duration(static_cast<std::int64_t>(std::min(until_s, 1e8) * 1e9));
   view.needed_by =
       need.ref.is_none() ? 1 : stream.lanes->needed(need.ref) + stream.lanes->may_join(need.ref);
-  view.lead = needs_lead_ ? lead(stream, job) : 0;
   view.prepare_s = stream.prepare_s;
   for (const RankState& rank : job.ranks) {
     view.stall_s = std::max(view.stall_s, rank.stall.stall_fraction(s_.now));
@@ -135,10 +140,12 @@ void Dispatching::put(Job& job, const Preparation::Need& need) {
   if (job.candidate_slot == kNone) {
     job.candidate_slot = static_cast<std::uint32_t>(needs_.size());
     job.asked = ++asked_;
-    needs_.push_back({job.index, need, {}});
+    needs_.push_back({job.index, need, {}, false});
     s_.room_changed = true;
   }
   Need& mine = needs_[job.candidate_slot];
+  if (job.waits && !mine.waits) s_.room_changed = true;
+  mine.waits = job.waits;
   mine.what = need;
   mine.view = view_of(job, need);
 }
@@ -155,6 +162,8 @@ void Dispatching::forget(Job& job) {
 }
 
 void Dispatching::review(Job& job) {
+  // Somebody has moved on: what the policy held back may be allowed now.
+  if (std::exchange(held_back_, false)) s_.room_changed = true;
   if (job.state != Job::State::running || job.order == Order::listed) return forget(job);
   const auto need = next_need(job);
   if (need) {
@@ -183,23 +192,31 @@ bool Dispatching::start_some() {
     views_.clear();
     startable_.clear();
     sites_.clear();
+    ++times_asked_;
     for (std::uint32_t i = 0; i < needs_.size(); ++i) {
       const Job& job = s_.jobs[needs_[i].job];
       const auto site = preparation_.site(s_.streams[job.stream], job);
       if (!site) continue;
       views_.push_back(needs_[i].view);
+      views_.back().lead = lead(job);
       startable_.push_back(i);
       sites_.push_back(*site);
     }
     if (views_.empty()) return any;
     const std::size_t choice = dispatch_->next({s_.now, views_});
-    if (choice == kNoChoice) return any;
+    if (choice == kNoChoice) {
+      held_back_ = true;
+      return any;
+    }
     if (choice >= views_.size()) {
       ++refused_;
       return any;
     }
-    const Need need = needs_[startable_[choice]];
-    Job& job = s_.jobs[need.job];
+    Job& job = s_.jobs[needs_[startable_[choice]].job];
+    // What it needed when it was looked at may have been made, or be of no use, by now.
+    review(job);
+    if (job.candidate_slot == kNone) continue;
+    const Need need = needs_[job.candidate_slot];
     forget(job);
     if (met(need)) {
       s_.touch(job.index);

@@ -40,6 +40,7 @@ class Dispatching {
     std::uint32_t job;
     Preparation::Need what;
     WorkCandidate view;
+    bool waits = false;  // the job waits for it, so that it may be made where nothing else may
   };
 
   std::uint32_t depth(const Job& job);
@@ -49,7 +50,8 @@ class Dispatching {
   WorkCandidate view_of(Job& job, const Preparation::Need& need);
   bool met(const Need& need);
   void put(Job& job, const Preparation::Need& need);
-  std::uint32_t lead(const Stream& stream, const Job& job) const;
+  static std::uint64_t progress(const Stream& stream, const Job& job);
+  std::uint32_t lead(const Job& job);
 
   EngineState& s_;
   Grants& grants_;
@@ -57,7 +59,13 @@ class Dispatching {
   std::unique_ptr<DispatchPolicy> dispatch_;
   std::unique_ptr<ScalingPolicy> scaling_;
   std::vector<Need> needs_;  // at most one a job, in no particular order
-  bool needs_lead_ = true;
+  struct Slowest {  // of a stream, as of when the policy was last asked
+    std::uint64_t asked = 0;
+    std::uint64_t progress = 0;
+  };
+  std::vector<Slowest> slowest_;
+  std::uint64_t times_asked_ = 0;
+  bool held_back_ = false;  // the policy started nothing though something could be started
   std::uint64_t asked_ = 0;
   std::uint64_t refused_ = 0;
   std::vector<WorkCandidate> views_;      // of those that can be started now

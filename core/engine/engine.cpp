@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/engine/books.h"
 #include "core/engine/delivery.h"
+#include "core/engine/describe.h"
 #include "core/engine/dispatching.h"
 #include "core/engine/grants.h"
 #include "core/engine/items.h"
@@ -298,8 +299,11 @@ void Engine::Parts::settle_weights() {
 
 void Engine::Parts::decide() {
   for (bool more = true; more;) {
+    s.memory.plan_now();
+    if (s.memory.has_planned()) preparation.strip_ahead();
     bool shrinking = s.memory.settle(kSlice, s.evicted);
     drop_evicted(s);
+    s.room_changed = s.memory.has_grown() || s.room_changed;
     if (shrinking) s.alarms.set(s.now, {});
     more = membership.settle();
     look_at_dirty();
@@ -366,6 +370,10 @@ EngineCounters Engine::counters() const {
                                parts_->grants.refused() + parts_->dispatching.refused();
   counters.operations = parts_->operations;
   return counters;
+}
+
+std::string Engine::describe() const {
+  return batchflow::describe(parts_->s);
 }
 
 void Engine::check_consistency() const {

@@ -79,7 +79,7 @@ bool Grants::open_next_run(Job& job) {
   if (!may_open_next(job)) return false;
   EpochRun& run = job.runs.back();
   if (run.steps > 0 && !cover(job, run, run.plan.step(run.steps - 1).to)) {
-    job.waits = true;  // blocks are taken epoch by epoch
+    job.waits = job.waits_to_take = true;  // blocks are taken epoch by epoch
     return false;
   }
   if (job.weights && !freeze(job)) return false;
@@ -89,6 +89,7 @@ bool Grants::open_next_run(Job& job) {
   if (job.lanes_epoch <= last.epoch) {
     lanes.end_epoch(job.member);
     ++job.lanes_epoch;
+    uncharge_unneeded(job);
   }
   if (job.weights) {
     lanes.begin_next_epoch(job.member, job.drawn->generation());
@@ -112,6 +113,15 @@ bool Grants::freeze(Job& job) {
   }
   draw(s_, job, last.epoch + 1);
   return true;
+}
+
+// Blocks made ahead of a tail that is left out.
+void Grants::uncharge_unneeded(const Job& job) {
+  for (std::uint32_t index = 0; index < s_.blocks.size(); ++index) {
+    if (!s_.blocks.live(index) || s_.blocks[index].charged_job != job.index) continue;
+    Block& block = s_.blocks[index];
+    if (block.resident && !is_charged_for_need(s_, block)) uncharge(s_, block);
+  }
 }
 
 bool Grants::over(const Job& job) const {
@@ -235,7 +245,8 @@ void Grants::drop_grant(Job& job, Grant& grant) {
   if (!block) return;
   BF_CHECK(block->grants > 0);
   --block->grants;
-  if (block->charged_job == job.index && block->resident) uncharge(s_, *block);
+  const bool mine = block->charged_job == job.index;
+  if (block->resident && (mine || !is_charged_for_need(s_, *block))) uncharge(s_, *block);
   const auto index = block->resident ? s_.memory[block->share].owner_of[block->item.value] : kNone;
   if (index != kNone) tell_need(s_, index);
 }

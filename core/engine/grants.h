@@ -51,6 +51,7 @@ class Grants {
   bool take_next(Job& job, EpochRun& run);
   void resume(Job& job, const Position::PartBlock& part, LanePosition& lanes);
   static std::uint32_t fillers_in(const EpochRun& run, const Grant& grant);
+  void uncharge_unneeded(const Job& job);
   void push(EpochRun& run, const Grant& grant);
   void drop_grant(Job& job, Grant& grant);
 

@@ -274,15 +274,15 @@ bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
 }
 
 void Membership::promise(const StreamNode& part) {
-  s_.memory.promise(part.share, part.jobs > 0 ? part.reserve + 1 : part.standby ? 1 : 0);
-  s_.memory.set_jobs(part.share, static_cast<std::uint32_t>(part.jobs));
+  keep_promise(s_, part);
   standby_due_ = true;
 }
 
 // Streams are promised a slot on each node that can prepare, as long as there is room for it.
-void Membership::stand_by() {
-  if (!standby_due_) return;
+bool Membership::stand_by() {
+  if (!standby_due_) return false;
   standby_due_ = false;
+  bool changed = false;
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
     for (StreamNode& part : s_.streams[index].nodes) {
@@ -294,8 +294,10 @@ void Membership::stand_by() {
       }
       part.standby = true;
       s_.memory.promise(part.share, 1);
+      changed = true;
     }
   }
+  return changed;
 }
 
 bool Membership::reserve(Job& job, std::uint32_t credits_wanted, std::uint64_t& needed,
@@ -330,6 +332,17 @@ void Membership::take_reserve(Job& job) {
 
 void Membership::give_up_reserve(Job& job) {
   Stream& stream = s_.streams[job.stream];
+  // What ranks still read of void steps stays covered, batch by batch.
+  for (const std::uint32_t index : job.held) {
+    Batch& batch = s_.batches[index];
+    const Block* block = batch.in_place ? s_.at(batch.pieces.front().block) : nullptr;
+    const std::uint32_t share = block ? block->share : batch.share;
+    for (StreamNode& part : stream.nodes) {
+      if (part.share != share || batch.reserved != kNone) continue;
+      batch.reserved = share;
+      ++part.reserve;
+    }
+  }
   for (const Job::Reserved& reserved : job.reserved) {
     for (StreamNode& part : stream.nodes) {
       if (part.node != reserved.node) continue;
@@ -365,12 +378,12 @@ void Membership::admit(Job& job) {
 }
 
 bool Membership::settle() {
-  bool changed = false;
-  stand_by();
+  bool changed = stand_by();
   std::vector<std::uint32_t> waiting;
   waiting.swap(joining_);
   for (const std::uint32_t index : waiting) {
     if (!s_.jobs.live(index) || s_.jobs[index].state != Job::State::joining) continue;
+    if (s_.jobs[index].waits_for_held && !reserve_resized(s_.jobs[index])) continue;
     const bool ready = std::all_of(s_.jobs[index].reserved.begin(), s_.jobs[index].reserved.end(),
                                    [&](const Job::Reserved& reserved) {
                                      return s_.memory.promises_kept(dram_of(reserved.node));
@@ -489,14 +502,30 @@ void Membership::resized(Job& job, const JobResized& event) {
     job.ranks.back().next_step = job.ranks.back().consumed_steps = job.committed_step;
   }
   cover_nodes(s_.streams[job.stream], event.ranks);
+  job.state = Job::State::joining;
+  job.credits = std::max(credits, s_.config.credits);
+  ++job.numbering;
+  job.waits_for_held = true;
+  joining_.push_back(job.index);
+}
+
+// A job that was resized may have to wait until its ranks have let go of what they had before.
+bool Membership::reserve_resized(Job& job) {
   std::uint64_t needed = 0;
   std::uint64_t available = 0;
-  job.state = Job::State::joining;
-  if (!reserve(job, std::max(credits, s_.config.credits), needed, available)) {
-    return refuse(job, Refusal::no_room, needed, available);
+  const std::uint32_t credits = job.credits;
+  if (!reserve(job, credits, needed, available)) {
+    job.credits = credits;
+    if (job.held.empty()) {
+      refuse(job, Refusal::no_room, needed, available);
+    } else {
+      joining_.push_back(job.index);
+    }
+    return false;
   }
+  job.waits_for_held = false;
   take_reserve(job);
-  joining_.push_back(job.index);
+  return true;
 }
 
 // -------------------------------------------------------------------------- streams at their end
@@ -586,10 +615,7 @@ void Membership::capacity_changed(const CapacityChanged& event) {
   const bool known = s_.memory.has(event.place);
   s_.memory.set_capacity(event.place, event.bytes);
   standby_due_ = true;
-  if (known) {
-    keep_promises(event.place);
-    return preparation_.strip_ahead();
-  }
+  if (known) return keep_promises(event.place);
   if (event.place.tier == Tier::dram &&
       s_.nodes[s_.node_of.at(event.place.node.value)].workers > 0) {
     worker_joined(event.place.node);
@@ -629,6 +655,7 @@ void Membership::give_up_standby(Place place) {
 
 // What the job had on a node that is gone.
 void Membership::forget_node(Job& job, NodeId node) {
+  delivery_.abandon_node(job, node);
   std::erase_if(job.reserved, [&](const Job::Reserved& reserved) { return reserved.node == node; });
   for (auto* shares : {&job.batch_shares, &job.retired_shares}) {
     for (const std::uint32_t share : *shares) {
@@ -651,6 +678,9 @@ void Membership::node_lost(const NodeLost& event) {
       if (state.node == event.node && !state.lost) rank_lost(s_.jobs[index], rank);
     }
   }
+  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
+    if (s_.jobs.live(index)) forget_node(s_.jobs[index], event.node);
+  }
   preparation_.lose_node(node);
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index)) continue;
@@ -660,9 +690,6 @@ void Membership::node_lost(const NodeLost& event) {
       if (part.node == event.node) s_.memory.remove_share(part.share);
     }
     std::erase_if(stream.nodes, [&](const StreamNode& part) { return part.node == event.node; });
-  }
-  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
-    if (s_.jobs.live(index)) forget_node(s_.jobs[index], event.node);
   }
   items_.close_shares(node);
   s_.memory.forget_node(event.node);

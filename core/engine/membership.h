@@ -56,9 +56,10 @@ class Membership {
   bool fits(const Job& job, std::uint32_t credits, std::uint64_t& needed,
             std::uint64_t& available) const;
   bool can_be_made(const Job& job, std::uint64_t& needed, std::uint64_t& available) const;
+  bool reserve_resized(Job& job);
   void take_reserve(Job& job);
   void promise(const StreamNode& part);
-  void stand_by();
+  bool stand_by();
   void give_up_reserve(Job& job);
   void start_over(Job& job, bool all_ranks_gone);
   void admit(Job& job);

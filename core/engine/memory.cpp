@@ -198,6 +198,7 @@ void Memory::plan_again(Place place) {
 
 void Memory::plan(Place place, PlacePart& part) {
   part.plan_due = false;
+  planned_ = true;
   std::vector<ShareView> views;
   views.reserve(part.shares.size());
   for (const std::uint32_t index : part.shares) {
@@ -284,7 +285,9 @@ void Memory::grow(PlacePart& part) {
       if (now >= goal || part.granted >= part.capacity) continue;
       const Slots room = (part.capacity - part.granted) / share.spec.slot_bytes;
       const Slots more = std::min(goal - now, room);
-      if (more > 0) set_share_capacity(part, share, now + more);
+      if (more == 0) continue;
+      set_share_capacity(part, share, now + more);
+      grown_ = true;
     }
   }
 }

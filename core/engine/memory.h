@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/policy_list.h"
@@ -115,6 +116,10 @@ class Memory {
   void plan_now();
   // Moves memory towards the targets, at most `limit` evictions; true when more is left to do.
   bool settle(std::size_t limit, std::vector<Resident>& evicted);
+  // Whether targets have been set anew since this was last asked.
+  bool has_planned() { return std::exchange(planned_, false); }
+  // Whether a share has grown since this was last asked.
+  bool has_grown() { return std::exchange(grown_, false); }
   // Whether every share of the place has at least what was promised.
   bool promises_kept(Place place) const;
 
@@ -159,6 +164,8 @@ class Memory {
   Pool<SharePart> shares_;
   std::vector<std::uint32_t> adopting_;
   std::uint64_t refused_allocations_ = 0;
+  bool grown_ = false;
+  bool planned_ = false;
 };
 
 }  // namespace batchflow

@@ -71,7 +71,7 @@ void Preparation::fill_block(Block& block, const Stream& stream, const Need& nee
   block.since = s_.now;
 }
 
-bool Preparation::start(Job& job, const Need& need, Site site) {
+bool Preparation::start(Job& job, Need need, Site site) {
   Stream& stream = s_.streams[job.stream];
   const std::uint32_t index = s_.blocks.make();
   const auto taken = s_.memory.take(stream.nodes[site.part].share, index, s_.evicted);
@@ -80,6 +80,8 @@ bool Preparation::start(Job& job, const Need& need, Site site) {
     return false;
   }
   drop_evicted(s_);
+  // What was evicted for it may have been the last of its pass.
+  if (!need.ref.is_none() && !stream.lanes->valid(need.ref)) need.ref = {};
   Block& block = s_.blocks[index];
   fill_block(block, stream, need, stream.nodes[site.part], *taken);
   charge(s_, index, site.charge, job);
@@ -256,8 +258,9 @@ void Preparation::finish(std::uint32_t index) {
   block.resident = true;
   block.since = s_.now;
   if (!block.ref.is_none()) stream.lanes->made(block.ref);
-  // Nobody waits for it any more: its job left while it was made.
-  if (block.charged_job == kNone) uncharge(s_, block);
+  // Nobody waits for it any more: its job left, or went on without it, while it was made.
+  if (!is_charged_for_need(s_, block)) uncharge(s_, block);
+  strip_ahead(node_of(stream, block.node));
   wake(block);
   tell_need(s_, block_index);
 }
@@ -533,9 +536,10 @@ bool Preparation::settle_current() {
       Job& job = s_.jobs[block->charged_job];
       // Once the job has taken it, what begun batches have in it is being copied.
       const Lanes& lanes = *stream.lanes;
-      const bool to_take =
-          !block->ref.is_none() && !job.member.is_none() && lanes.needs(job.member, block->ref);
-      if (job.waits && to_take) continue;
+      const bool to_take = !block->ref.is_none() && !job.member.is_none() &&
+                           lanes.valid(block->ref) && lanes.needs(job.member, block->ref);
+      // A block that was taken and is gone comes first: earlier steps wait for it.
+      if (job.waits_to_take && to_take && !job.lost_grants) continue;
       if (room_ahead(s_, stream, part, job) && block->grants > 0) {
         const std::uint32_t of = part.current.index;
         lift_charge(s_, *block);
@@ -550,6 +554,12 @@ bool Preparation::settle_current() {
 }
 
 void Preparation::orphan(Job& job) {
+  for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
+    if (s_.makings.live(index) && s_.makings[index].job == job.index) {
+      s_.makings[index].job = kNone;
+    }
+  }
+  job.makings = 0;
   for (std::uint32_t index = 0; index < s_.blocks.size(); ++index) {
     if (!s_.blocks.live(index) || s_.blocks[index].charged_job != job.index) continue;
     Block& block = s_.blocks[index];
@@ -571,18 +581,21 @@ void Preparation::orphan(Job& job) {
 void Preparation::strip_ahead() {
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index)) continue;
-    for (StreamNode& part : s_.streams[index].nodes) {
-      const Share& share = *s_.memory[part.share].share;
-      if (share.capacity() <= s_.memory[part.share].target) continue;
-      const Slots room = s_.memory[part.share].target > part.reserve + 1
-                             ? s_.memory[part.share].target - part.reserve - 1
-                             : 0;
-      for (const std::uint32_t owner : s_.memory[part.share].owner_of) {
-        if (part.ahead <= room) break;
-        if (owner == kNone || !s_.blocks.live(owner)) continue;
-        Block& block = s_.blocks[owner];
-        if (block.resident && block.charge == Charge::ahead) uncharge(s_, block);
-      }
+    for (StreamNode& part : s_.streams[index].nodes) strip_ahead(part);
+  }
+}
+
+// First those that nobody has taken.
+void Preparation::strip_ahead(StreamNode& part) {
+  const SharePart& share = s_.memory[part.share];
+  const Slots room = share.target > part.reserve + 1 ? share.target - part.reserve - 1 : 0;
+  for (const bool taken : {false, true}) {
+    for (const std::uint32_t owner : share.owner_of) {
+      if (part.ahead <= room) return;
+      if (owner == kNone || !s_.blocks.live(owner)) continue;
+      Block& block = s_.blocks[owner];
+      if (!block.resident || block.charge != Charge::ahead) continue;
+      if ((block.grants > 0) == taken) uncharge(s_, block);
     }
   }
 }

@@ -30,7 +30,7 @@ class Preparation {
   };
   std::optional<Site> site(const Stream& stream, const Job& job);
   // False: everything in the share is pinned for the moment.
-  bool start(Job& job, const Need& need, Site site);
+  bool start(Job& job, Need need, Site site);
 
   // ---- what is reported.
   void making_ready(std::uint32_t making);
@@ -50,7 +50,7 @@ class Preparation {
   bool settle_current();
   // Blocks charged to a job that leaves or starts over.
   void orphan(Job& job);
-  // A share shrinks: blocks made ahead are kept only while there is room for that.
+  // Shares shrink: blocks made ahead are kept only while there is room for that.
   void strip_ahead();
 
   // Jobs that cannot go on, and why; the engine refuses them.
@@ -64,6 +64,7 @@ class Preparation {
   std::vector<Failure> failures;
 
  private:
+  void strip_ahead(StreamNode& part);
   bool room_for(const Stream& stream, const StreamNode& part, const Job& job, Charge& as) const;
   void fill_block(Block& block, const Stream& stream, const Need& need, const StreamNode& part,
                   Memory::Taken taken);

@@ -183,7 +183,7 @@ std::string Driver::who_waits() const {
     text += fmt::format("\n  worker {} node {} {}{}", id, worker.node.value,
                         worker.alive ? "alive" : "gone", worker.order.is_none() ? "" : " busy");
   }
-  return text;
+  return text + "\n" + engine_->describe();
 }
 
 // ------------------------------------------------------------------------------------ commands ----
@@ -415,8 +415,8 @@ void Driver::lose_worker(std::uint32_t id, Duration quiet_after) {
     running->second.serial = 0;  // it will not report
   }
   after(quiet_after, [this, id, order, incarnation = engine_incarnation_] {
-    workers_.at(id).quiet = true;
     if (incarnation != engine_incarnation_) return;
+    workers_.at(id).quiet = true;
     machine_.quiet(order);
     report(WorkerQuiesced{WorkerId(id)});
   });

@@ -1,0 +1,124 @@
+#include "core/engine/describe.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace batchflow {
+
+namespace {
+
+using Out = std::back_insert_iterator<std::string>;
+
+void describe_places(const EngineState& s, Out out) {
+  for (std::uint32_t index = 0; index < s.memory.share_count(); ++index) {
+    if (!s.memory.live(index)) continue;
+    const SharePart& part = s.memory[index];
+    fmt::format_to(out,
+                   "share {} (node {} tier {} use {}): {} of {} slots of {} B used, {} pinned, "
+                   "promised {}, target {}\n",
+                   index, part.spec.place.node.value, static_cast<int>(part.spec.place.tier),
+                   static_cast<int>(part.spec.use), part.share->used(), part.share->capacity(),
+                   part.spec.slot_bytes, part.share->used() - part.share->evictable(), part.least,
+                   part.target);
+  }
+  for (const Node& node : s.nodes) {
+    if (node.lost) continue;
+    fmt::format_to(out, "node {}: {} workers, {} idle, {} started, {} ready{}\n", node.id.value,
+                   node.workers, node.idle.size(), node.started, node.ready.size(),
+                   node.takes_work ? "" : ", takes no work");
+  }
+}
+
+void describe_streams(const EngineState& s, Out out) {
+  for (std::uint32_t index = 0; index < s.streams.size(); ++index) {
+    if (!s.streams.live(index)) continue;
+    const Stream& stream = s.streams[index];
+    fmt::format_to(out, "stream {}: B {}, {} jobs;", index, stream.block_samples,
+                   stream.jobs.size());
+    for (const StreamNode& part : stream.nodes) {
+      fmt::format_to(out, " node {} share {} reserve {} ahead {} current {}{};", part.node.value,
+                     part.share, part.reserve, part.ahead,
+                     part.current.index == kNone ? -1 : static_cast<int>(part.current.index),
+                     part.standby ? " standby" : "");
+    }
+    fmt::format_to(out, "\n");
+  }
+  for (std::uint32_t index = 0; index < s.blocks.size(); ++index) {
+    if (!s.blocks.live(index)) continue;
+    const Block& block = s.blocks[index];
+    fmt::format_to(out, "block {}: g{} v{} r{} b{} share {} {} charge {} job {} grants {}\n", index,
+                   block.name.generation, block.name.lane, block.name.pass, block.name.block,
+                   block.share, block.resident ? "resident" : "in the making",
+                   static_cast<int>(block.charge), static_cast<int>(block.charged_job),
+                   block.grants);
+  }
+  for (std::uint32_t index = 0; index < s.makings.size(); ++index) {
+    if (!s.makings.live(index)) continue;
+    const Making& making = s.makings[index];
+    fmt::format_to(out, "making {} of block {}: waits for {}, {} reads, worker {}, attempts {}{}\n",
+                   index, making.block, making.waiting, making.reads.size(),
+                   static_cast<int>(making.worker), making.attempts,
+                   making.preparing ? ", preparing" : making.ready ? ", ready" : "");
+  }
+}
+
+void describe_jobs(const EngineState& s, Out out) {
+  for (std::uint32_t index = 0; index < s.jobs.size(); ++index) {
+    if (!s.jobs.live(index)) continue;
+    const Job& job = s.jobs[index];
+    fmt::format_to(out,
+                   "job {} (id {}, order {}, b {}, drop_last {}): state {}, {}committed {}, ahead "
+                   "{}, makings {}, held {}, need {}\n",
+                   index, job.id.value, static_cast<int>(job.order), job.batch_samples,
+                   job.drop_last, static_cast<int>(job.state), job.waits ? "waits, " : "",
+                   job.committed_step, job.ahead, job.makings, job.held.size(),
+                   static_cast<int>(job.candidate_slot));
+    for (const EpochRun& run : job.runs) {
+      fmt::format_to(out, "  epoch {}: consumed {}, granted {}, steps {} from {};", run.epoch,
+                     run.plan.consumed, run.granted, run.steps, run.first_step);
+      for (const Grant& grant : run.grants) {
+        fmt::format_to(out, " [{}+{} v{} b{} unserved {}{}]", grant.start, grant.count,
+                       grant.name.lane, grant.name.block, grant.unserved,
+                       grant.wanted ? " wanted" : "");
+      }
+      fmt::format_to(out, "\n");
+    }
+    if (!job.member.is_none()) {
+      const Lanes& lanes = *s.streams[job.stream].lanes;
+      fmt::format_to(out, "  lanes: generation {}, {} blocks left, supply {}, {}in an epoch{}\n",
+                     lanes.generation(job.member), lanes.blocks_left(job.member),
+                     lanes.supply(job.member), lanes.in_epoch(job.member) ? "" : "not ",
+                     lanes.next_epoch_begun(job.member) ? ", next begun" : "");
+    }
+    for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
+      const RankState& state = job.ranks[rank];
+      fmt::format_to(out, "  rank {}: credits {}, next {}, consumed {};", rank, state.credits,
+                     state.next_step, state.consumed_steps);
+      for (const std::uint32_t batch_index : state.batches) {
+        const Batch& batch = s.batches[batch_index];
+        fmt::format_to(out, " [step {} state {} uncut {}-{} share {}", batch.step,
+                       static_cast<int>(batch.state), batch.uncut.from, batch.uncut.to,
+                       static_cast<int>(batch.share));
+        for (const Piece& piece : batch.pieces) {
+          fmt::format_to(out, " {}:{}", piece.place, static_cast<int>(piece.state));
+        }
+        fmt::format_to(out, "]");
+      }
+      fmt::format_to(out, "\n");
+    }
+  }
+}
+
+}  // namespace
+
+std::string describe(const EngineState& state) {
+  std::string text;
+  const Out out(text);
+  describe_places(state, out);
+  describe_streams(state, out);
+  describe_jobs(state, out);
+  return text;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,12 @@
+// The engine's state in words: what a person needs to see why nothing moves.
+#pragma once
+
+#include <string>
+
+#include "core/engine/state.h"
+
+namespace batchflow {
+
+std::string describe(const EngineState& state);
+
+}  // namespace batchflow
