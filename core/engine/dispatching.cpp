@@ -14,11 +14,13 @@ std::uint32_t Dispatching::depth(const Job& job) {
   for (const StreamNode& part : stream.nodes) window += s_.memory[part.share].share->capacity();
   const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
                           static_cast<double>(stream.block_samples);
+  const auto most = static_cast<std::uint32_t>(std::min<Slots>(window, UINT32_MAX));
   const std::uint32_t depth =
       scaling_->depth({job.id, job.step_s, stream.prepare_s, per_step,
-                       job.ranks.front().stall.stall_fraction(s_.now),
-                       static_cast<std::uint32_t>(std::min<Slots>(window, UINT32_MAX))});
-  return static_cast<std::uint32_t>(std::min<Slots>(depth, window));
+                       job.ranks.front().stall.stall_fraction(s_.now), most});
+  if (depth <= most) return depth;
+  ++refused_;
+  return most;
 }
 
 // A block the job took that is gone before the job had all of it, and a batch waits for it.
@@ -81,24 +83,29 @@ void Dispatching::adopt(Grant& grant, std::uint32_t index) {
   ++s_.blocks[index].grants;
 }
 
-// How many blocks the job is ahead of the slowest of its stream, in the same measure for all.
-std::uint32_t Dispatching::lead(const Stream& stream, const Job& job) const {
-  const auto progress = [&](const Job& one) {
-    const EpochRun& run = one.runs.back();
-    return static_cast<std::uint64_t>(run.epoch) * stream.lanes->sizes(one.member).blocks() +
-           (run.plan.consumed + run.granted) / stream.block_samples;
-  };
+// How many blocks of its stream's sequence the job has taken, in the same measure for all.
+std::uint64_t Dispatching::progress(const Stream& stream, const Job& job) const {
+  const EpochRun& run = job.runs.back();
+  return std::uint64_t{run.epoch} * stream.lanes->sizes(job.member).blocks() +
+         (run.plan.consumed + run.granted) / stream.block_samples;
+}
+
+// How many blocks the job is ahead of the slowest of its stream, which is looked for once a round.
+std::uint32_t Dispatching::lead(const Stream& stream, const Job& job) {
   if (stream.jobs.size() < 2) return 0;
-  std::uint64_t least = UINT64_MAX;
-  for (const std::uint32_t other : stream.jobs) {
-    const Job& one = s_.jobs[other];
-    if (one.state == Job::State::running && !one.runs.empty())
-      least = std::min(least, progress(one));
+  if (slowest_.size() <= job.stream) slowest_.resize(job.stream + 1);
+  Slowest& slowest = slowest_[job.stream];
+  if (slowest.round != round_) {
+    slowest = {round_, UINT64_MAX};
+    for (const std::uint32_t other : stream.jobs) {
+      const Job& one = s_.jobs[other];
+      if (one.state != Job::State::running || one.runs.empty()) continue;
+      slowest.progress = std::min(slowest.progress, progress(stream, one));
+    }
   }
-  const std::uint64_t mine = progress(job);
-  return least >= mine
-             ? 0
-             : static_cast<std::uint32_t>(std::min<std::uint64_t>(mine - least, UINT32_MAX));
+  const std::uint64_t mine = progress(stream, job);
+  const std::uint64_t ahead = mine - std::min(mine, slowest.progress);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(ahead, UINT32_MAX));
 }
 
 WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
@@ -122,7 +129,6 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   view.deadline = s_.now + Duration(static_cast<std::int64_t>(std::min(until_s, 1e8) * 1e9));
   view.needed_by =
       need.ref.is_none() ? 1 : stream.lanes->needed(need.ref) + stream.lanes->may_join(need.ref);
-  view.lead = needs_lead_ ? lead(stream, job) : 0;
   view.prepare_s = stream.prepare_s;
   for (const RankState& rank : job.ranks) {
     view.stall_s = std::max(view.stall_s, rank.stall.stall_fraction(s_.now));
@@ -139,8 +145,11 @@ void Dispatching::put(Job& job, const Preparation::Need& need) {
     s_.room_changed = true;
   }
   Need& mine = needs_[job.candidate_slot];
+  const bool waited = mine.view.waiting > 0;
   mine.what = need;
   mine.view = view_of(job, need);
+  // For who waits there may be a slot that work ahead may not have.
+  if (mine.view.waiting > 0 && !waited) s_.room_changed = true;
 }
 
 void Dispatching::forget(Job& job) {
@@ -174,6 +183,8 @@ bool Dispatching::met(const Need& need) {
 
 bool Dispatching::start_some() {
   bool any = false;
+  held_back_ = false;
+  ++round_;
   while (!needs_.empty()) {
     if (s_.samples_gathered >= EngineState::kSamplesAStep) {
       s_.starts_put_off = true;
@@ -185,17 +196,19 @@ bool Dispatching::start_some() {
     sites_.clear();
     for (std::uint32_t i = 0; i < needs_.size(); ++i) {
       const Job& job = s_.jobs[needs_[i].job];
-      const auto site = preparation_.site(s_.streams[job.stream], job);
+      const Stream& stream = s_.streams[job.stream];
+      const auto site = preparation_.site(stream, job);
       if (!site) continue;
       views_.push_back(needs_[i].view);
+      views_.back().lead = lead(stream, job);  // others went on since the job was looked at
       startable_.push_back(i);
       sites_.push_back(*site);
     }
     if (views_.empty()) return any;
     const std::size_t choice = dispatch_->next({s_.now, views_});
-    if (choice == kNoChoice) return any;
     if (choice >= views_.size()) {
-      ++refused_;
+      if (choice != kNoChoice) ++refused_;
+      held_back_ = true;
       return any;
     }
     const Need need = needs_[startable_[choice]];
@@ -234,7 +247,9 @@ void Dispatching::scale() {
     view.busy = node.workers - static_cast<std::uint32_t>(node.idle.size());
     view.ready_to_prepare = static_cast<std::uint32_t>(node.ready.size());
     view.prepare_s = node.prepare_s;
-    const std::uint32_t wanted = std::min(scaling_->workers(view), node.cores);
+    const std::uint32_t answer = scaling_->workers(view);
+    if (answer > node.cores) ++refused_;
+    const std::uint32_t wanted = std::min(answer, node.cores);
     if (wanted == node.workers_wanted) continue;
     node.workers_wanted = wanted;
     s_.order(SetWorkers{node.id, wanted});

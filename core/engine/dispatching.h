@@ -27,6 +27,9 @@ class Dispatching {
   void forget(Job& job);
   // Starts what the policy chooses, as long as something can be started; true if anything was.
   bool start_some();
+  // The policy started nothing although something could be: it is asked again in every step, since
+  // what it waits for may be anything it is shown.
+  bool held_back() const { return held_back_; }
   // Tells nodes how many workers they should have, where the answer has changed.
   void scale();
 
@@ -49,7 +52,8 @@ class Dispatching {
   WorkCandidate view_of(Job& job, const Preparation::Need& need);
   bool met(const Need& need);
   void put(Job& job, const Preparation::Need& need);
-  std::uint32_t lead(const Stream& stream, const Job& job) const;
+  std::uint64_t progress(const Stream& stream, const Job& job) const;
+  std::uint32_t lead(const Stream& stream, const Job& job);
 
   EngineState& s_;
   Grants& grants_;
@@ -57,7 +61,13 @@ class Dispatching {
   std::unique_ptr<DispatchPolicy> dispatch_;
   std::unique_ptr<ScalingPolicy> scaling_;
   std::vector<Need> needs_;  // at most one a job, in no particular order
-  bool needs_lead_ = true;
+  struct Slowest {
+    std::uint64_t round = 0;
+    std::uint64_t progress = 0;
+  };
+  std::vector<Slowest> slowest_;  // of each stream's jobs, as of a round
+  std::uint64_t round_ = 0;
+  bool held_back_ = false;
   std::uint64_t asked_ = 0;
   std::uint64_t refused_ = 0;
   std::vector<WorkCandidate> views_;      // of those that can be started now

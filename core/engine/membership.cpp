@@ -586,10 +586,7 @@ void Membership::capacity_changed(const CapacityChanged& event) {
   const bool known = s_.memory.has(event.place);
   s_.memory.set_capacity(event.place, event.bytes);
   standby_due_ = true;
-  if (known) {
-    keep_promises(event.place);
-    return preparation_.strip_ahead();
-  }
+  if (known) return keep_promises(event.place);
   if (event.place.tier == Tier::dram &&
       s_.nodes[s_.node_of.at(event.place.node.value)].workers > 0) {
     worker_joined(event.place.node);

@@ -535,7 +535,8 @@ bool Preparation::settle_current() {
       const Lanes& lanes = *stream.lanes;
       const bool to_take =
           !block->ref.is_none() && !job.member.is_none() && lanes.needs(job.member, block->ref);
-      if (job.waits && to_take) continue;
+      // What the job waits for may be something else: a block it took that was lost.
+      if (job.waits && to_take && !job.lost_grants) continue;
       if (room_ahead(s_, stream, part, job) && block->grants > 0) {
         const std::uint32_t of = part.current.index;
         lift_charge(s_, *block);
@@ -568,23 +569,25 @@ void Preparation::orphan(Job& job) {
   }
 }
 
-void Preparation::strip_ahead() {
+bool Preparation::strip_ahead() {
+  bool changed = false;
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index)) continue;
     for (StreamNode& part : s_.streams[index].nodes) {
-      const Share& share = *s_.memory[part.share].share;
-      if (share.capacity() <= s_.memory[part.share].target) continue;
-      const Slots room = s_.memory[part.share].target > part.reserve + 1
-                             ? s_.memory[part.share].target - part.reserve - 1
-                             : 0;
-      for (const std::uint32_t owner : s_.memory[part.share].owner_of) {
+      const SharePart& share = s_.memory[part.share];
+      const Slots room = share.target > part.reserve + 1 ? share.target - part.reserve - 1 : 0;
+      if (part.ahead <= room) continue;
+      for (const std::uint32_t owner : share.owner_of) {
         if (part.ahead <= room) break;
         if (owner == kNone || !s_.blocks.live(owner)) continue;
         Block& block = s_.blocks[owner];
-        if (block.resident && block.charge == Charge::ahead) uncharge(s_, block);
+        if (!block.resident || block.charge != Charge::ahead) continue;
+        uncharge(s_, block);
+        changed = true;
       }
     }
   }
+  return changed;
 }
 
 }  // namespace batchflow

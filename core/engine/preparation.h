@@ -50,8 +50,9 @@ class Preparation {
   bool settle_current();
   // Blocks charged to a job that leaves or starts over.
   void orphan(Job& job);
-  // A share shrinks: blocks made ahead are kept only while there is room for that.
-  void strip_ahead();
+  // A share shrinks or owes more to ranks than before: blocks made ahead are kept only while there
+  // is room for that. True if any were given up.
+  bool strip_ahead();
 
   // Jobs that cannot go on, and why; the engine refuses them.
   struct Failure {
