@@ -23,7 +23,7 @@ class Static final : public ScalingPolicy {
   std::uint32_t workers(const NodeView& view) override {
     return workers_ == 0 ? view.workers_most : std::min(workers_, view.workers_most);
   }
-  std::uint32_t depth(const JobView&) override { return depth_; }
+  std::uint32_t depth(const JobView& view) override { return std::min(depth_, view.window); }
 
  private:
   std::uint32_t workers_;

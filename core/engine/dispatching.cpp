@@ -14,11 +14,13 @@ std::uint32_t Dispatching::depth(const Job& job) {
   for (const StreamNode& part : stream.nodes) window += s_.memory[part.share].share->capacity();
   const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
                           static_cast<double>(stream.block_samples);
+  const auto most = static_cast<std::uint32_t>(std::min<Slots>(window, UINT32_MAX));
   const std::uint32_t depth =
       scaling_->depth({job.id, job.step_s, stream.prepare_s, per_step,
-                       job.ranks.front().stall.stall_fraction(s_.now),
-                       static_cast<std::uint32_t>(std::min<Slots>(window, UINT32_MAX))});
-  return static_cast<std::uint32_t>(std::min<Slots>(depth, window));
+                       job.ranks.front().stall.stall_fraction(s_.now), most});
+  if (depth <= most) return depth;
+  ++refused_;
+  return most;
 }
 
 // A block the job took that is gone before the job had all of it, and a batch waits for it.
@@ -144,6 +146,7 @@ void Dispatching::put(Job& job, const Preparation::Need& need) {
     s_.room_changed = true;
   }
   Need& mine = needs_[job.candidate_slot];
+  // For who waits there may be a slot that work ahead may not have.
   if (job.waits && !mine.waits) s_.room_changed = true;
   mine.waits = job.waits;
   mine.what = need;
@@ -183,6 +186,7 @@ bool Dispatching::met(const Need& need) {
 
 bool Dispatching::start_some() {
   bool any = false;
+  held_back_ = false;
   while (!needs_.empty()) {
     if (s_.samples_gathered >= EngineState::kSamplesAStep) {
       s_.starts_put_off = true;
@@ -195,7 +199,8 @@ bool Dispatching::start_some() {
     ++times_asked_;
     for (std::uint32_t i = 0; i < needs_.size(); ++i) {
       const Job& job = s_.jobs[needs_[i].job];
-      const auto site = preparation_.site(s_.streams[job.stream], job);
+      const Stream& stream = s_.streams[job.stream];
+      const auto site = preparation_.site(stream, job);
       if (!site) continue;
       views_.push_back(needs_[i].view);
       views_.back().lead = lead(job);
@@ -210,6 +215,7 @@ bool Dispatching::start_some() {
     }
     if (choice >= views_.size()) {
       ++refused_;
+      held_back_ = true;
       return any;
     }
     Job& job = s_.jobs[needs_[startable_[choice]].job];
@@ -251,7 +257,9 @@ void Dispatching::scale() {
     view.busy = node.workers - static_cast<std::uint32_t>(node.idle.size());
     view.ready_to_prepare = static_cast<std::uint32_t>(node.ready.size());
     view.prepare_s = node.prepare_s;
-    const std::uint32_t wanted = std::min(scaling_->workers(view), node.cores);
+    const std::uint32_t answer = scaling_->workers(view);
+    if (answer > node.cores) ++refused_;
+    const std::uint32_t wanted = std::min(answer, node.cores);
     if (wanted == node.workers_wanted) continue;
     node.workers_wanted = wanted;
     s_.order(SetWorkers{node.id, wanted});

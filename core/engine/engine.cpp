@@ -131,6 +131,7 @@ struct Engine::Parts final : Reads::Listener {
   Dispatching dispatching;
   Membership membership;
   std::uint64_t operations = 0;
+  std::uint64_t policies_made = 4;  // each has a stream of chance of its own
 };
 
 // ------------------------------------------------------------------------------------ events ----
@@ -175,15 +176,15 @@ void Engine::Parts::on(const PolicyChanged& event) {
     if (kind == "selection") {
       selection_choice = s.list.choose(PolicyKind::selection, text);
       grants.change_selection(make_policy<MakeSelection, SelectionPolicy>(
-          selection_choice, s.random.split(++s.serials)));
+          selection_choice, s.random.split(++policies_made)));
     } else if (kind == "dispatch") {
       dispatch_choice = s.list.choose(PolicyKind::dispatch, text);
-      dispatching.change_dispatch(
-          make_policy<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(++s.serials)));
+      dispatching.change_dispatch(make_policy<MakeDispatch, DispatchPolicy>(
+          dispatch_choice, s.random.split(++policies_made)));
     } else if (kind == "scaling") {
       scaling_choice = s.list.choose(PolicyKind::scaling, text);
       dispatching.change_scaling(
-          make_policy<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(++s.serials)));
+          make_policy<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(++policies_made)));
     } else if (kind == "allocation") {
       s.memory.change_allocation(s.list.choose(PolicyKind::allocation, text));
     } else if (kind == "eviction") {
@@ -197,11 +198,12 @@ void Engine::Parts::on(const PolicyChanged& event) {
                                                      : Form::prepared;
       s.memory.change_eviction(s.list.choose(PolicyKind::eviction, text), form);
     } else {
-      s.protocol_error();
+      return s.protocol_error();
     }
   } catch (const ConfigError&) {
-    s.protocol_error();  // the backend checks texts before it sends them
+    return s.protocol_error();  // the backend checks texts before it sends them
   }
+  s.room_changed = true;  // what the old policy held back is offered to the new one
   for (std::uint32_t index = 0; index < s.jobs.size(); ++index) s.touch(index);
 }
 

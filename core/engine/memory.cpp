@@ -213,11 +213,13 @@ void Memory::plan(Place place, PlacePart& part) {
   std::vector<Slots> slots(views.size(), 0);
   allocate_->allocate({place, part.capacity, views}, slots);
 
-  unsigned __int128 asked = 0;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    asked += static_cast<unsigned __int128>(slots[i]) * views[i].slot_bytes;
+  Bytes room = part.capacity;
+  bool fits = true;
+  for (std::size_t i = 0; i < slots.size() && fits; ++i) {
+    fits = slots[i] <= room / views[i].slot_bytes;
+    if (fits) room -= slots[i] * views[i].slot_bytes;
   }
-  if (asked > part.capacity) {
+  if (!fits) {
     ++refused_allocations_;
     for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = views[i].slots_now;
   }

@@ -37,8 +37,8 @@ class Reads {
     Lineage lineage;
     bool alone = false;  // nobody else may use it: a second look at a bad sample
   };
-  // `samples` empty: all of the lineage. What is to be kept is resident already, and pinned once for
-  // the read until it is done.
+  // `samples` empty: all of the lineage. What is to be kept is resident already, and pinned once
+  // for the read until it is done.
   std::uint32_t open(const Spec& spec, std::span<const SampleId> samples);
 
   static std::uint64_t key(std::uint32_t node, DatasetId dataset, SampleId sample, Form form);

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "tests/policies/eviction_replay.h"
+#include "tests/policies/tested_policies.h"
 
 using namespace batchflow;
 using namespace batchflow::test;
@@ -209,7 +210,7 @@ void fuzz_all(std::uint64_t seeds, int steps) {
   const char* one_seed = std::getenv("BATCHFLOW_SEED");
   const std::uint64_t first = one_seed != nullptr ? std::strtoull(one_seed, nullptr, 10) : 0;
   const std::uint64_t end = one_seed != nullptr ? first + 1 : seeds;
-  for (const PolicyEntry* entry : policy_list().of_kind(PolicyKind::eviction)) {
+  for (const PolicyEntry* entry : tested_policies().of_kind(PolicyKind::eviction)) {
     for (std::uint64_t seed = first; seed < end; ++seed) fuzz_one(*entry, seed, steps);
   }
 }
@@ -226,7 +227,7 @@ TEST_SUITE("long") {
 }
 
 TEST_CASE("the same seed gives the same evictions") {
-  for (const PolicyEntry* entry : policy_list().of_kind(PolicyKind::eviction)) {
+  for (const PolicyEntry* entry : tested_policies().of_kind(PolicyKind::eviction)) {
     CAPTURE(entry->name);
     for (std::uint64_t seed = 1000; seed < 1005; ++seed) {
       CHECK(fuzz_one(*entry, seed, 500) == fuzz_one(*entry, seed, 500));
@@ -235,7 +236,7 @@ TEST_CASE("the same seed gives the same evictions") {
 }
 
 TEST_CASE("all policies have a name, help and parameters with valid defaults") {
-  for (const PolicyEntry* entry : policy_list().entries()) {
+  for (const PolicyEntry* entry : tested_policies().entries()) {
     CAPTURE(entry->name);
     CHECK(!entry->name.empty());
     CHECK(entry->name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") ==
@@ -246,7 +247,7 @@ TEST_CASE("all policies have a name, help and parameters with valid defaults") {
       CHECK(!parameter.help.empty());
       CHECK_NOTHROW(parameters.set(parameter.name, parameter.default_value));
     }
-    for (const PolicyEntry* other : policy_list().of_kind(entry->kind())) {
+    for (const PolicyEntry* other : tested_policies().of_kind(entry->kind())) {
       CHECK((other == entry || other->name != entry->name));
     }
   }

@@ -1,0 +1,46 @@
+// Most wanted: the block that the most jobs will use is made first.
+#include <algorithm>
+
+#include "core/policy_list.h"
+#include "policies/dispatch_choose.h"
+#include "policies/make.h"
+
+namespace batchflow {
+namespace {
+
+constexpr Parameter kParameters[] = {
+    {"patience", Parameter::Type::integer, "32", "later needs that may be served before a need", 1,
+     1e6},
+};
+
+class MostWanted final : public DispatchPolicy {
+ public:
+  explicit MostWanted(const PolicyContext& context)
+      : patience_(static_cast<std::uint64_t>(context.parameters.integer("patience"))) {}
+
+  std::size_t next(const DispatchView& view) override {
+    std::uint64_t newest = 0;
+    for (const WorkCandidate& one : view.candidates) newest = std::max(newest, one.asked);
+    // What has waited too long comes first, and the oldest of that: nobody starves.
+    const auto weight = [&](const WorkCandidate& one) {
+      return newest - one.asked > patience_ ? UINT32_MAX : one.needed_by;
+    };
+    return first_candidate(view.candidates, [&](const WorkCandidate& a, const WorkCandidate& b) {
+      return weight(a) > weight(b);
+    });
+  }
+
+ private:
+  std::uint64_t patience_;
+};
+
+}  // namespace
+
+extern const PolicyEntry dispatch_most_wanted;
+const PolicyEntry dispatch_most_wanted{"most-wanted",
+                                       "The block that the most jobs will use is made first; a "
+                                       "need that has seen too many later ones\n"
+                                       "served goes before all others.",
+                                       &make_policy<DispatchPolicy, MostWanted>, kParameters};
+
+}  // namespace batchflow

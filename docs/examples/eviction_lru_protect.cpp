@@ -1,0 +1,58 @@
+// LRU in two parts: what was used again is protected from what is new.
+#include "core/policy_list.h"
+#include "policies/dense_list.h"
+#include "policies/eviction_list.h"
+
+namespace batchflow {
+namespace {
+
+constexpr Parameter kParameters[] = {
+    {.name = "protected",
+     .type = Parameter::Type::number,
+     .default_value = "0.5",
+     .help = "share of the capacity for items that were used again",
+     .least = 0,
+     .greatest = 1},
+};
+
+class LruProtect final : public EvictionPolicy {
+ public:
+  explicit LruProtect(const EvictionContext& context)
+      : part_(context.parameters.number("protected")), lists_(context.items) {
+    resized(context.capacity);
+  }
+
+  void hit(const Access& access) override {
+    lists_.move(access.item, kProtected);
+    while (lists_.used(kProtected) > most_) lists_.move(lists_.oldest(kProtected), kNew);
+  }
+  Admission missed(const Access&) override { return Admission::insert; }
+  void inserted(const Access& access) override { lists_.add(access.item, access.slots, kNew); }
+  ItemId victim(const Access&, const Pins& pins) override {
+    const ItemId item = oldest_unpinned(lists_, pins, kNew);
+    return item.is_none() ? oldest_unpinned(lists_, pins, kProtected) : item;
+  }
+  void removed(ItemId item, Removal) override { lists_.take(item); }
+  void resized(Slots capacity) override {
+    most_ = static_cast<Slots>(part_ * static_cast<double>(capacity));
+  }
+  void grow(std::size_t items) override { lists_.grow(items); }
+  void forget(ItemId) override {}  // it keeps nothing of those that left
+
+ private:
+  static constexpr unsigned kNew = 0, kProtected = 1;
+  double part_;
+  Slots most_ = 0;
+  Segments<2> lists_;
+};
+
+}  // namespace
+
+extern const PolicyEntry eviction_lru_protect;
+const PolicyEntry eviction_lru_protect{
+    "lru-protect",
+    "Least recently used leaves; what was used again leaves after what was not.\n"
+    "A scan of new items cannot push out what is in use.",
+    &make_eviction<LruProtect>, kParameters};
+
+}  // namespace batchflow

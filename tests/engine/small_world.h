@@ -1,0 +1,321 @@
+// A cluster of one node in memory, for tests of the whole engine: it carries out every order a few
+// steps late, in an order drawn from its seed, and believes nothing but the orders. What ranks are
+// handed is read from the slots that were really written, so a slot that is given away too early, a
+// block that was never made or a sample delivered twice is seen.
+//
+// Three jobs on one dataset, two of them relaxed (one with two ranks) and one strict, with batches
+// of 5, 8 and 12 samples over blocks of 8.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/command_digest.h"
+#include "core/describe.h"
+#include "core/engine.h"
+#include "core/order.h"
+#include "core/random.h"
+
+namespace batchflow::test {
+
+struct WorldPlan {
+  EngineConfig config;
+  std::uint64_t samples = 100;
+  std::uint32_t epochs = 2;
+  Bytes dram = 220'000;  // less than all forms of all samples
+  std::uint64_t seed = 1;
+  std::uint32_t jobs = 3;
+};
+
+class SmallWorld {
+ public:
+  static constexpr Bytes kSampleBytes = 1000;
+  static constexpr std::uint32_t kBlockSamples = 8;
+
+  SmallWorld(const WorldPlan& plan, const PolicyList& policies)
+      : plan_(plan), random_(hash(plan.seed, 8)), engine_(config_of(plan), policies, fill()) {
+    add(CatalogueKnown{kDataset, 7});
+    add(PipelineKnown{kPipeline, 9});
+    add(NodeJoined{kNode, 4});
+    add(CapacityChanged{{kNode, Tier::dram, 0}, plan.dram});
+    for (std::uint32_t i = 0; i < 4; ++i) add(WorkerJoined{WorkerId(i), kNode});
+    for (std::uint32_t i = 0; i < plan.jobs; ++i) join(i);
+  }
+
+  // Until all jobs have had all their epochs. False: nothing is under way any more, or the limit of
+  // steps was reached.
+  bool run(int steps = 20'000) {
+    while (finished_ < plan_.jobs) {
+      if (steps-- == 0 || !step()) return false;
+    }
+    check_all_delivered();
+    return true;
+  }
+  // One step; false when there was no reason for one.
+  bool step() {
+    if (pending_.empty() && timer_ == kNever) return false;
+    now_ = pending_.empty() ? std::max(now_, timer_) : now_ + Duration(1'000'000);
+    if (timer_ <= now_) timer_ = kNever;
+    const auto due = pending_.begin() == pending_.end() ? 0 : pending_.begin()->first;
+    clock_ = std::max(clock_ + 1, due);
+    std::vector<Event> events;
+    while (!pending_.empty() && pending_.begin()->first <= clock_) {
+      events.push_back(pending_.begin()->second);
+      pending_.erase(pending_.begin());
+    }
+    for (const Event& event : events) happen(event);
+    if (getenv("TRACE")) {
+      std::cerr << "---- " << clock_ << "\n";
+      for (const Event& event : events) std::cerr << "  " << describe(event) << "\n";
+    }
+    const std::uint64_t operations = engine_.counters().operations;
+    const auto commands = engine_.step(now_, events);
+    digest_.add(commands);
+    for (const Command& command : commands) {
+      if (getenv("TRACE")) std::cerr << "    > " << describe(command) << "\n";
+      std::visit([&](const auto& order) { carry_out(order); }, command);
+    }
+    engine_.check_consistency();
+    operations_most_ = std::max(operations_most_, engine_.counters().operations - operations);
+    ++steps_;
+    return true;
+  }
+
+  void change_policy(const std::string& text) {
+    texts_.push_back(text);
+    add(PolicyChanged{texts_.back()});
+  }
+  void add(const Event& event, std::uint64_t delay = 0) {
+    pending_.emplace(clock_ + 1 + delay, event);
+  }
+
+  Engine& engine() { return engine_; }
+  std::uint64_t digest() const { return digest_.value(); }
+  std::uint64_t steps() const { return steps_; }
+  std::uint64_t deliveries() const { return deliveries_; }
+  // Orders that move bytes: Read, Prepare, Transfer, Deliver.
+  std::uint64_t moves() const { return moves_; }
+  std::uint64_t refusals() const { return refusals_; }
+  std::uint64_t operations_most() const { return operations_most_; }
+
+ private:
+  static constexpr DatasetId kDataset{1};
+  static constexpr PipelineId kPipeline{1};
+  static constexpr NodeId kNode{1};
+  using SlotKey = std::pair<std::uint32_t, std::uint32_t>;  // share, slot
+  struct Content {
+    std::vector<SampleId> samples;
+    std::uint64_t written = 0;  // the number of the preparation
+  };
+  struct Copy {
+    SlotKey from, to;
+    Slice slice;
+    std::uint32_t offset;
+    std::uint64_t written;
+  };
+  struct Lent {  // a block that a rank reads in place
+    SlotKey slot;
+    std::uint64_t written;
+  };
+  using BatchKey = std::tuple<std::uint32_t, Rank, std::uint64_t>;
+
+  static EngineConfig config_of(const WorldPlan& plan) {
+    EngineConfig config = plan.config;
+    config.block_bytes = kBlockSamples * kSampleBytes;
+    config.item_slot_bytes = kSampleBytes;
+    return config;
+  }
+  const Catalogues& fill() {
+    catalogues_.add(kDataset, Catalogue::uniform("small", 7, plan_.samples, kSampleBytes));
+    PipelineInfo pipeline;
+    pipeline.hash = 9;
+    pipeline.prefix_hash = 5;
+    pipeline.has_random = true;
+    pipeline.decoded_bytes = kSampleBytes;
+    pipeline.prepared_bytes = kSampleBytes;
+    catalogues_.add(kPipeline, pipeline);
+    return catalogues_;
+  }
+
+  void join(std::uint32_t number) {
+    static constexpr std::uint32_t kBatch[] = {5, 8, 12};
+    ranks_.emplace_back(number == 1 ? 2 : 1, kNode);
+    JobJoined event;
+    event.job = JobId(number);
+    event.dataset = kDataset;
+    event.pipeline = kPipeline;
+    event.order = number == 2 ? Order::strict : Order::relaxed;
+    event.batch_samples = kBatch[number % 3];
+    event.epochs = plan_.epochs;
+    event.ranks = ranks_.back();
+    add(event, 10 * number);
+    seen_.emplace_back(plan_.epochs, std::vector<std::uint32_t>(plan_.samples, 0));
+  }
+
+  // ------------------------------------------------------------------ what has been ordered ----
+
+  void later(const Event& event, std::uint64_t least = 0) { add(event, least + random_.below(3)); }
+  template <class Order>
+  void carry_out(const Order&) {}
+  void carry_out(const Admit& order) {
+    for (Rank rank = 0; rank < ranks_[order.job.value].size(); ++rank) {
+      later(BatchWanted{order.job, rank, order.credits});
+    }
+  }
+  void carry_out(const Refuse&) { ++refusals_; }
+  void carry_out(const Read& order) {
+    ++moves_;
+    later(ReadDone{order.request, {}, {}});
+  }
+  void carry_out(const Prepare& order) {
+    ++moves_;
+    const SlotKey slot{order.share.value, order.slot.value};
+    REQUIRE_MESSAGE(content_.count(slot) == 0, "a slot is written that is not free");
+    expander_.expand(order.lineage, plan_.samples, making_[order.request.id.value].samples);
+    making_slot_[order.request.id.value] = slot;
+    content_[slot] = {};  // taken, nothing in it
+    later(PreparationDone{order.request, {}, {}});
+  }
+  void carry_out(const Transfer& order) {
+    ++moves_;
+    const SlotKey from{order.from_share.value, order.from_slot.value};
+    copies_[order.request.id.value] = {from,
+                                       {order.to_share.value, order.to_slot.value},
+                                       order.slice,
+                                       order.offset_samples,
+                                       content_.at(from).written};
+    later(TransferDone{order.request, {}});
+  }
+  void carry_out(const Drop& order) {
+    if (order.form == Form::prepared) content_.erase({order.share.value, order.slot.value});
+  }
+  void carry_out(const SetTimer& order) { timer_ = std::min(timer_, order.at); }
+  void carry_out(const EpochEnded& order) {
+    CHECK(order.samples == plan_.samples);
+    if (order.epoch + 1 == plan_.epochs) ++finished_;
+  }
+  void carry_out(const Deliver& order) {
+    ++moves_;
+    ++deliveries_;
+    const SlotKey slot{order.share.value, order.slot.value};
+    const Content& content = order.in_place ? content_.at(slot) : batches_.at(slot);
+    std::uint32_t at = 0;
+    for (const Slice& slice : order.slices) {
+      if (order.in_place) at = slice.from;
+      for (std::uint32_t i = slice.from; i < slice.to; ++i, ++at) {
+        const SampleId sample = content.samples.at(at);
+        if (!slice.filler) ++seen_[order.job.value][order.epoch][sample.value];
+      }
+    }
+    if (order.in_place) {
+      lent_[{order.job.value, order.rank, order.step}] = {slot, content.written};
+    }
+    // A rank trains on its batches one after the other; it may let go of them in any order.
+    std::uint64_t& trained = trained_[{order.job.value, order.rank}];
+    trained = std::max(trained, clock_ + 3) + 1 + random_.below(3);
+    later(DeliveryDone{order.request, {}});
+    add(BatchConsumed{order.job, order.rank, order.step, Duration(1'000'000)}, trained - clock_);
+    const std::uint64_t released = trained - clock_ + 1 + random_.below(5);
+    add(SlotReleased{order.job, order.rank, order.step}, released);
+    add(BatchWanted{order.job, order.rank, 1}, released + random_.below(2));
+  }
+
+  // ---------------------------------------------------------------------- what has happened ----
+
+  void happen(const Event& event) {
+    if (const auto* made = std::get_if<PreparationDone>(&event)) {
+      const auto found = making_.find(made->request.id.value);
+      Content& content = content_.at(making_slot_.at(made->request.id.value));
+      content = std::move(found->second);
+      content.written = ++written_;
+      making_.erase(found);
+    } else if (const auto* copied = std::get_if<TransferDone>(&event)) {
+      const Copy& copy = copies_.at(copied->request.id.value);
+      const Content& from = content_.at(copy.from);
+      CHECK_MESSAGE(from.written == copy.written, "a slot was given away while it was copied");
+      auto& to = batches_[copy.to].samples;
+      const std::uint32_t count = copy.slice.to - copy.slice.from;
+      if (to.size() < copy.offset + count) to.resize(copy.offset + count);
+      for (std::uint32_t i = 0; i < count; ++i) {
+        to[copy.offset + i] = from.samples.at(copy.slice.from + i);
+      }
+    } else if (const auto* released = std::get_if<SlotReleased>(&event)) {
+      const auto lent = lent_.find({released->job.value, released->rank, released->step});
+      if (lent == lent_.end()) return;
+      CHECK_MESSAGE(content_.at(lent->second.slot).written == lent->second.written,
+                    "a slot was given away while a rank read it");
+      lent_.erase(lent);
+    }
+  }
+
+  void check_all_delivered() {
+    for (std::size_t job = 0; job < seen_.size(); ++job) {
+      for (std::size_t epoch = 0; epoch < seen_[job].size(); ++epoch) {
+        for (std::size_t sample = 0; sample < plan_.samples; ++sample) {
+          if (seen_[job][epoch][sample] == 1) continue;
+          FAIL_CHECK("job " << job << " had sample " << sample << " in epoch " << epoch << " "
+                            << seen_[job][epoch][sample] << " times");
+          return;
+        }
+      }
+    }
+  }
+
+  WorldPlan plan_;
+  Random random_;
+  Catalogues catalogues_;
+  Engine engine_;
+  Expander expander_;
+  CommandDigest digest_;
+  Instant now_{};
+  Instant timer_ = kNever;
+  std::uint64_t clock_ = 0;
+  std::multimap<std::uint64_t, Event> pending_;  // by the step in which they happen
+  std::deque<std::vector<NodeId>> ranks_;
+  std::deque<std::string> texts_;
+  std::map<SlotKey, Content> content_;  // of slots of blocks
+  std::map<SlotKey, Content> batches_;  // of slots of gathered batches
+  std::map<std::uint64_t, Content> making_;
+  std::map<std::uint64_t, SlotKey> making_slot_;
+  std::map<std::uint64_t, Copy> copies_;
+  std::map<BatchKey, Lent> lent_;
+  std::map<std::pair<std::uint32_t, Rank>, std::uint64_t> trained_;  // until which step it trains
+  std::vector<std::vector<std::vector<std::uint32_t>>> seen_;        // job, epoch, sample: times
+  std::uint64_t written_ = 0;
+  std::uint64_t deliveries_ = 0;
+  std::uint64_t moves_ = 0;
+  std::uint64_t refusals_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint64_t operations_most_ = 0;
+  std::uint32_t finished_ = 0;
+};
+
+// The configuration with one policy changed, as PolicyChanged would.
+inline EngineConfig with_policy(PolicyKind kind, const std::string& text) {
+  EngineConfig config;
+  switch (kind) {
+    case PolicyKind::allocation:
+      config.policies.allocation = text;
+      break;
+    case PolicyKind::eviction:
+      config.policies.eviction.fill(text);
+      break;
+    case PolicyKind::selection:
+      config.policies.selection = text;
+      break;
+    case PolicyKind::dispatch:
+      config.policies.dispatch = text;
+      break;
+    case PolicyKind::scaling:
+      config.policies.scaling = text;
+      break;
+  }
+  return config;
+}
+
+}  // namespace batchflow::test

@@ -1,0 +1,94 @@
+// Every allocation policy over random places: never more bytes than the place has, whatever the
+// sizes, and the same answer again; and the built-in ones against figures worked out by hand.
+#include <doctest/doctest.h>
+
+#include "tests/policies/random_seeds.h"
+#include "tests/policies/random_views.h"
+#include "tests/policies/tested_policies.h"
+
+using namespace batchflow;
+using namespace batchflow::test;
+
+namespace {
+
+std::vector<Slots> allocate(AllocationPolicy& policy, const PlaceView& place) {
+  std::vector<Slots> slots(place.shares.size(), 0);
+  policy.allocate(place, slots);
+  REQUIRE(slots.size() == place.shares.size());
+  return slots;
+}
+
+// A share of `all` slots of `slot_bytes` that `jobs` read from.
+ShareView share_of(Bytes slot_bytes, Slots all, std::uint32_t jobs) {
+  ShareView share{};
+  share.slot_bytes = slot_bytes;
+  share.slots_all = all;
+  share.jobs = jobs;
+  return share;
+}
+
+std::vector<Slots> answer(std::string_view policy, Bytes capacity,
+                          const std::vector<ShareView>& shares) {
+  const PolicyChoice choice = policy_list().choose(PolicyKind::allocation, policy);
+  return allocate(*make<MakeAllocation>(choice), {{NodeId(1), Tier::dram, 0}, capacity, shares});
+}
+
+void check_place(const PolicyChoice& choice, Random& random) {
+  const auto shares = random_shares(random, random.below(21));
+  const PlaceView place = random_place(random, shares);
+  const auto policy = make<MakeAllocation>(choice);
+  const std::vector<Slots> slots = allocate(*policy, place);
+  unsigned __int128 bytes = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    bytes += static_cast<unsigned __int128>(slots[i]) * shares[i].slot_bytes;
+  }
+  CHECK(bytes <= place.capacity_bytes);
+  CHECK(allocate(*make<MakeAllocation>(choice), place) == slots);
+}
+
+}  // namespace
+
+TEST_CASE("allocation never gives more than the place has") {
+  for_seeds("test_policies", "allocation never gives*", 3000, [](std::uint64_t seed) {
+    for (const PolicyChoice& choice : variants_of(PolicyKind::allocation)) {
+      CAPTURE(choice.text());
+      Random random(hash(seed, 1));
+      check_place(choice, random);
+    }
+  });
+}
+
+TEST_CASE("equal gives the shares that are read from the same bytes") {
+  using List = std::vector<Slots>;
+  // 1000 bytes for two: 500 each, in slots of 10 and of 30.
+  CHECK(answer("equal", 1000, {share_of(10, 9, 1), share_of(7, 9, 0), share_of(30, 9, 2)}) ==
+        List{50, 0, 16});
+  CHECK(answer("equal", 1000, {share_of(1001, 9, 1)}) == List{0});
+  CHECK(answer("equal", 0, {share_of(1, 9, 1), share_of(1, 9, 1)}) == List{0, 0});
+  CHECK(answer("equal", 1000, {share_of(1, 9, 0)}) == List{0});
+  CHECK(answer("equal", 1000, {}).empty());
+  CHECK(answer("equal", UINT64_MAX, {share_of(1, 1, 1), share_of(2, 1, 1)}) ==
+        List{UINT64_MAX / 2, UINT64_MAX / 4});
+}
+
+TEST_CASE("proportional divides by what the shares could keep") {
+  using List = std::vector<Slots>;
+  // They could keep 1000 and 3000 bytes (the third is read by nobody): 250 and 750.
+  CHECK(answer("proportional", 1000,
+               {share_of(10, 100, 1), share_of(10, 300, 5), share_of(20, 50, 0)}) ==
+        List{25, 75, 0});
+  // The number of jobs does not matter, the form's slots do: 250 bytes hold 2 slots of 100.
+  CHECK(answer("proportional", 1000, {share_of(100, 10, 9), share_of(10, 300, 1)}) == List{2, 75});
+  // A small place: 1 of 4 and 3 of 4 bytes.
+  CHECK(answer("proportional", 4, {share_of(1, 100, 1), share_of(1, 300, 1)}) == List{1, 3});
+  CHECK(answer("proportional", 1000, {share_of(10, 0, 1)}) == List{0});
+  CHECK(answer("proportional", 1000, {share_of(10, 5, 0)}) == List{0});
+  CHECK(answer("proportional", 0, {share_of(10, 5, 1)}) == List{0});
+  // All sizes at their greatest: the half of a place each, but for the rounding of one scale.
+  const auto huge =
+      answer("proportional", UINT64_MAX,
+             {share_of(Bytes{1} << 40, UINT64_MAX, 1), share_of(Bytes{1} << 40, UINT64_MAX, 1)});
+  CHECK(huge[0] == huge[1]);
+  CHECK(huge[0] >= (Slots{1} << 23) - 1);
+  CHECK(huge[0] <= Slots{1} << 23);
+}

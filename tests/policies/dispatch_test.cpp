@@ -1,0 +1,176 @@
+// Every dispatch policy over random candidates and in a closed loop of jobs: only candidates that
+// there are, nobody starves, the same answer again. And the built-in ones in sequences by hand.
+#include <doctest/doctest.h>
+
+#include "tests/policies/random_seeds.h"
+#include "tests/policies/random_views.h"
+#include "tests/policies/tested_policies.h"
+
+using namespace batchflow;
+using namespace batchflow::test;
+
+namespace {
+
+// Jobs of one stream, each of which needs its next block as soon as it has been served; each block
+// lasts a job `period`, so faster ones run ahead.
+class ClosedLoop {
+ public:
+  ClosedLoop(std::vector<Duration> periods) : periods_(std::move(periods)) {
+    for (std::uint32_t i = 0; i < periods_.size(); ++i) {
+      WorkCandidate candidate{};
+      candidate.job = JobId(i);
+      candidate.asked = ++asked_;
+      candidate.depth = 4;
+      candidate.needed_by = 1 + i % 3;
+      candidates_.push_back(candidate);
+    }
+  }
+
+  // The job that was served, or kNoChoice.
+  std::size_t serve(DispatchPolicy& policy) {
+    const std::size_t choice = policy.next({Instant(Duration(++decisions_)), candidates_});
+    if (choice == kNoChoice) return choice;
+    REQUIRE(choice < candidates_.size());
+    WorkCandidate& served = candidates_[choice];
+    ++served.served;
+    served.asked = ++asked_;
+    served.deadline += periods_[choice];
+    std::uint64_t slowest = UINT64_MAX;
+    for (const WorkCandidate& one : candidates_) slowest = std::min(slowest, one.served);
+    for (WorkCandidate& one : candidates_) {
+      one.lead = static_cast<std::uint32_t>(one.served - slowest);
+    }
+    return choice;
+  }
+  std::vector<std::size_t> serve(DispatchPolicy& policy, int times) {
+    std::vector<std::size_t> served;
+    for (int i = 0; i < times; ++i) served.push_back(serve(policy));
+    return served;
+  }
+  const std::vector<WorkCandidate>& candidates() const { return candidates_; }
+
+ private:
+  std::vector<Duration> periods_;
+  std::vector<WorkCandidate> candidates_;
+  std::uint64_t asked_ = 0;
+  std::int64_t decisions_ = 0;
+};
+
+auto dispatch(std::string_view text) {
+  return make<MakeDispatch>(policy_list().choose(PolicyKind::dispatch, text));
+}
+using Served = std::vector<std::size_t>;
+constexpr Duration kMs = std::chrono::milliseconds(1);
+
+// The most decisions between two in which the same job is served.
+std::size_t longest_wait(DispatchPolicy& policy, const std::vector<Duration>& periods) {
+  ClosedLoop loop(periods);
+  std::vector<std::size_t> last(periods.size(), 0);
+  std::size_t longest = 0;
+  for (std::size_t decision = 1; decision <= 300 * periods.size(); ++decision) {
+    const std::size_t served = loop.serve(policy);
+    REQUIRE_MESSAGE(served != kNoChoice, "the slowest job was held back too");
+    last[served] = decision;
+    for (const std::size_t at : last) longest = std::max(longest, decision - at);
+  }
+  return longest;
+}
+
+}  // namespace
+
+TEST_CASE("dispatch chooses a candidate that there is, or holds all back") {
+  for_seeds("test_policies", "dispatch chooses*", 2000, [](std::uint64_t seed) {
+    for (const PolicyChoice& choice : variants_of(PolicyKind::dispatch)) {
+      CAPTURE(choice.text());
+      Random random(hash(seed, 3));
+      const auto policy = make<MakeDispatch>(choice, seed);
+      const auto again = make<MakeDispatch>(choice, seed);
+      for (int ask = 0; ask < 5; ++ask) {
+        const auto candidates = random_work(random, 1 + random.below(40));
+        const DispatchView view{Instant(Duration(ask)), candidates};
+        const std::size_t next = policy->next(view);
+        CHECK(next == again->next(view));
+        CHECK((next == kNoChoice || next < candidates.size()));
+      }
+    }
+  });
+}
+
+// With n jobs whose speeds differ by a factor of at most 8. By deadlines, while one waits for its
+// turn (its period p after the last) each other is served at most p / p' + 2 <= 10 times; the 100
+// are for policies that are patient.
+TEST_CASE("dispatch lets no job wait for more than 10 n + 100 decisions") {
+  for_seeds("test_policies", "dispatch lets no job*", 30, [](std::uint64_t seed) {
+    Random random(hash(seed, 5));
+    std::vector<Duration> periods(1 + random.below(16));
+    for (Duration& period : periods) period = kMs * (1 + static_cast<int>(random.below(8)));
+    for (const PolicyEntry* entry : tested_policies().of_kind(PolicyKind::dispatch)) {
+      CAPTURE(entry->name);
+      const auto policy = make<MakeDispatch>(PolicyChoice{entry, Parameters(entry->parameters)});
+      CHECK(longest_wait(*policy, periods) <= 10 * periods.size() + 100);
+    }
+    for (const char* by_deadline : {"earliest-deadline", "bounded-lag", "bounded-lag:blocks=1"}) {
+      CHECK(longest_wait(*dispatch(by_deadline), periods) <= 10 * periods.size());
+    }
+    for (const char* in_turns : {"fifo", "round-robin", "coordinated", "coordinated:staging=1"}) {
+      CHECK(longest_wait(*dispatch(in_turns), periods) == periods.size() - 1);
+    }
+  });
+}
+
+TEST_CASE("fifo serves in the order in which needs arose") {
+  ClosedLoop loop({kMs, kMs, kMs});
+  CHECK(loop.serve(*dispatch("fifo"), 6) == Served{0, 1, 2, 0, 1, 2});
+  WorkCandidate late{}, early{};
+  late.asked = 9;
+  early.asked = 4;
+  const std::vector<WorkCandidate> both{late, early};
+  CHECK(dispatch("fifo")->next({Instant{}, both}) == 1);
+  CHECK(dispatch("fifo")->next({Instant{}, {}}) == kNoChoice);
+}
+
+TEST_CASE("round-robin serves who was served least, the older need among equals") {
+  std::vector<WorkCandidate> jobs(3);
+  jobs[0].served = 7, jobs[0].asked = 1;
+  jobs[1].served = 3, jobs[1].asked = 9;
+  jobs[2].served = 3, jobs[2].asked = 5;
+  Served served;
+  for (int i = 0; i < 8; ++i) {
+    const std::size_t next = dispatch("round-robin")->next({Instant{}, jobs});
+    ++jobs[next].served;
+    jobs[next].asked = 10 + static_cast<std::uint64_t>(i);
+    served.push_back(next);
+  }
+  // The two who are behind catch up, 2 first; it has had 4 when it meets 1, which has 3.
+  CHECK(served == Served{2, 1, 2, 1, 2, 1, 2, 1});
+}
+
+TEST_CASE("earliest-deadline serves by speed") {
+  // Deadlines 0, 0; then 1 against 3: the fast job is served until it has as much time as the slow.
+  ClosedLoop loop({kMs, 3 * kMs});
+  // fast 0 -> 1; slow 0 -> 3; fast 1 -> 2 -> 3; tie at 3: the slow one's need is older.
+  CHECK(loop.serve(*dispatch("earliest-deadline"), 8) == Served{0, 1, 0, 0, 1, 0, 0, 0});
+}
+
+TEST_CASE("bounded-lag holds back who is ahead, whatever its deadline") {
+  ClosedLoop loop({kMs, 8 * kMs});
+  // As by deadline, but job 0 stops when it is 2 blocks ahead: 0 (1:0), 1 (1:1), 0 0 (3:1), now
+  // 0 has to wait for 1, and so on.
+  CHECK(loop.serve(*dispatch("bounded-lag:blocks=2"), 8) == Served{0, 1, 0, 0, 1, 0, 1, 0});
+  std::vector<WorkCandidate> ahead(2);
+  ahead[0].lead = ahead[1].lead = 2;
+  CHECK(dispatch("bounded-lag:blocks=2")->next({Instant{}, ahead}) == kNoChoice);
+  CHECK(dispatch("bounded-lag:blocks=3")->next({Instant{}, ahead}) == 0);
+}
+
+TEST_CASE("coordinated jobs take turns and wait at the end of the staging area") {
+  ClosedLoop loop({kMs, 8 * kMs, 2 * kMs});
+  CHECK(loop.serve(*dispatch("coordinated"), 6) == Served{0, 1, 2, 0, 1, 2});
+  std::vector<WorkCandidate> jobs(2);
+  jobs[0].served = 1, jobs[0].lead = 4;
+  jobs[1].served = 5, jobs[1].lead = 0;
+  CHECK(dispatch("coordinated:staging=4")->next({Instant{}, jobs}) == 1);
+  CHECK(dispatch("coordinated:staging=5")->next({Instant{}, jobs}) == 0);
+  jobs[1].lead = 4;
+  CHECK(dispatch("coordinated:staging=4")->next({Instant{}, jobs}) == kNoChoice);
+}

@@ -1,0 +1,47 @@
+// docs/policy-guide.md cannot drift: its examples are the files of docs/examples, letter by letter,
+// which the suites compile and run, and it speaks of every kind.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/policy_list.h"
+
+using namespace batchflow;
+
+namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  REQUIRE_MESSAGE(file.good(), path.string());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("the guide's examples are those that are tested") {
+  const std::filesystem::path docs = std::filesystem::path(BATCHFLOW_SOURCE_DIR) / "docs";
+  const std::string guide = text_of(docs / "policy-guide.md");
+  std::size_t examples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(docs / "examples")) {
+    if (entry.path().extension() != ".cpp") continue;
+    ++examples;
+    CAPTURE(entry.path().filename().string());
+    CHECK(guide.find("```cpp\n" + text_of(entry.path()) + "```\n") != std::string::npos);
+    CHECK(guide.find("POLICY(" + entry.path().stem().string() + ")") != std::string::npos);
+  }
+  CHECK(examples == 2);
+}
+
+TEST_CASE("the guide speaks of every kind") {
+  const std::string guide =
+      text_of(std::filesystem::path(BATCHFLOW_SOURCE_DIR) / "docs" / "policy-guide.md");
+  for (std::size_t kind = 0; kind < kPolicyKinds; ++kind) {
+    const std::string name(policy_kind_name(static_cast<PolicyKind>(kind)));
+    CAPTURE(name);
+    CHECK(guide.find("### " + name) != std::string::npos);
+  }
+}

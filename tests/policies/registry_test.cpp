@@ -1,0 +1,100 @@
+// What it takes to be registered: a file, a line, a name that a command line can carry, and
+// parameters that hold at both ends.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/config_error.h"
+#include "tests/policies/tested_policies.h"
+
+using namespace batchflow;
+using namespace batchflow::test;
+
+namespace {
+
+// The file of policies/ in which the policy is, by the rule <kind>_<name>.cpp; variants of a policy
+// may share its file (s3fifo-warm, belady-bypass).
+bool has_a_file(const PolicyEntry& entry) {
+  std::string name(entry.name);
+  for (;;) {
+    std::string stem = std::string(policy_kind_name(entry.kind())) + "_" + name + ".cpp";
+    std::replace(stem.begin(), stem.end(), '-', '_');
+    if (std::filesystem::exists(std::filesystem::path(BATCHFLOW_SOURCE_DIR) / "policies" / stem)) {
+      return true;
+    }
+    const std::size_t dash = name.rfind('-');
+    if (dash == std::string::npos) return false;
+    name.resize(dash);
+  }
+}
+
+void make_any(const PolicyChoice& choice) {
+  switch (choice.entry->kind()) {
+    case PolicyKind::allocation:
+      CHECK(make<MakeAllocation>(choice) != nullptr);
+      break;
+    case PolicyKind::eviction:
+      CHECK(std::get<MakeEviction>(choice.entry->make)({100, 10, Random(1), choice.parameters}) !=
+            nullptr);
+      break;
+    case PolicyKind::selection:
+      CHECK(make<MakeSelection>(choice) != nullptr);
+      break;
+    case PolicyKind::dispatch:
+      CHECK(make<MakeDispatch>(choice) != nullptr);
+      break;
+    case PolicyKind::scaling:
+      CHECK(make<MakeScaling>(choice) != nullptr);
+      break;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every policy is a file of its kind") {
+  for (const PolicyEntry* entry : policy_list().entries()) {
+    CAPTURE(entry->name);
+    CHECK(has_a_file(*entry));
+  }
+}
+
+TEST_CASE("every policy is made with its defaults and with each parameter at both ends") {
+  for (const PolicyEntry* entry : tested_policies().entries()) {
+    for (const PolicyChoice& choice : variants(*entry)) {
+      CAPTURE(choice.text());
+      make_any(choice);
+      // What is printed of a choice chooses it again.
+      const PolicyChoice again = tested_policies().choose(entry->kind(), choice.text());
+      CHECK(again.text() == choice.text());
+    }
+  }
+}
+
+TEST_CASE("what lies beyond the ends of a parameter is refused") {
+  for (const PolicyEntry* entry : tested_policies().entries()) {
+    Parameters parameters(entry->parameters);
+    for (const Parameter& parameter : entry->parameters) {
+      CAPTURE(entry->name);
+      CAPTURE(parameter.name);
+      if (parameter.type == Parameter::Type::text) continue;
+      CHECK_THROWS_AS(parameters.set(parameter.name, "nonsense"), ConfigError);
+      if (parameter.type == Parameter::Type::flag) continue;
+      CHECK_THROWS_AS(parameters.set(parameter.name, std::to_string(parameter.least - 1)),
+                      ConfigError);
+      CHECK_THROWS_AS(parameters.set(parameter.name, "nan"), ConfigError);
+    }
+    CHECK_THROWS_AS(parameters.set("no-such-parameter", "1"), ConfigError);
+  }
+}
+
+TEST_CASE("all kinds have policies, and each is found by kind and name") {
+  for (std::size_t kind = 0; kind < kPolicyKinds; ++kind) {
+    CHECK(!policy_list().of_kind(static_cast<PolicyKind>(kind)).empty());
+  }
+  for (const PolicyEntry* entry : policy_list().entries()) {
+    const std::string text =
+        std::string(policy_kind_name(entry->kind())) + "=" + std::string(entry->name);
+    CHECK(policy_list().choose(text).entry == entry);
+  }
+}

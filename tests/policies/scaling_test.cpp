@@ -1,0 +1,59 @@
+// Every scaling policy over random views: no more workers than there are cores, no look-ahead
+// beyond the window, the same answer again.
+#include <doctest/doctest.h>
+
+#include "tests/policies/random_seeds.h"
+#include "tests/policies/random_views.h"
+#include "tests/policies/tested_policies.h"
+
+using namespace batchflow;
+using namespace batchflow::test;
+
+namespace {
+
+NodeView node_of(std::uint32_t cores) {
+  NodeView node{};
+  node.workers_most = cores;
+  return node;
+}
+JobView job_of(std::uint32_t window) {
+  JobView job{};
+  job.window = window;
+  return job;
+}
+auto scaling(std::string_view text) {
+  return make<MakeScaling>(policy_list().choose(PolicyKind::scaling, text));
+}
+
+}  // namespace
+
+TEST_CASE("scaling stays within the cores and the window") {
+  for_seeds("test_policies", "scaling stays*", 2000, [](std::uint64_t seed) {
+    for (const PolicyChoice& choice : variants_of(PolicyKind::scaling)) {
+      CAPTURE(choice.text());
+      Random random(hash(seed, 4));
+      const auto policy = make<MakeScaling>(choice, seed);
+      const auto again = make<MakeScaling>(choice, seed);
+      for (int ask = 0; ask < 10; ++ask) {
+        const NodeView node = random_node(random);
+        const std::uint32_t workers = policy->workers(node);
+        CHECK(workers <= node.workers_most);
+        CHECK(workers == again->workers(node));
+        const JobView job = random_job(random);
+        const std::uint32_t depth = policy->depth(job);
+        CHECK(depth <= job.window);
+        CHECK(depth == again->depth(job));
+      }
+    }
+  });
+}
+
+TEST_CASE("static gives what it was told, as far as there is") {
+  CHECK(scaling("static")->workers(node_of(16)) == 16);
+  CHECK(scaling("static")->depth(job_of(100)) == 4);
+  CHECK(scaling("static")->depth(job_of(3)) == 3);
+  CHECK(scaling("static:workers=3")->workers(node_of(16)) == 3);
+  CHECK(scaling("static:workers=3")->workers(node_of(2)) == 2);
+  CHECK(scaling("static:depth=0")->depth(job_of(100)) == 0);
+  CHECK(scaling("static:depth=4096")->depth(job_of(100)) == 100);
+}

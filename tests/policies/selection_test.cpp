@@ -1,0 +1,66 @@
+// Every selection policy over random candidates: only ready ones, or nobody; somebody when all are
+// ready; the same answer again. And the built-in ones case by case.
+#include <doctest/doctest.h>
+
+#include "tests/policies/random_seeds.h"
+#include "tests/policies/random_views.h"
+#include "tests/policies/tested_policies.h"
+
+using namespace batchflow;
+using namespace batchflow::test;
+
+namespace {
+
+// What the policy answers when candidates at distances 0, 1, ... are ready ('r') or not ('-').
+std::size_t choice_of(std::string_view policy, std::string_view ready) {
+  std::vector<SelectionCandidate> candidates;
+  for (const char mark : ready) {
+    candidates.push_back({static_cast<std::uint32_t>(candidates.size()), mark == 'r', 1, 0});
+  }
+  const PolicyChoice choice = policy_list().choose(PolicyKind::selection, policy);
+  return make<MakeSelection>(choice)->choose({JobId(1), Order::relaxed, candidates});
+}
+
+}  // namespace
+
+TEST_CASE("selection takes only what is offered and ready") {
+  for_seeds("test_policies", "selection takes only*", 2000, [](std::uint64_t seed) {
+    for (const PolicyChoice& choice : variants_of(PolicyKind::selection)) {
+      CAPTURE(choice.text());
+      Random random(hash(seed, 2));
+      const auto policy = make<MakeSelection>(choice, seed);
+      const auto again = make<MakeSelection>(choice, seed);
+      for (int ask = 0; ask < 5; ++ask) {
+        const auto candidates = random_selection(random, random.below(65));
+        const SelectionView view{JobId(1), Order::relaxed, candidates};
+        const std::size_t taken = policy->choose(view);
+        CHECK(taken == again->choose(view));
+        if (taken == kNoChoice) continue;
+        REQUIRE(taken < candidates.size());
+        CHECK(candidates[taken].ready);
+      }
+    }
+  });
+}
+
+TEST_CASE("selection takes one when all are ready: there is nothing to wait for") {
+  for (const PolicyChoice& choice : variants_of(PolicyKind::selection)) {
+    CAPTURE(choice.text());
+    for (std::uint32_t count = 1; count <= 64; ++count) {
+      std::vector<SelectionCandidate> candidates;
+      for (std::uint32_t i = 0; i < count; ++i) candidates.push_back({i, true, 1, 0.5});
+      CHECK(make<MakeSelection>(choice)->choose({JobId(1), Order::relaxed, candidates}) < count);
+    }
+  }
+}
+
+TEST_CASE("ready-first takes the oldest that is ready, strict the oldest or none") {
+  CHECK(choice_of("ready-first", "rrr") == 0);
+  CHECK(choice_of("ready-first", "-rr") == 1);
+  CHECK(choice_of("ready-first", "---r") == 3);
+  CHECK(choice_of("ready-first", "---") == kNoChoice);
+  CHECK(choice_of("ready-first", "") == kNoChoice);
+  CHECK(choice_of("strict", "rrr") == 0);
+  CHECK(choice_of("strict", "-rr") == kNoChoice);
+  CHECK(choice_of("strict", "") == kNoChoice);
+}

@@ -1,0 +1,72 @@
+// What the suites run over: every registered policy and the examples of docs/policy-guide.md, each
+// with its defaults and with every parameter at its least and at its greatest.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/policy_list.h"
+#include "policies/registry.h"
+
+namespace batchflow {
+
+// docs/examples: what a reader of the guide is told to write.
+extern const PolicyEntry eviction_lru_protect;
+extern const PolicyEntry dispatch_most_wanted;
+
+namespace test {
+
+inline const PolicyList& tested_policies() {
+  static const std::vector<const PolicyEntry*> entries = [] {
+    const auto registered = policy_list().entries();
+    std::vector<const PolicyEntry*> all(registered.begin(), registered.end());
+    all.push_back(&eviction_lru_protect);
+    all.push_back(&dispatch_most_wanted);
+    return all;
+  }();
+  static const PolicyList list(entries);
+  return list;
+}
+
+inline std::vector<std::string> extremes(const Parameter& parameter) {
+  switch (parameter.type) {
+    case Parameter::Type::integer:
+      return {std::to_string(static_cast<std::int64_t>(parameter.least)),
+              std::to_string(static_cast<std::int64_t>(parameter.greatest))};
+    case Parameter::Type::number:
+      return {std::to_string(parameter.least), std::to_string(parameter.greatest)};
+    case Parameter::Type::flag:
+      return {"false", "true"};
+    case Parameter::Type::text:
+      break;
+  }
+  return {std::string(parameter.default_value)};
+}
+
+inline std::vector<PolicyChoice> variants(const PolicyEntry& entry) {
+  std::vector<PolicyChoice> choices{{&entry, Parameters(entry.parameters)}};
+  for (const Parameter& parameter : entry.parameters) {
+    for (const std::string& value : extremes(parameter)) {
+      choices.push_back({&entry, Parameters(entry.parameters)});
+      choices.back().parameters.set(parameter.name, value);
+    }
+  }
+  return choices;
+}
+
+// All variants of all policies of a kind.
+inline std::vector<PolicyChoice> variants_of(PolicyKind kind) {
+  std::vector<PolicyChoice> choices;
+  for (const PolicyEntry* entry : tested_policies().of_kind(kind)) {
+    for (PolicyChoice& choice : variants(*entry)) choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+template <class Make>
+auto make(const PolicyChoice& choice, std::uint64_t seed = 1) {
+  return std::get<Make>(choice.entry->make)({Random(seed), choice.parameters});
+}
+
+}  // namespace test
+}  // namespace batchflow
