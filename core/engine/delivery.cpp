@@ -148,7 +148,7 @@ void Delivery::unhand(std::uint32_t index) {
   if (!batch.reads.empty()) reads_.leave_listed(batch, index);
   if (batch.share != kNone) {
     const SharePart& part = s_.memory[batch.share];
-    if (!s_.is_lost(batch.node)) {
+    if (batch.written && !s_.is_lost(batch.node)) {
       s_.order(Drop{part.id, part.spec.place, Form::prepared, batch.item, batch.slot});
     }
     s_.memory.give_back(batch.share, batch.item);
@@ -445,6 +445,7 @@ bool Delivery::gather(Job& job, std::uint32_t index) {
     s_.memory[block->share].share->pin(block->item);
     const Request request = s_.requests.open(RequestKind::transfer, index, i);
     piece.request = request.id;
+    batch.written = true;
     s_.order(Transfer{request, s_.memory[block->share].spec.place,
                       s_.memory[batch.share].spec.place, s_.memory[block->share].id, block->slot,
                       s_.memory[batch.share].id, batch.slot, piece.slice, piece.offset});

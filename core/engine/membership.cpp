@@ -420,6 +420,7 @@ void Membership::start_over(Job& job, bool all_ranks_gone) {
   delivery_.abandon(job, all_ranks_gone);
   preparation_.orphan(job);
   if (!job.runs.empty()) grants_.withdraw(job);
+  s_.room_changed = true;  // others may go on that were held back for its sake
   for (const RankState& rank : job.ranks) {
     job.committed_step = std::max(job.committed_step, rank.next_step);
   }
@@ -533,6 +534,7 @@ bool Membership::reserve_resized(Job& job) {
 
 void Membership::close_if_empty(std::uint32_t index) {
   if (!s_.streams[index].jobs.empty()) return;
+  preparation_.abandon(index);
   if (std::find(closing_.begin(), closing_.end(), index) == closing_.end())
     closing_.push_back(index);
 }

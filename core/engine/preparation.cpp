@@ -364,31 +364,37 @@ void Preparation::corrupt(std::uint32_t index, std::span<const SampleId> failed)
   look_again(index);
 }
 
+// A sample may stand in several places of a block: in its own, and in those of corrupt ones.
 bool Preparation::suspect(std::uint32_t index, SampleId sample) {
   Making& making = s_.makings[index];
-  for (Making::Suspect& suspect : making.suspects) {
-    if (suspect.used != sample) continue;
-    ++suspect.failures;
-    suspect.settled = false;
-    return true;
-  }
-  const auto found =
-      std::find_if(making.ingredients.begin(), making.ingredients.end(),
-                   [&](const Ingredient& ingredient) { return ingredient.sample == sample; });
-  if (found == making.ingredients.end()) return false;
   // What was read for this block counts as a first read of the store; what a cache had does not.
-  const bool fresh = !found->staging.is_none() ||
-                     std::any_of(making.reads.begin(), making.reads.end(), [&](std::uint32_t read) {
-                       const auto& samples = s_.reads[read].samples;
-                       return std::find(samples.begin(), samples.end(), sample) != samples.end();
-                     });
-  making.suspects.push_back({found->place, sample, sample, fresh ? 1u : 0u, false});
-  if (found->keep_decoded) {
-    found->keep_decoded = false;
+  const bool read = std::any_of(making.reads.begin(), making.reads.end(), [&](std::uint32_t one) {
+    const auto& samples = s_.reads[one].samples;
+    return std::find(samples.begin(), samples.end(), sample) != samples.end();
+  });
+  bool found = false;
+  for (Ingredient& ingredient : making.ingredients) {
+    if (ingredient.sample != sample) continue;
+    found = true;
+    suspect(making, ingredient, read || !ingredient.staging.is_none());
+    if (!ingredient.keep_decoded) continue;
+    ingredient.keep_decoded = false;
     items_.give_up_decoding(index, sample);
   }
-  items_.purge(s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
-  return true;
+  if (found) items_.purge(s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
+  return found;
+}
+
+void Preparation::suspect(Making& making, const Ingredient& ingredient, bool from_store) {
+  auto known = std::find_if(making.suspects.begin(), making.suspects.end(), [&](const auto& one) {
+    return one.place == ingredient.place;
+  });
+  if (known == making.suspects.end()) {
+    making.suspects.push_back({ingredient.place, ingredient.sample, ingredient.sample, 0, false});
+    known = std::prev(making.suspects.end());
+  }
+  known->settled = false;
+  if (from_store) ++known->failures;
 }
 
 // False: the dataset has too many corrupt samples, and its jobs end.
@@ -427,7 +433,9 @@ void Preparation::look_again(std::uint32_t index) {
   for (Making::Suspect& suspect : making.suspects) {
     if (suspect.settled) continue;
     suspect.settled = true;  // until the worker says otherwise
-    ids_.push_back(suspect.used);
+    if (std::find(ids_.begin(), ids_.end(), suspect.used) == ids_.end()) {
+      ids_.push_back(suspect.used);
+    }
   }
   Reads::Spec spec;
   spec.dataset = s_.datasets[s_.streams[block.stream].dataset].id;
@@ -504,6 +512,13 @@ void Preparation::quiesced(const WorkerQuiesced& event) {
   s_.room_changed = true;
 }
 
+void Preparation::abandon(std::uint32_t stream) {
+  for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
+    if (!s_.makings.live(index) || s_.makings[index].preparing) continue;
+    if (s_.blocks[s_.makings[index].block].stream == stream) abort(index);
+  }
+}
+
 void Preparation::lose_node(std::uint32_t node_index) {
   reads_.lose_node(node_index, s_.nodes[node_index].id);
   for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
@@ -525,6 +540,16 @@ void Preparation::lose_node(std::uint32_t node_index) {
 
 // ------------------------------------------------------------------------------------ upkeep ----
 
+// The block is among those the job may take next. If it has taken it, what begun batches have in it
+// is being copied; if it may not take it yet, one that failed or was lost has to be made before.
+bool Preparation::may_take(const Stream& stream, const Job& job, const Block& block) {
+  if (block.ref.is_none() || job.member.is_none()) return false;
+  stream.lanes->candidates(job.member, candidates_);
+  return std::any_of(candidates_.begin(), candidates_.end(), [&](const Lanes::Candidate& one) {
+    return one.block == block.ref;
+  });
+}
+
 bool Preparation::settle_current() {
   bool changed = false;
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
@@ -534,12 +559,8 @@ bool Preparation::settle_current() {
       Block* block = s_.at(part.current);
       if (!block || !block->resident || block->transfers > 0) continue;
       Job& job = s_.jobs[block->charged_job];
-      // Once the job has taken it, what begun batches have in it is being copied.
-      const Lanes& lanes = *stream.lanes;
-      const bool to_take = !block->ref.is_none() && !job.member.is_none() &&
-                           lanes.valid(block->ref) && lanes.needs(job.member, block->ref);
       // A block that was taken and is gone comes first: earlier steps wait for it.
-      if (job.waits_to_take && to_take && !job.lost_grants) continue;
+      if (job.waits_to_take && !job.lost_grants && may_take(stream, job, *block)) continue;
       if (room_ahead(s_, stream, part, job) && block->grants > 0) {
         const std::uint32_t of = part.current.index;
         lift_charge(s_, *block);

@@ -42,6 +42,8 @@ class Preparation {
   void joined(const WorkerJoined& event);
   void quiesced(const WorkerQuiesced& event);
   void lost(const WorkerLost& event);
+  // Nobody needs what is made for the stream: what no worker has begun ends.
+  void abandon(std::uint32_t stream);
   // All makings on the node end; its blocks are gone.
   void lose_node(std::uint32_t node);
 
@@ -73,10 +75,12 @@ class Preparation {
   void free_worker(Making& making);
   void finish(std::uint32_t making);
   void abort(std::uint32_t making);
+  bool may_take(const Stream& stream, const Job& job, const Block& block);
   void drop(const Block& block);
   void return_slot(Block& block, std::uint32_t worker);
   void corrupt(std::uint32_t making, std::span<const SampleId> failed);
   bool suspect(std::uint32_t making, SampleId sample);
+  static void suspect(Making& making, const Ingredient& ingredient, bool from_store);
   bool condemn(Making& making, Making::Suspect& suspect);
   void look_again(std::uint32_t making);
   void wake(const Block& block);
@@ -86,6 +90,7 @@ class Preparation {
   Items& items_;
   std::vector<SampleId> ids_;  // scratch
   std::vector<Draw> draws_;    // scratch
+  std::vector<Lanes::Candidate> candidates_;
 };
 
 }  // namespace batchflow

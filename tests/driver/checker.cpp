@@ -47,7 +47,6 @@ void Checker::consumed(Rank rank, std::uint64_t step) {
 
 void Checker::count(const Step& step) {
   const std::uint32_t epoch = step.front()->epoch;
-  if (epoch == epoch_ + 1) end_epoch();
   if (epoch != epoch_) violated(fmt::format("a step of epoch {} in epoch {}", epoch, epoch_));
   if (plan_.epochs != 0 && epoch >= plan_.epochs) violated("more epochs than the job has");
   check_shape(step);
@@ -166,18 +165,17 @@ void Checker::end_epoch() {
 void Checker::epoch_ended(std::uint32_t epoch, std::uint64_t samples) {
   if (epoch != ended_) violated("epochs end out of turn");
   ++ended_;
-  if (epoch != epoch_ && epoch == epoch_ + 1) end_epoch();
   if (epoch != epoch_ || !is_over(in_epoch_)) violated("an epoch is said to be over, and is not");
   if (samples != in_epoch_) {
     violated(fmt::format("an epoch of {} samples is said to have had {}", in_epoch_, samples));
   }
+  end_epoch();
 }
 
 void Checker::finished() {
-  if (!is_over(in_epoch_) || epoch_ + 1 != plan_.epochs || ended_ != plan_.epochs) {
+  if (in_epoch_ != 0 || epoch_ != plan_.epochs || ended_ != plan_.epochs) {
     violated("a job is finished before its last epoch is");
   }
-  end_epoch();
 }
 
 }  // namespace batchflow::test

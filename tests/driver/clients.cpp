@@ -249,19 +249,22 @@ void Driver::over_to(std::size_t index, RequestId request, bool well) {
   Client& client = clients_[index];
   Held* mine = held(client, request);
   if (mine == nullptr) return;
+  const bool current =
+      mine->incarnation == client.incarnation && client.state == Client::State::running;
+  if (!well && current) {
+    // A rank that cannot be reached is as good as dead.
+    if (++mine->failures == scenario_.config.delivery_attempts) lose_rank(client, mine->rank);
+    return;
+  }
   if (!well) {
-    if (++mine->failures < scenario_.config.delivery_attempts) return;
-    // It cannot be reached: as good as dead.
-    if (mine->incarnation == client.incarnation) return lose_rank(client, mine->rank);
     machine_.let_go(request);
     std::erase_if(client.held, [&](const Held& one) { return one.request == request; });
     return;
   }
   mine->arrived = true;
-  const bool current =
-      mine->incarnation == client.incarnation && client.state == Client::State::running;
-  if (!current) return let_all_go(client, false);
-  train(index);
+  if (current) return train(index);
+  mine->releasing = true;
+  after(drawn(client.plan.hold), [this, index, request] { release(index, request); });
 }
 
 // Starts what ranks can start: each its next step, once all have finished the one before.

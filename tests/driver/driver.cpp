@@ -83,6 +83,7 @@ bool Driver::step_once() {
   if (heap_.empty() && facts_.empty() && completions_.empty()) return false;
   if (!heap_.empty()) {
     now_ = std::max(now_, heap_.top().when);
+    machine_.now = now_;
     while (!heap_.empty() && heap_.top().when == now_) {
       const auto what = heap_.top().what;
       heap_.pop();

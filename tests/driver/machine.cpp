@@ -12,6 +12,8 @@ void violated(const std::string& what) { throw Violation(what); }
 
 namespace {
 
+constexpr Duration kGrace = ms(200);
+
 std::string name(std::pair<std::uint32_t, std::uint32_t> key) {
   return fmt::format("share {} slot {}", key.first, key.second);
 }
@@ -58,8 +60,10 @@ const PipelineInfo& Machine::pipeline(PipelineId id) const {
 }
 
 void Machine::set_capacity(Place place, Bytes bytes) {
+  // What was in use when a place shrank may stay until it is let go of, and what was being made is
+  // still written.
+  limit_[place] = {std::max({bytes, capacity_[place], limit_[place].bytes}), now + kGrace};
   capacity_[place] = bytes;
-  limit_[place] = std::max(bytes, used(place));
 }
 
 Bytes Machine::used(Place place) const {
@@ -68,11 +72,11 @@ Bytes Machine::used(Place place) const {
 }
 
 void Machine::add(Place place, Bytes bytes) {
-  const Bytes now = used_[place] += bytes;
-  // What was in use when a place shrank may stay until it is let go of.
-  if (now - bytes <= capacity_[place]) limit_[place] = capacity_[place];
-  if (now > limit_[place]) {
-    violated(fmt::format("{} holds {} bytes of {}", name(place), now, capacity_[place]));
+  const Bytes held = used_[place] += bytes;
+  Limit& limit = limit_[place];
+  if (now > limit.until) limit.bytes = 0;
+  if (held > std::max(limit.bytes, capacity_[place])) {
+    violated(fmt::format("{} holds {} bytes of {}", name(place), held, capacity_[place]));
   }
 }
 

@@ -62,6 +62,7 @@ class Machine {
   Bytes used(Place place) const;
 
   std::uint64_t samples_read_from_store = 0;
+  Instant now{};
 
  private:
   using SlotKey = std::pair<std::uint32_t, std::uint32_t>;
@@ -130,7 +131,11 @@ class Machine {
   const Scenario& scenario_;
   Expander expander_;
   std::map<Place, Bytes> capacity_;
-  std::map<Place, Bytes> limit_;  // the same, or what was in use when it was lowered
+  struct Limit {
+    Bytes bytes = 0;
+    Instant until{};
+  };
+  std::map<Place, Limit> limit_;  // of a place that was larger before
   std::map<Place, Bytes> used_;
   std::map<SlotKey, Slot> slots_;
   std::map<ItemKey, Item> items_;

@@ -1,6 +1,8 @@
 // Random scenarios. A failure prints the command that repeats it:
 //
 //   BATCHFLOW_SEED=17 test_driver -tc="random scenarios"
+//
+// and with BATCHFLOW_TRACE=1 all events and commands.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -8,10 +10,19 @@
 
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
+#include "tests/driver/trace.h"
 
 namespace batchflow::test {
 
 namespace {
+
+void trace(Hooks& hooks) {
+  hooks.before_step = [](Instant now, std::span<const Event> events) {
+    fmt::print("{} ns\n", now.time_since_epoch().count());
+    for (const Event& event : events) fmt::print("  > {}\n", text(event));
+  };
+  hooks.ordered = [](const Command& command) { fmt::print("  < {}\n", text(command)); };
+}
 
 // Empty, or what went wrong with the seed.
 std::string problem_with(std::uint64_t seed) {
@@ -19,6 +30,7 @@ std::string problem_with(std::uint64_t seed) {
   try {
     Hooks hooks;
     hooks.after_step = [](const Engine& engine) { engine.check_consistency(); };
+    if (std::getenv("BATCHFLOW_TRACE")) trace(hooks);
     Driver(scenario, policy_list(), hooks).run();
   } catch (const Violation& violation) {
     return fmt::format("{}\n{}\nreplay: BATCHFLOW_SEED={} test_driver -tc=\"random scenarios\"",
