@@ -141,15 +141,13 @@ void Dispatching::put(Job& job, const Preparation::Need& need) {
   if (job.candidate_slot == kNone) {
     job.candidate_slot = static_cast<std::uint32_t>(needs_.size());
     job.asked = ++asked_;
-    needs_.push_back({job.index, need, {}});
+    needs_.push_back({job.index, job.waits, need, {}});
     s_.room_changed = true;
   }
   Need& mine = needs_[job.candidate_slot];
-  const bool waited = mine.view.waiting > 0;
-  mine.what = need;
-  mine.view = view_of(job, need);
   // For who waits there may be a slot that work ahead may not have.
-  if (mine.view.waiting > 0 && !waited) s_.room_changed = true;
+  if (job.waits && !mine.waits) s_.room_changed = true;
+  mine = {job.index, job.waits, need, view_of(job, need)};
 }
 
 void Dispatching::forget(Job& job) {

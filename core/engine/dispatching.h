@@ -41,6 +41,7 @@ class Dispatching {
  private:
   struct Need {
     std::uint32_t job;
+    bool waits;  // as the job did when it was looked at
     Preparation::Need what;
     WorkCandidate view;
   };

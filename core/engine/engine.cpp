@@ -307,12 +307,14 @@ void Engine::Parts::decide() {
     more = membership.settle() || more;
     look_at_dirty();
     refresh_needs();
-    if (s.room_changed || dispatching.held_back()) {
+    const bool room = preparation.room_opened() || s.room_changed;
+    if (room || dispatching.held_back()) {
       s.room_changed = false;
       more = dispatching.start_some() || more;
+      preparation.room_opened();  // what was open just now has been offered
     }
     more = preparation.settle_current() || more;
-    if (s.short_of_memory && (more || s.room_changed)) {
+    if (s.short_of_memory && (more || room || s.room_changed)) {
       // A batch waits for a slot, and something has become free.
       s.short_of_memory = false;
       for (std::uint32_t index = 0; index < s.jobs.size(); ++index) {

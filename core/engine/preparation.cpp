@@ -522,6 +522,24 @@ void Preparation::lose_node(std::uint32_t node_index) {
 
 // ------------------------------------------------------------------------------------ upkeep ----
 
+bool Preparation::room_opened() {
+  bool opened = false;
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index)) continue;
+    for (StreamNode& part : s_.streams[index].nodes) {
+      const Share& share = *s_.memory[part.share].share;
+      const bool slot =
+          share.capacity() > 0 && (share.used() < share.capacity() || share.evictable() > 0);
+      const bool ahead = part.ahead < spare(s_, part);
+      const bool current = part.current.index == kNone;
+      const auto open = static_cast<std::uint8_t>(slot | ahead << 1 | current << 2);
+      opened = opened || (open & ~part.open) != 0;
+      part.open = open;
+    }
+  }
+  return opened;
+}
+
 bool Preparation::settle_current() {
   bool changed = false;
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {

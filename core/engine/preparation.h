@@ -46,6 +46,9 @@ class Preparation {
   void lose_node(std::uint32_t node);
 
   // ---- upkeep before a step ends.
+  // Whether a share has become able to take a block in a way it was not when this was asked last,
+  // whoever it was that released or gave up a slot.
+  bool room_opened();
   // Blocks made for a job that waited for them are given up once it has had what it waited for.
   bool settle_current();
   // Blocks charged to a job that leaves or starts over.

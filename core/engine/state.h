@@ -176,11 +176,12 @@ struct ReadJob {
 struct StreamNode {
   NodeId node;
   std::uint32_t share = kNone;
-  Slots jobs = 0;        // with ranks on this node
-  Slots reserve = 0;     // ranks x credits of the jobs whose batches live in this share
-  bool standby = false;  // no ranks, but a slot was promised, so that blocks can be made here
-  Slots ahead = 0;       // blocks charged as made ahead
-  Handle current;        // the block charged as current, if any
+  Slots jobs = 0;         // with ranks on this node
+  Slots reserve = 0;      // ranks x credits of the jobs whose batches live in this share
+  bool standby = false;   // no ranks, but a slot was promised, so that blocks can be made here
+  Slots ahead = 0;        // blocks charged as made ahead
+  Handle current;         // the block charged as current, if any
+  std::uint8_t open = 0;  // Preparation::room_opened: what was free when it was asked last
 };
 
 struct Dataset {
