@@ -58,6 +58,7 @@ class Pins {
   std::size_t count_ = 0;
 };
 
+// Parameters are to be read when the policy is made: the reference does not outlast that.
 struct EvictionContext {
   std::size_t items;  // ids are dense, in [0, items)
   Slots capacity;
@@ -130,8 +131,8 @@ struct PlaceView {
 class AllocationPolicy {
  public:
   virtual ~AllocationPolicy() = default;
-  // Fills `slots`, one entry a share of `place`. Zero keeps a form out of the place. The engine
-  // raises each to its least and refuses an answer whose bytes exceed the place.
+  // Fills `slots`, one entry a share of `place`, zero before. Zero keeps a form out of the place.
+  // The engine raises each to its least and refuses an answer whose bytes exceed the place.
   virtual void allocate(const PlaceView& place, std::span<Slots> slots) = 0;
 };
 
@@ -188,7 +189,7 @@ class DispatchPolicy {
  public:
   virtual ~DispatchPolicy() = default;
   // The index of the candidate to start now, or kNoChoice to hold all of them back. Asked again
-  // after each start while there is room for another.
+  // after each start while there is room for another, and in each step while it holds all back.
   virtual std::size_t next(const DispatchView& view) = 0;
 };
 
@@ -216,6 +217,7 @@ struct JobView {
 class ScalingPolicy {
  public:
   virtual ~ScalingPolicy() = default;
+  // At most `workers_most`, and the depth at most `window`; what is more is cut and counted.
   virtual std::uint32_t workers(const NodeView& view) = 0;
   // How many blocks the engine keeps ready or in preparation ahead of the job; 0 makes a block
   // only when the job waits for it.

@@ -2,9 +2,11 @@
 // amount of work, and a change that names nothing known changes nothing.
 #include <doctest/doctest.h>
 
+#include "policies/eviction_list.h"
 #include "tests/engine/small_world.h"
 #include "tests/policies/random_seeds.h"
 #include "tests/policies/tested_policies.h"
+#include "tools/bench/instant_backend.h"
 
 using namespace batchflow;
 using namespace batchflow::test;
@@ -92,4 +94,84 @@ TEST_CASE("a change that names nothing known changes nothing but the count of er
     CHECK(left.run());
     CHECK(changed.digest() == left.digest());
   }
+}
+
+// ------------------------------------------------------------------------ a million residents ----
+
+namespace {
+
+// What a policy was told since the last look.
+struct Told {
+  std::uint64_t inserted = 0;
+  std::uint64_t hits = 0;
+};
+Told told_old, told_new;
+
+template <Told& kTold>
+class Probe final : public OneListEviction {
+ public:
+  using OneListEviction::OneListEviction;
+  void hit(const Access&) override { ++kTold.hits; }
+  void inserted(const Access& access) override {
+    ++kTold.inserted;
+    OneListEviction::inserted(access);
+  }
+  ItemId victim(const Access&, const Pins& pins) override { return oldest_unpinned(list_, pins); }
+};
+const PolicyEntry kOld{"probe-old", "", &make_eviction<Probe<told_old>>};
+const PolicyEntry kNew{"probe-new", "", &make_eviction<Probe<told_new>>};
+
+const PolicyList& list_with_probes() {
+  static const std::vector<const PolicyEntry*> entries = [] {
+    const auto registered = policy_list().entries();
+    std::vector<const PolicyEntry*> all(registered.begin(), registered.end());
+    all.insert(all.end(), {&kOld, &kNew});
+    return all;
+  }();
+  static const PolicyList list(entries);
+  return list;
+}
+
+constexpr std::uint64_t kMany = 1'000'000;
+constexpr std::uint64_t kSlice = 2048;  // of residents shown in one step
+
+}  // namespace
+
+TEST_CASE("a new eviction policy is shown a million residents in slices") {
+  told_old = told_new = {};
+  Catalogues catalogues;
+  catalogues.add(DatasetId(1), Catalogue::uniform("many", 7, kMany, 1000));
+  PipelineInfo pipeline;
+  pipeline.hash = 9;
+  pipeline.has_random = true;
+  pipeline.prepared_bytes = 1000;
+  catalogues.add(PipelineId(1), pipeline);
+  EngineConfig config;
+  config.block_bytes = 1'000'000;
+  config.item_slot_bytes = 1000;
+  config.policies.eviction = {"probe-old", "probe-old", "refcount"};
+  Engine engine(config, list_with_probes(), catalogues);
+  InstantBackend backend(engine, DatasetId(1), 7, PipelineId(1), 9);
+  backend.node(NodeId(1), 4, Bytes{10'000'000'000});
+  backend.join({JobId(1), Order::strict, 1000}, NodeId(1));
+  while (told_old.inserted < kMany) REQUIRE(backend.step());
+  CHECK(told_old.inserted == kMany);
+
+  const std::uint64_t operations = engine.counters().operations;
+  backend.add(PolicyChanged{"eviction.encoded=probe-new"});
+  std::uint64_t steps = 0;
+  for (std::uint64_t shown = 0; shown < kMany; shown = told_new.inserted) {
+    REQUIRE(backend.step());
+    ++steps;
+    CHECK(told_new.inserted - shown <= kSlice);
+  }
+  CHECK(steps >= kMany / kSlice);
+  CHECK(steps <= kMany / kSlice + 2);
+  CHECK(told_old.hits > 0);  // it answered all the while
+  CHECK((engine.counters().operations - operations) / steps <= 8);
+  const Told before = told_old;
+  for (int i = 0; i < 100; ++i) REQUIRE(backend.step());
+  CHECK(told_old.hits == before.hits);
+  CHECK(told_new.hits > 0);
+  engine.check_consistency();
 }

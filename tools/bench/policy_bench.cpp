@@ -1,0 +1,92 @@
+// What a policy's answer costs: nanoseconds a decision, for every registered policy of the kinds
+// allocation, selection, dispatch and scaling, over 1, 16 and 256 shares or candidates.
+// ./dev bench core --benchmark_filter=policy
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "policies/registry.h"
+#include "tests/policies/random_views.h"
+
+namespace batchflow {
+namespace {
+
+constexpr int kViews = 64;  // asked in turn, so that no answer is learned by heart
+
+template <class Make>
+auto make(const PolicyEntry& entry, const Parameters& parameters) {
+  return std::get<Make>(entry.make)({Random(1), parameters});
+}
+
+void allocation(benchmark::State& state, const PolicyEntry* entry) {
+  const Parameters parameters(entry->parameters);
+  const auto policy = make<MakeAllocation>(*entry, parameters);
+  const auto count = static_cast<std::size_t>(state.range(0));
+  Random random(1);
+  std::vector<std::vector<ShareView>> shares;
+  for (int i = 0; i < kViews; ++i) shares.push_back(test::random_shares(random, count));
+  std::vector<Slots> slots(count);
+  for (std::size_t i = 0; auto _ : state) {
+    policy->allocate({{NodeId(1), Tier::dram, 0}, Bytes{1} << 40, shares[i++ % kViews]}, slots);
+    benchmark::DoNotOptimize(slots.data());
+  }
+}
+
+void selection(benchmark::State& state, const PolicyEntry* entry) {
+  const Parameters parameters(entry->parameters);
+  const auto policy = make<MakeSelection>(*entry, parameters);
+  Random random(1);
+  std::vector<std::vector<SelectionCandidate>> candidates;
+  for (int i = 0; i < kViews; ++i) {
+    candidates.push_back(test::random_selection(random, static_cast<std::size_t>(state.range(0))));
+  }
+  for (std::size_t i = 0; auto _ : state) {
+    benchmark::DoNotOptimize(policy->choose({JobId(1), Order::relaxed, candidates[i++ % kViews]}));
+  }
+}
+
+void dispatch(benchmark::State& state, const PolicyEntry* entry) {
+  const Parameters parameters(entry->parameters);
+  const auto policy = make<MakeDispatch>(*entry, parameters);
+  Random random(1);
+  std::vector<std::vector<WorkCandidate>> candidates;
+  for (int i = 0; i < kViews; ++i) {
+    candidates.push_back(test::random_work(random, static_cast<std::size_t>(state.range(0))));
+  }
+  for (std::size_t i = 0; auto _ : state) {
+    benchmark::DoNotOptimize(policy->next({Instant{}, candidates[i++ % kViews]}));
+  }
+}
+
+// It is asked of one node and one job; the number is how many of each an iteration asks for.
+void scaling(benchmark::State& state, const PolicyEntry* entry) {
+  const Parameters parameters(entry->parameters);
+  const auto policy = make<MakeScaling>(*entry, parameters);
+  Random random(1);
+  std::vector<NodeView> nodes;
+  std::vector<JobView> jobs;
+  for (std::int64_t i = 0; i < state.range(0); ++i) {
+    nodes.push_back(test::random_node(random));
+    jobs.push_back(test::random_job(random));
+  }
+  for (auto _ : state) {
+    for (const NodeView& node : nodes) benchmark::DoNotOptimize(policy->workers(node));
+    for (const JobView& job : jobs) benchmark::DoNotOptimize(policy->depth(job));
+  }
+}
+
+const bool kRegistered = [] {
+  for (const PolicyEntry* entry : policy_list().entries()) {
+    using Bench = void (*)(benchmark::State&, const PolicyEntry*);
+    constexpr Bench kBenches[kPolicyKinds] = {allocation, nullptr, selection, dispatch, scaling};
+    const Bench bench = kBenches[static_cast<std::size_t>(entry->kind())];
+    if (bench == nullptr) continue;  // eviction is measured by requests of a trace
+    const std::string name =
+        "policy/" + std::string(policy_kind_name(entry->kind())) + "/" + std::string(entry->name);
+    benchmark::RegisterBenchmark(name.c_str(), bench, entry)->Arg(1)->Arg(16)->Arg(256);
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace batchflow
