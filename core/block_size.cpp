@@ -16,8 +16,8 @@ std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes) {
   const Bytes block = std::min(block_bytes, UINT64_MAX / 2);
   const Bytes mean = std::min(std::max<Bytes>(prepared_bytes_mean, 1), 2 * (block / 2 + 1));
   std::uint32_t size = 1;
-  while (size < kBlockSamplesMost &&
-         static_cast<unsigned __int128>(3) * size * mean <= static_cast<unsigned __int128>(2) * block) {
+  while (size < kBlockSamplesMost && static_cast<unsigned __int128>(3) * size * mean <=
+                                         static_cast<unsigned __int128>(2) * block) {
     size *= 2;
   }
   return size;

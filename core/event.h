@@ -321,7 +321,7 @@ struct Deliver {
   Place place;
   ShareId share;
   SlotId slot;
-  std::uint32_t block_samples = 0;            // B and L of the blocks that slices name
+  std::uint32_t block_samples = 0;  // B and L of the blocks that slices name
   std::uint32_t lane_blocks = 0;
   std::span<const Slice> slices;              // fillers last
   std::span<const SampleId> samples;          // the ids, for weighted orders; else empty

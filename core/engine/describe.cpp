@@ -59,7 +59,9 @@ void describe_streams(const EngineState& s, Out out) {
     fmt::format_to(out, "making {} of block {}: waits for {}, {} reads, worker {}, attempts {}{}\n",
                    index, making.block, making.waiting, making.reads.size(),
                    static_cast<int>(making.worker), making.attempts,
-                   making.preparing ? ", preparing" : making.ready ? ", ready" : "");
+                   making.preparing ? ", preparing"
+                   : making.ready   ? ", ready"
+                                    : "");
   }
 }
 

@@ -59,7 +59,7 @@ class Dispatching {
   std::unique_ptr<DispatchPolicy> dispatch_;
   std::unique_ptr<ScalingPolicy> scaling_;
   std::vector<Need> needs_;  // at most one a job, in no particular order
-  struct Slowest {  // of a stream, as of when the policy was last asked
+  struct Slowest {           // of a stream, as of when the policy was last asked
     std::uint64_t asked = 0;
     std::uint64_t progress = 0;
   };

@@ -381,14 +381,14 @@ bool Preparation::suspect(std::uint32_t index, SampleId sample) {
     ingredient.keep_decoded = false;
     items_.give_up_decoding(index, sample);
   }
-  if (found) items_.purge(s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
+  if (found)
+    items_.purge(s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
   return found;
 }
 
 void Preparation::suspect(Making& making, const Ingredient& ingredient, bool from_store) {
-  auto known = std::find_if(making.suspects.begin(), making.suspects.end(), [&](const auto& one) {
-    return one.place == ingredient.place;
-  });
+  auto known = std::find_if(making.suspects.begin(), making.suspects.end(),
+                            [&](const auto& one) { return one.place == ingredient.place; });
   if (known == making.suspects.end()) {
     making.suspects.push_back({ingredient.place, ingredient.sample, ingredient.sample, 0, false});
     known = std::prev(making.suspects.end());
@@ -545,9 +545,8 @@ void Preparation::lose_node(std::uint32_t node_index) {
 bool Preparation::may_take(const Stream& stream, const Job& job, const Block& block) {
   if (block.ref.is_none() || job.member.is_none()) return false;
   stream.lanes->candidates(job.member, candidates_);
-  return std::any_of(candidates_.begin(), candidates_.end(), [&](const Lanes::Candidate& one) {
-    return one.block == block.ref;
-  });
+  return std::any_of(candidates_.begin(), candidates_.end(),
+                     [&](const Lanes::Candidate& one) { return one.block == block.ref; });
 }
 
 bool Preparation::settle_current() {

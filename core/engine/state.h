@@ -267,11 +267,11 @@ struct Batch {
   bool in_place = false;
   bool consumed = false;
   bool released = false;
-  bool held = false;  // of a step that is void: it only waits to be released
+  bool held = false;               // of a step that is void: it only waits to be released
   std::uint32_t reserved = kNone;  // the stream's share whose reserve covers it while it is held
   std::uint32_t numbering = 0;     // of the job's ranks, when it was begun
-  std::uint32_t share = kNone;  // of its own slot, when gathered
-  bool written = false;         // something was ordered to be copied there
+  std::uint32_t share = kNone;     // of its own slot, when gathered
+  bool written = false;            // something was ordered to be copied there
   ItemId item;
   SlotId slot;
   NodeId node;
@@ -311,7 +311,7 @@ struct Job {
   MemberId member;
   std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
   std::vector<RankState> ranks;
-  std::uint32_t numbering = 0;  // of its ranks: how often it was resized
+  std::uint32_t numbering = 0;              // of its ranks: how often it was resized
   std::vector<std::uint32_t> batch_shares;  // a node: where batches larger than a block live
   enum class State : std::uint8_t {
     joining,
@@ -319,7 +319,7 @@ struct Job {
     degraded,
     refused,  // not served any more, but ranks still read what they were handed
   } state = State::joining;
-  bool waits = false;  // a rank has a credit that cannot be served now
+  bool waits = false;          // a rank has a credit that cannot be served now
   bool waits_to_take = false;  // for want of a block that it has not taken yet
   bool dirty = false;
 

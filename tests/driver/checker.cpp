@@ -73,7 +73,8 @@ void Checker::check_shape(const Step& step) {
   if (step.front()->samples.empty()) violated("a batch of nothing");
   const std::uint64_t whole = ranks_ * batch_samples_;
   if (own == whole && step.front()->samples.size() == batch_samples_) {
-    if (step.front()->last != is_over(in_epoch_ + own)) violated("the last step of an epoch is not where it should be");
+    if (step.front()->last != is_over(in_epoch_ + own))
+      violated("the last step of an epoch is not where it should be");
     tail_seen_ = step.front()->last;
     return;
   }
@@ -139,8 +140,8 @@ void Checker::count_sample(const Handed& sample) {
     return;
   }
   ++replaced_;
-  const auto used = replacement(root, sample.generation, sample.pass, sample.visited,
-                                dataset_.samples, corrupt);
+  const auto used =
+      replacement(root, sample.generation, sample.pass, sample.visited, dataset_.samples, corrupt);
   if (!used || *used != sample.used) violated("a replacement that the rule does not name");
 }
 

@@ -41,7 +41,8 @@ bool Driver::nodes_up(const std::vector<NodeId>& nodes) {
                      [&](NodeId id) { return node_of(id) != nullptr && node_of(id)->up; });
 }
 
-// --------------------------------------------------------------------------- joining and leaving ----
+// --------------------------------------------------------------------------- joining and leaving
+// ----
 
 void Driver::join(std::size_t index) {
   Client& client = clients_[index];
@@ -96,9 +97,8 @@ void Driver::let_all_go(Client& client, bool at_once) {
   for (Held& one : client.held) {
     if (one.releasing || !one.arrived) continue;
     one.releasing = true;
-    after(drawn(client.plan.hold), [this, index = client.index, request = one.request] {
-      release(index, request);
-    });
+    after(drawn(client.plan.hold),
+          [this, index = client.index, request = one.request] { release(index, request); });
   }
 }
 
@@ -130,9 +130,9 @@ void Driver::on(const Refuse& order) {
   ++refusals_;
   let_all_go(*client, false);
   const bool alone = std::none_of(clients_.begin(), clients_.end(), [&](const Client& other) {
-    return other.index != client->index && (other.state == Client::State::joining ||
-                                            other.state == Client::State::running ||
-                                            other.state == Client::State::degraded);
+    return other.index != client->index &&
+           (other.state == Client::State::joining || other.state == Client::State::running ||
+            other.state == Client::State::degraded);
   });
   switch (order.why) {
     case Refusal::no_room:
@@ -381,7 +381,8 @@ void Driver::release(std::size_t index, RequestId request) {
   report(BatchWanted{client.id, gone.rank, 1});
 }
 
-// ------------------------------------------------------------------------------- listed orders ----
+// ------------------------------------------------------------------------------- listed orders
+// ----
 
 void Driver::ask_listed(Client& client, Rank rank) {
   if (client.listed_sent >= client.plan.listed_batches) return;
@@ -403,13 +404,15 @@ void Driver::deliver_listed(Client& client, const Deliver& order) {
   bool found = false;
   for (const auto& samples : asked) {
     found = found || std::equal(samples.begin(), samples.end(), order.ingredients.begin(),
-                                order.ingredients.end(),
-                                [](SampleId id, const Ingredient& one) { return one.sample == id; });
+                                order.ingredients.end(), [](SampleId id, const Ingredient& one) {
+                                  return one.sample == id;
+                                });
   }
   if (!found) violated("a listed batch that is not what was asked for");
 }
 
-// -------------------------------------------------------------------------------------- losses ----
+// -------------------------------------------------------------------------------------- losses
+// ----
 
 void Driver::lose_rank(Client& client, Rank rank) {
   if (client.state != Client::State::running || !client.ranks[rank].alive) return;
@@ -446,10 +449,11 @@ void Driver::resize(Client& client, std::uint32_t batch_samples, std::vector<Nod
   if (client.state != Client::State::degraded && client.state != Client::State::running) return;
   if (client.plan.order == Order::listed) return;
   if (engine_down_ || !nodes_up(nodes)) {
-    after(ms(10), [this, index = client.index, batch_samples, nodes,
-                   incarnation = client.incarnation] {
-      if (clients_[index].incarnation == incarnation) resize(clients_[index], batch_samples, nodes);
-    });
+    after(ms(10),
+          [this, index = client.index, batch_samples, nodes, incarnation = client.incarnation] {
+            if (clients_[index].incarnation == incarnation)
+              resize(clients_[index], batch_samples, nodes);
+          });
     return;
   }
   let_all_go(client, false);

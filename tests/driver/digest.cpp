@@ -68,9 +68,7 @@ struct Fold {
   void operator()(const Release& c) { request(c.request); }
   void operator()(const EpochEnded& c) { words(c.job.value, c.epoch, c.samples); }
   void operator()(const SetWorkers& c) { words(c.node.value, c.workers); }
-  void operator()(const SetTimer& c) {
-    words(c.timer.value, c.at.time_since_epoch().count());
-  }
+  void operator()(const SetTimer& c) { words(c.timer.value, c.at.time_since_epoch().count()); }
 };
 
 }  // namespace

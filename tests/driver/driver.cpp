@@ -60,7 +60,8 @@ void Driver::start_engine() {
   }
 }
 
-// ---------------------------------------------------------------------------------------- time ----
+// ---------------------------------------------------------------------------------------- time
+// ----
 
 void Driver::after(Duration delay, std::function<void()> what) {
   heap_.push({now_ + delay, ++serials_, std::move(what)});
@@ -119,8 +120,8 @@ Outcomes Driver::run() {
     }
     if (all_done()) break;
   }
-  if (!all_done()) violated(fmt::format("deadlock at {} ns: {}", now_.time_since_epoch().count(),
-                                        who_waits()));
+  if (!all_done())
+    violated(fmt::format("deadlock at {} ns: {}", now_.time_since_epoch().count(), who_waits()));
   // What is still under way comes to its end; then nothing is in use any more.
   while (step_once()) {
   }
@@ -153,9 +154,8 @@ Outcomes Driver::outcomes() {
 }
 
 bool Driver::all_done() const {
-  return std::all_of(clients_.begin(), clients_.end(), [](const Client& client) {
-    return client.state == Client::State::done;
-  });
+  return std::all_of(clients_.begin(), clients_.end(),
+                     [](const Client& client) { return client.state == Client::State::done; });
 }
 
 std::string Driver::who_waits() const {
@@ -187,7 +187,8 @@ std::string Driver::who_waits() const {
   return text + "\n" + engine_->describe();
 }
 
-// ------------------------------------------------------------------------------------ commands ----
+// ------------------------------------------------------------------------------------ commands
+// ----
 
 void Driver::carry_out(std::span<const Command> commands) {
   for (const Command& command : commands) {
@@ -294,11 +295,11 @@ void Driver::on(const Cancel& order) {
     const Held* mine = held(client, order.request.id);
     if (mine == nullptr || mine->arrived) return;
     machine_.let_go(order.request.id);
-    std::erase_if(client.held,
-                  [&](const Held& one) { return one.request == order.request.id; });
+    std::erase_if(client.held, [&](const Held& one) { return one.request == order.request.id; });
     return;
   }
-  if (found->second.attempt != order.request.attempt) violated("a cancelled attempt is not the last");
+  if (found->second.attempt != order.request.attempt)
+    violated("a cancelled attempt is not the last");
   const Running running = found->second;
   running_.erase(found);
   switch (running.kind) {
@@ -309,8 +310,7 @@ void Driver::on(const Cancel& order) {
     case Kind::deliver: {
       machine_.let_go(order.request.id);
       Client& client = clients_[delivery_of_.at(order.request.id.value)];
-      std::erase_if(client.held,
-                    [&](const Held& one) { return one.request == order.request.id; });
+      std::erase_if(client.held, [&](const Held& one) { return one.request == order.request.id; });
       return;
     }
     case Kind::prepare: {
@@ -323,7 +323,9 @@ void Driver::on(const Cancel& order) {
   }
 }
 
-void Driver::on(const Release& order) { machine_.release(order.request.id); }
+void Driver::on(const Release& order) {
+  machine_.release(order.request.id);
+}
 
 void Driver::on(const SetTimer& order) {
   const std::uint64_t incarnation = engine_incarnation_;
@@ -344,7 +346,8 @@ void Driver::on(const SetWorkers& order) {
   }
 }
 
-// --------------------------------------------------------------------------- nodes and workers ----
+// --------------------------------------------------------------------------- nodes and workers
+// ----
 
 Driver::Node* Driver::node_of(NodeId id) {
   for (Node& node : nodes_) {

@@ -60,7 +60,7 @@ class Driver {
  private:
   struct Worker {
     NodeId node;
-    bool alive = true;       // as the engine knows it
+    bool alive = true;  // as the engine knows it
     bool quiet = false;
     RequestId order = RequestId::none();
   };
@@ -90,7 +90,7 @@ class Driver {
     NodeId node;
     bool alive = true;
     bool training = false;
-    std::uint64_t next = 0;  // step
+    std::uint64_t next = 0;                   // step
     std::deque<std::vector<SampleId>> asked;  // of a listed order
   };
   struct Consumed {  // a step, until all ranks have consumed it

@@ -16,8 +16,7 @@ void Driver::plan_faults() {
 
 void Driver::strike(const Fault& fault) {
   if (engine_down_) return;
-  Client* client =
-      clients_.empty() ? nullptr : &clients_[fault.number % clients_.size()];
+  Client* client = clients_.empty() ? nullptr : &clients_[fault.number % clients_.size()];
   switch (fault.kind) {
     case Fault::Kind::worker_lost: {
       std::vector<std::uint32_t> alive;
@@ -178,8 +177,8 @@ void Driver::note_promises() {
     if (client == nullptr || client->state != Client::State::running) continue;
     if (found == promised_.end()) continue;
     if (to_json(found->second) != to_json(client->position)) {
-      violated(fmt::format("job {} is promised {} and is at {}", job.value,
-                           to_json(found->second), to_json(client->position)));
+      violated(fmt::format("job {} is promised {} and is at {}", job.value, to_json(found->second),
+                           to_json(client->position)));
     }
   }
 }

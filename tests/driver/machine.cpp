@@ -8,7 +8,9 @@
 
 namespace batchflow::test {
 
-void violated(const std::string& what) { throw Violation(what); }
+void violated(const std::string& what) {
+  throw Violation(what);
+}
 
 namespace {
 
@@ -80,7 +82,9 @@ void Machine::add(Place place, Bytes bytes) {
   }
 }
 
-void Machine::remove(Place place, Bytes bytes) { used_[place] -= bytes; }
+void Machine::remove(Place place, Bytes bytes) {
+  used_[place] -= bytes;
+}
 
 void Machine::lose_node(NodeId node) {
   std::erase_if(slots_, [&](const auto& entry) { return entry.second.place.node == node; });
@@ -124,7 +128,8 @@ Machine::Slot& Machine::claim(SlotKey key, Place place, Bytes bytes) {
   return at->second;
 }
 
-// ---------------------------------------------------------------------------------------- items ----
+// ---------------------------------------------------------------------------------------- items
+// ----
 
 void Machine::enter_item(ItemKey key, const Item& item) {
   const auto [at, fresh] = items_.try_emplace(key, item);
@@ -153,7 +158,8 @@ Machine::ItemKey Machine::find_item(Place place, Form form, DatasetId dataset, D
   return key;
 }
 
-// ---------------------------------------------------------------------------------------- reads ----
+// ---------------------------------------------------------------------------------------- reads
+// ----
 
 std::vector<SampleId> Machine::samples_of(const Lineage& lineage) {
   std::vector<SampleId> ids;
@@ -237,7 +243,8 @@ bool Machine::in_staging(RequestId request, NodeId node, SampleId sample, Form f
          std::find(staging.samples.begin(), staging.samples.end(), sample) != staging.samples.end();
 }
 
-// ----------------------------------------------------------------------------------- preparation ----
+// ----------------------------------------------------------------------------------- preparation
+// ----
 
 void Machine::prepare(const Prepare& order) {
   const std::uint64_t id = order.request.id.value;
@@ -247,9 +254,10 @@ void Machine::prepare(const Prepare& order) {
   const bool again = order.request.attempt > 0;
   if (!again) {
     if (preparations_.count(id) != 0) violated("a request id is used twice");
-    Slot& made = claim(key, dram, std::max<Bytes>(1, info.prepared_bytes) *
-                                      std::min<std::uint64_t>(order.lineage.block_samples,
-                                                              dataset(order.lineage.dataset).samples));
+    Slot& made = claim(key, dram,
+                       std::max<Bytes>(1, info.prepared_bytes) *
+                           std::min<std::uint64_t>(order.lineage.block_samples,
+                                                   dataset(order.lineage.dataset).samples));
     made.block = true;
     made.prepare = id;
     made.lineage = order.lineage;
@@ -488,8 +496,8 @@ void Machine::drop(const Drop& order) {
     const ItemKey key{order.share.value, order.item.value};
     const auto found = items_.find(key);
     if (found == items_.end()) {
-      violated(fmt::format("item {} of share {} is dropped and is not there", key.second,
-                           key.first));
+      violated(
+          fmt::format("item {} of share {} is dropped and is not there", key.second, key.first));
     }
     if (found->second.readers > 0) violated("an item is dropped while it is read");
     if (!found->second.there) violated("an item is dropped while it is brought");

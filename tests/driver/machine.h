@@ -124,7 +124,8 @@ class Machine {
   void erase_item(ItemKey key);
   Slot& claim(SlotKey key, Place place, Bytes bytes);
   std::vector<SampleId> samples_of(const Lineage& lineage);
-  ItemKey find_item(Place place, Form form, DatasetId dataset, Digest prefix, SampleId sample) const;
+  ItemKey find_item(Place place, Form form, DatasetId dataset, Digest prefix,
+                    SampleId sample) const;
   bool in_staging(RequestId request, NodeId node, SampleId sample, Form form) const;
   void end_preparation(Preparation& preparation);
 
@@ -152,7 +153,7 @@ class Machine {
   std::map<std::uint64_t, Preparation> preparations_;
   std::map<std::uint64_t, Copy> copies_;
   std::map<std::uint64_t, SlotKey> deliveries_;
-  std::map<std::uint64_t, std::vector<ItemKey>> listed_;       // deliveries of stored samples
+  std::map<std::uint64_t, std::vector<ItemKey>> listed_;          // deliveries of stored samples
   std::map<std::uint64_t, std::vector<std::uint64_t>> borrowed_;  // staging they hold
 };
 

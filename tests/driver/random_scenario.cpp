@@ -144,9 +144,12 @@ class Maker {
   }
 
   std::uint32_t batch(std::uint64_t samples, std::size_t ranks) {
-    const std::uint64_t block = std::max<std::uint64_t>(1, made_.config.block_bytes / sample_bytes_);
+    const std::uint64_t block =
+        std::max<std::uint64_t>(1, made_.config.block_bytes / sample_bytes_);
     const std::uint64_t most = std::max<std::uint64_t>(1, samples / ranks);
-    const std::uint64_t wanted = chance(30) ? block : chance(40) ? from(1, block) : from(1, 3 * block);
+    const std::uint64_t wanted = chance(30)   ? block
+                                 : chance(40) ? from(1, block)
+                                              : from(1, 3 * block);
     return static_cast<std::uint32_t>(std::min(most, wanted));
   }
 
@@ -203,15 +206,14 @@ class Maker {
     } else {
       fault.ranks = job.ranks;
     }
-    fault.batch_samples =
-        batch(made_.datasets[job.dataset.value - 1].samples, fault.ranks.size());
+    fault.batch_samples = batch(made_.datasets[job.dataset.value - 1].samples, fault.ranks.size());
     if (fault.kind == Fault::Kind::capacity) {
       const NodePlan& node = made_.nodes[fault.number % made_.nodes.size()];
       fault.bytes = chance(30) ? node.dram * from(1, 3) : node.dram * from(1, 10) / 10;
     }
     if (fault.kind == Fault::Kind::policy) {
-      constexpr const char* kKinds[] = {"allocation", "eviction.encoded", "eviction.decoded",
-                                        "eviction.prepared", "selection", "dispatch"};
+      constexpr const char* kKinds[] = {"allocation",        "eviction.encoded", "eviction.decoded",
+                                        "eviction.prepared", "selection",        "dispatch"};
       constexpr PolicyKind kOf[] = {PolicyKind::allocation, PolicyKind::eviction,
                                     PolicyKind::eviction,   PolicyKind::eviction,
                                     PolicyKind::selection,  PolicyKind::dispatch};
@@ -244,6 +246,8 @@ class Maker {
 
 }  // namespace
 
-Scenario random_scenario(std::uint64_t seed) { return Maker(seed).make(); }
+Scenario random_scenario(std::uint64_t seed) {
+  return Maker(seed).make();
+}
 
 }  // namespace batchflow::test

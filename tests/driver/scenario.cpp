@@ -22,15 +22,15 @@ Scenario small_scenario() {
 
 std::string Scenario::text() const {
   std::string text = fmt::format(
-      "seed {}: block {} B, item slot {} B, credits {}, policies {} [{} {} {}] {} {} {}{}{}\n", seed,
-      config.block_bytes, config.item_slot_bytes, config.credits, config.policies.allocation,
+      "seed {}: block {} B, item slot {} B, credits {}, policies {} [{} {} {}] {} {} {}{}{}\n",
+      seed, config.block_bytes, config.item_slot_bytes, config.credits, config.policies.allocation,
       config.policies.eviction[0], config.policies.eviction[1], config.policies.eviction[2],
       config.policies.selection, config.policies.dispatch, config.policies.scaling,
       config.share_streams ? "" : ", a stream a job",
       config.workers_held_during_reads ? ", workers held" : "");
   for (const NodePlan& node : nodes) {
-    text += fmt::format("  node {}: {} cores, {} B, nvme {} B, at {} us\n", node.id.value, node.cores,
-                        node.dram, node.nvme, node.joins.count() / 1000);
+    text += fmt::format("  node {}: {} cores, {} B, nvme {} B, at {} us\n", node.id.value,
+                        node.cores, node.dram, node.nvme, node.joins.count() / 1000);
   }
   for (const DatasetPlan& one : datasets) {
     text += fmt::format("  dataset {}: {} samples of {} B, {} corrupt\n", one.id.value, one.samples,
@@ -41,19 +41,20 @@ std::string Scenario::text() const {
                         one.info.prepared_bytes, one.info.decoded_bytes);
   }
   for (const JobPlan& job : jobs) {
-    text += fmt::format("  job: user {} dataset {} pipeline {} order {} seed {} b {} {}epochs {}{} "
-                        "credits {} ranks",
-                        job.user, job.dataset.value, job.pipeline.value,
-                        static_cast<int>(job.order), job.has_shuffle_seed ? job.shuffle_seed : 0,
-                        job.batch_samples, job.drop_last ? "drop_last " : "", job.epochs,
-                        job.epochs_told ? "" : " (untold)", job.credits);
+    text += fmt::format(
+        "  job: user {} dataset {} pipeline {} order {} seed {} b {} {}epochs {}{} "
+        "credits {} ranks",
+        job.user, job.dataset.value, job.pipeline.value, static_cast<int>(job.order),
+        job.has_shuffle_seed ? job.shuffle_seed : 0, job.batch_samples,
+        job.drop_last ? "drop_last " : "", job.epochs, job.epochs_told ? "" : " (untold)",
+        job.credits);
     for (const NodeId node : job.ranks) text += fmt::format(" {}", node.value);
     text += fmt::format(" at {} us, compute {} us, hold {} us\n", job.joins.count() / 1000,
                         job.compute.count() / 1000, job.hold.count() / 1000);
   }
-  text += fmt::format("  failures r{} p{} t{} d{} s{} until {} us\n", failures.read,
-                      failures.prepare, failures.transfer, failures.deliver,
-                      failures.stale_reports, heal.count() / 1000);
+  text +=
+      fmt::format("  failures r{} p{} t{} d{} s{} until {} us\n", failures.read, failures.prepare,
+                  failures.transfer, failures.deliver, failures.stale_reports, heal.count() / 1000);
   constexpr const char* kKinds[] = {"worker lost", "node lost",        "rank lost", "job resized",
                                     "job leaves",  "coordinator lost", "capacity",  "policy",
                                     "rank stops",  "nonsense"};

@@ -14,9 +14,15 @@
 
 namespace batchflow::test {
 
-constexpr Duration us(std::int64_t n) { return std::chrono::microseconds(n); }
-constexpr Duration ms(std::int64_t n) { return std::chrono::milliseconds(n); }
-constexpr Instant at(Duration since_start) { return Instant(since_start); }
+constexpr Duration us(std::int64_t n) {
+  return std::chrono::microseconds(n);
+}
+constexpr Duration ms(std::int64_t n) {
+  return std::chrono::milliseconds(n);
+}
+constexpr Instant at(Duration since_start) {
+  return Instant(since_start);
+}
 
 struct NodePlan {
   NodeId id;
@@ -53,8 +59,8 @@ struct JobPlan {
   std::uint32_t credits = 2;
   std::vector<NodeId> ranks = {};
   Duration joins{0};
-  Duration compute = ms(1);  // of a step
-  Duration hold{0};          // from a batch consumed to its slot released
+  Duration compute = ms(1);          // of a step
+  Duration hold{0};                  // from a batch consumed to its slot released
   std::uint64_t listed_batches = 0;  // of a listed order: how many in all
 };
 
@@ -78,16 +84,16 @@ struct Failures {
 
 struct Fault {
   enum class Kind : std::uint8_t {
-    worker_lost,      // number: the worker among those there are; quiet after `later`, 0: at once
-    node_lost,        // number: the node; comes back after `later`
-    rank_lost,        // number: the job; its ranks are `ranks` after `later`, 0: never resized
-    job_resized,      // without a loss
-    job_leaves,       // and comes back after `later` with its position
-    coordinator_lost, // all that is left are clients' positions; a new engine after `later`
-    capacity,         // number: the node; bytes
-    policy,           // text
-    rank_stops,       // number: the job; it computes no more for `later`
-    nonsense,         // number: which, events that cannot be
+    worker_lost,       // number: the worker among those there are; quiet after `later`, 0: at once
+    node_lost,         // number: the node; comes back after `later`
+    rank_lost,         // number: the job; its ranks are `ranks` after `later`, 0: never resized
+    job_resized,       // without a loss
+    job_leaves,        // and comes back after `later` with its position
+    coordinator_lost,  // all that is left are clients' positions; a new engine after `later`
+    capacity,          // number: the node; bytes
+    policy,            // text
+    rank_stops,        // number: the job; it computes no more for `later`
+    nonsense,          // number: which, events that cannot be
   };
   Kind kind;
   Duration when{0};

@@ -58,10 +58,14 @@ void run_seeds(std::uint64_t first, std::uint64_t count) {
 
 }  // namespace
 
-TEST_CASE("random scenarios") { run_seeds(1, 300); }
+TEST_CASE("random scenarios") {
+  run_seeds(1, 300);
+}
 
 TEST_SUITE("long") {
-  TEST_CASE("ten thousand random scenarios") { run_seeds(1000, 10'000); }
+  TEST_CASE("ten thousand random scenarios") {
+    run_seeds(1000, 10'000);
+  }
 }
 
 }  // namespace batchflow::test

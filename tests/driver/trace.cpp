@@ -57,7 +57,9 @@ struct Words {
   }
   std::string operator()(const TransferDone& e) { return over("transfer", e.request, e.outcome); }
   std::string operator()(const DeliveryDone& e) { return over("delivery", e.request, e.outcome); }
-  std::string operator()(const NodeJoined& e) { return fmt::format("node {} joined", e.node.value); }
+  std::string operator()(const NodeJoined& e) {
+    return fmt::format("node {} joined", e.node.value);
+  }
   std::string operator()(const NodeQuiesced& e) {
     return fmt::format("node {} quiesced", e.node.value);
   }
@@ -87,10 +89,9 @@ struct Words {
                        c.needed, c.available);
   }
   std::string operator()(const Read& c) {
-    std::string text =
-        fmt::format("read {} from {} to {} form {} keep {} for {}:", name(c.request), name(c.from),
-                    name(c.to), static_cast<int>(c.form), static_cast<int>(c.keep.value),
-                    name(c.lineage));
+    std::string text = fmt::format("read {} from {} to {} form {} keep {} for {}:", name(c.request),
+                                   name(c.from), name(c.to), static_cast<int>(c.form),
+                                   static_cast<int>(c.keep.value), name(c.lineage));
     for (const SampleId sample : c.samples) text += fmt::format(" {}", sample.value);
     return text;
   }
@@ -111,8 +112,7 @@ struct Words {
   std::string operator()(const Deliver& c) {
     return fmt::format("deliver {} to job {} rank {} step {} epoch {} share {} slot {}{}{}",
                        name(c.request), c.job.value, c.rank, c.step, c.epoch, c.share.value,
-                       c.slot.value, c.in_place ? " in place" : "",
-                       c.last_of_epoch ? " last" : "");
+                       c.slot.value, c.in_place ? " in place" : "", c.last_of_epoch ? " last" : "");
   }
   std::string operator()(const Drop& c) {
     return fmt::format("drop share {} item {} slot {} at {}", c.share.value, c.item.value,
@@ -133,7 +133,11 @@ struct Words {
 
 }  // namespace
 
-std::string text(const Event& event) { return std::visit(Words{}, event); }
-std::string text(const Command& command) { return std::visit(Words{}, command); }
+std::string text(const Event& event) {
+  return std::visit(Words{}, event);
+}
+std::string text(const Command& command) {
+  return std::visit(Words{}, command);
+}
 
 }  // namespace batchflow::test

@@ -1,3 +1,3 @@
 // Breaks a rule on purpose: the test boundaries.includes_canary must find it.
+#include "runtime/agent.h"
 #include <simgrid/s4u.hpp>
-#  include "runtime/agent.h"
