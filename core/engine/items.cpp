@@ -134,7 +134,9 @@ void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
   groups_.clear();
   making.ingredients.clear();
   making.ingredients.reserve(draws.size());
-  const bool with_replacement = s_.streams[block.stream].family == Order::weighted;
+  // A weighted block has samples often; one that stands in for a corrupt one may be here itself.
+  const bool with_replacement =
+      s_.streams[block.stream].family == Order::weighted || !dataset.corrupt.empty();
   firsts_.clear();
   for (std::uint32_t place = 0; place < draws.size(); ++place) {
     Ingredient ingredient;
@@ -157,10 +159,7 @@ void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
   }
   drop_evicted(s_);
   order_groups(making_index);
-  for (const auto& [place, first] : firsts_) {
-    making.ingredients[place].form = making.ingredients[first].form;
-    making.ingredients[place].staging = making.ingredients[first].staging;
-  }
+  share_firsts(making);
 }
 
 // A sample known to be corrupt is replaced before anything is read.
@@ -217,42 +216,48 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const 
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[place];
   const ItemId item = item_of(ingredient.sample);
+  const Place here{s_.nodes[making.node].id, Tier::dram, 0};
   for (const std::uint32_t index : {cache.tiers.dram, cache.tiers.nvme}) {
     if (index == kNone || !s_.memory[index].share->resident(item)) continue;
     Share& share = *s_.memory[index].share;
-    const std::uint64_t being_decoded =
-        Reads::key(cache.node, cache.dataset, ingredient.sample, form);
-    const bool pinned = share.pinned(item);
+    const Reads::Bringer bringer = reads_.bringer(index, item);
     share.access({item, share.slots(item), kUnknownUse}, gone_);  // a hit
-    share.pin(item);
-    making.pins.push_back({index, item});
-    ingredient.form = form;
+    if (bringer.in_vain || bringer.making == making_index) continue;
     const Place from = s_.memory[index].spec.place;
-    if (from == Place{s_.nodes[making.node].id, Tier::dram, 0}) {
-      if (!pinned) return true;
-      // It may still be on its way, or be made by another making.
-      const std::uint32_t read = reads_.find(cache.node, cache.dataset, ingredient.sample, form);
-      if (read != kNone) reads_.use(read, making_index);
-      const std::uint32_t maker = decoding_.find(being_decoded);
-      if (maker != kNone && maker != making_index) {
-        s_.makings[maker].dependents.push_back(making_index);
+    if (from == here) {
+      pin(making, index, item);
+      ingredient.form = form;
+      if (bringer.read != kNone) reads_.use(bringer.read, making_index);
+      if (bringer.making != kNone) {
+        s_.makings[bringer.making].dependents.push_back(making_index);
         ++making.waiting;
       }
       return true;
     }
-    // Elsewhere. What is pinned there may still be on its way: the store has it for certain.
+    // Elsewhere. What is still on its way there comes from the store to here, too.
+    if (!bringer.nobody()) continue;
+    ingredient.form = form;
     if (use_under_way(making_index, place)) return true;
     Reads::Spec spec;
     spec.dataset = cache.dataset;
-    spec.from = pinned && form == Form::encoded ? kStore : from;
-    spec.to = {s_.nodes[making.node].id, Tier::dram, 0};
+    spec.from = from;
+    spec.source = index;
+    spec.to = here;
     spec.form = form;
     spec.node = making.node;
     if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
+    // The read holds it from when it is ordered; until then, the making does.
+    pin(making, index, item);
     add_to_group(spec, ingredient.sample, place);
     return true;
   }
+  ingredient.form = Form::encoded;
   return false;
+}
+
+void Items::pin(Making& making, std::uint32_t share, ItemId item) {
+  s_.memory[share].share->pin(item);
+  making.pins.push_back({share, item});
 }
 
 // Someone on this node is reading it already, or has it staged.
@@ -260,10 +265,15 @@ bool Items::use_under_way(std::uint32_t making_index, std::uint32_t place) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[place];
   const DatasetId dataset = s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id;
-  const std::uint32_t read = reads_.find(making.node, dataset, ingredient.sample, ingredient.form);
-  if (read == kNone) return false;
-  reads_.use(read, making_index);
-  ingredient.staging = s_.reads[read].request.id;
+  const std::uint32_t index = reads_.find(making.node, dataset, ingredient.sample, ingredient.form);
+  if (index == kNone) return false;
+  const ReadJob& read = s_.reads[index];
+  reads_.use(index, making_index);
+  if (read.staged) {
+    ingredient.staging = read.request.id;
+  } else {
+    pin(making, read.keep, item_of(ingredient.sample));
+  }
   return true;
 }
 
@@ -287,8 +297,7 @@ void Items::admit_decoded(std::uint32_t making_index, std::uint32_t place, const
   if (index == kNone || !admit(index, {item, 1, kUnknownUse})) return;
   s_.memory[index].share->pin(item);
   making.decoding.push_back({index, item});
-  decoding_.set(Reads::key(cache.node, cache.dataset, ingredient.sample, Form::decoded),
-                making_index);
+  reads_.begin_decoding(index, item, making_index);
   ingredient.keep_decoded = true;
 }
 
@@ -306,7 +315,7 @@ bool Items::admit(std::uint32_t index, const Access& access) {
 void Items::add_to_group(const Reads::Spec& spec, SampleId sample, std::uint32_t ingredient) {
   const auto same = std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
     return group.spec.from == spec.from && group.spec.keep == spec.keep &&
-           group.spec.form == spec.form;
+           group.spec.form == spec.form && group.spec.source == spec.source;
   });
   Group& group = same != groups_.end() ? *same : groups_.emplace_back(Group{spec, {}, {}});
   group.samples.push_back(sample);
@@ -321,7 +330,13 @@ void Items::order_groups(std::uint32_t making_index) {
     reads_.use(read, making_index);
     const bool staged = s_.reads[read].staged;
     for (const std::uint32_t place : group.ingredients) {
-      if (staged) making.ingredients[place].staging = s_.reads[read].request.id;
+      Ingredient& ingredient = making.ingredients[place];
+      if (staged) {
+        ingredient.staging = s_.reads[read].request.id;
+      } else {
+        // The read holds its items until it is done; they must stay until they have been used.
+        pin(making, group.spec.keep, item_of(ingredient.sample));
+      }
     }
   }
   groups_.clear();
@@ -332,10 +347,9 @@ void Items::leave(Making& making, std::uint32_t index, bool well) {
   for (const ItemPin& pin : making.pins) s_.memory[pin.share].share->unpin(pin.item);
   making.pins.clear();
   for (const ItemPin& pin : making.decoding) {
-    const SharePart& part = s_.memory[pin.share];
-    decoding_.erase(
-        Reads::key(making.node, part.spec.dataset, SampleId(pin.item.value), Form::decoded));
-    if (well) part.share->unpin(pin.item);
+    if (!well) continue;
+    reads_.end_decoding(pin.share, pin.item);
+    s_.memory[pin.share].share->unpin(pin.item);
   }
   std::vector<std::uint32_t> dependents;
   dependents.swap(making.dependents);
@@ -343,6 +357,7 @@ void Items::leave(Making& making, std::uint32_t index, bool well) {
     for (const std::uint32_t dependent : dependents) forsake(s_.makings[dependent], making);
     for (const ItemPin& pin : making.decoding) {
       const SharePart& part = s_.memory[pin.share];
+      reads_.end_decoding(pin.share, pin.item);
       part.share->remove(pin.item, Removal::invalidated);
       // Nothing is left of a failed preparation; of a corrupt one, what it could decode.
       if (making.corrupt && !s_.nodes[making.node].lost) {
@@ -375,7 +390,7 @@ void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
   const ItemPin pin = *found;
   making.decoding.erase(found);
   const SharePart& part = s_.memory[pin.share];
-  decoding_.erase(Reads::key(making.node, part.spec.dataset, sample, Form::decoded));
+  reads_.end_decoding(pin.share, pin.item);
   for (const std::uint32_t dependent : making.dependents) {
     std::erase_if(s_.makings[dependent].pins, [&](const ItemPin& other) {
       return other.share == pin.share && other.item == pin.item;
@@ -387,6 +402,8 @@ void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
 void Items::regather(std::uint32_t making_index) {
   Making& making = s_.makings[making_index];
   groups_.clear();
+  firsts_.clear();
+  std::vector<std::uint32_t> again;
   for (std::uint32_t place = 0; place < making.ingredients.size(); ++place) {
     const Ingredient& ingredient = making.ingredients[place];
     if (ingredient.form != Form::decoded || !ingredient.staging.is_none()) continue;
@@ -394,10 +411,28 @@ void Items::regather(std::uint32_t making_index) {
       return pin.item == item_of(ingredient.sample) &&
              s_.memory[pin.share].spec.use == ShareUse::decoded;
     });
-    if (!held) gather_one(making_index, place);
+    if (held) continue;
+    const auto first = std::find_if(again.begin(), again.end(), [&](std::uint32_t other) {
+      return making.ingredients[other].sample == ingredient.sample;
+    });
+    if (first != again.end()) {
+      firsts_.push_back({place, *first});
+      continue;
+    }
+    again.push_back(place);
+    gather_one(making_index, place);
   }
   drop_evicted(s_);
   order_groups(making_index);
+  share_firsts(making);
+}
+
+// A sample that is wanted often is brought once.
+void Items::share_firsts(Making& making) {
+  for (const auto& [place, first] : firsts_) {
+    making.ingredients[place].form = making.ingredients[first].form;
+    making.ingredients[place].staging = making.ingredients[first].staging;
+  }
 }
 
 void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset,
@@ -422,13 +457,13 @@ void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId
     const Share::Result result = share.access({item, slots, next_use}, gone_);
     for (const ItemId gone : gone_) s_.evicted.push_back({index, gone});
     gone_.clear();
-    if (result != Share::Result::bypassed) {
+    const Reads::Bringer bringer = reads_.bringer(index, item);
+    if (result != Share::Result::bypassed && !bringer.in_vain) {
       share.pin(item);
       batch.pins.push_back({index, item});
     }
-    if (result == Share::Result::hit) {
-      const std::uint32_t read = reads_.find(node, dataset, sample, Form::encoded);
-      if (read != kNone) reads_.use_listed(read, batch_index);
+    if (result == Share::Result::hit && !bringer.in_vain) {
+      if (bringer.read != kNone) reads_.use_listed(bringer.read, batch_index);
       return;
     }
     if (result == Share::Result::inserted) {
@@ -440,7 +475,12 @@ void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId
     // Staged or on its way for somebody else. What was let in just now is read for the share.
     if (spec.keep == kNone) {
       reads_.use_listed(read, batch_index);
-      batch.ingredients.back().staging = s_.reads[read].request.id;
+      if (s_.reads[read].staged) {
+        batch.ingredients.back().staging = s_.reads[read].request.id;
+      } else {
+        s_.memory[s_.reads[read].keep].share->pin(item);
+        batch.pins.push_back({s_.reads[read].keep, item});
+      }
       return;
     }
   }

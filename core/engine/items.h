@@ -69,6 +69,7 @@ class Items {
   std::uint32_t home(DatasetId dataset, Digest version, SampleId sample, std::uint32_t here) const;
   void stand_in(Making& making, Ingredient& ingredient);
   void gather_one(std::uint32_t making, std::uint32_t place);
+  void pin(Making& making, std::uint32_t share, ItemId item);
   bool use_resident(std::uint32_t making, std::uint32_t place, const Cache& cache, Form form);
   bool use_under_way(std::uint32_t making, std::uint32_t place);
   std::uint32_t admit_encoded(const Cache& cache, const Dataset& dataset, SampleId sample);
@@ -79,12 +80,12 @@ class Items {
   void settle_homes(DatasetId dataset);
   void forsake(Making& making, const Making& failed);
   void regather(std::uint32_t making);
+  void share_firsts(Making& making);
 
   EngineState& s_;
   Reads& reads_;
   std::vector<Cache> caches_;
   std::vector<Group> groups_;
-  FlatMap decoding_;  // decoded items in the making, by Reads::key
   struct Homes {
     DatasetId dataset;
     Placement placement;

@@ -59,8 +59,13 @@ void Listed::ready(std::uint32_t index) {
   s_.counters.samples += batch.samples;
 }
 
+// Its job is refused before the step ends. The items that were to be read leave their share, and
+// the batch's pins with them.
 void Listed::failed(std::uint32_t index, std::optional<Refusal> why) {
-  failed_.push_back({s_.jobs[s_.batches[index].job].id, why.value_or(Refusal::storage_failed)});
+  Batch& batch = s_.batches[index];
+  for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);
+  batch.pins.clear();
+  failed_.push_back({s_.jobs[batch.job].id, why.value_or(Refusal::storage_failed)});
 }
 
 void Listed::refuse_failed(const std::function<void(Job&, Refusal)>& refuse) {

@@ -10,6 +10,12 @@ namespace {
 
 // Waiters are makings and listed batches; the highest bit tells them apart.
 constexpr std::uint32_t kListed = 1u << 31;
+// Who brings an item is a read or, with the highest bit, a making.
+constexpr std::uint32_t kMaking = 1u << 31;
+
+std::uint64_t coming_key(std::uint32_t share, ItemId item) {
+  return std::uint64_t{share} << 32 | item.value;
+}
 
 ItemId item_of(SampleId sample) {
   return ItemId(static_cast<std::uint32_t>(sample.value));
@@ -32,6 +38,7 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   read.to = spec.to;
   read.form = spec.form;
   read.keep = spec.keep;
+  read.source = spec.source;
   read.node = spec.node;
   read.held = spec.held;
   read.lineage = spec.lineage;
@@ -43,6 +50,12 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
     for (const SampleId sample : samples) {
       in_flight_.set(key(spec.node, spec.dataset, sample, spec.form), index);
     }
+  }
+  if (spec.keep != kNone) {
+    for (const SampleId sample : samples) coming_.set(coming_key(spec.keep, item_of(sample)), index);
+  }
+  if (spec.source != kNone) {
+    for (const SampleId sample : samples) s_.memory[spec.source].share->pin(item_of(sample));
   }
   read.staged = spec.keep == kNone || s_.memory[spec.keep].spec.place != spec.to;
   order(read);
@@ -60,6 +73,26 @@ void Reads::order(ReadJob& read) {
 
 std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const {
   return in_flight_.find(key(node, dataset, sample, form));
+}
+
+Reads::Bringer Reads::bringer(std::uint32_t share, ItemId item) const {
+  const std::uint32_t found = coming_.find(coming_key(share, item));
+  if (found == kNone) return {};
+  if (found & kMaking) return {kNone, found & ~kMaking, false};
+  return {found, kNone, s_.reads[found].done};
+}
+
+void Reads::begin_decoding(std::uint32_t share, ItemId item, std::uint32_t making) {
+  coming_.set(coming_key(share, item), making | kMaking);
+}
+
+void Reads::end_decoding(std::uint32_t share, ItemId item) {
+  coming_.erase(coming_key(share, item));
+}
+
+void Reads::forget_items(const ReadJob& read) {
+  if (read.keep == kNone) return;
+  for (const SampleId sample : read.samples) coming_.erase(coming_key(read.keep, item_of(sample)));
 }
 
 void Reads::use(std::uint32_t index, std::uint32_t making_index) {
@@ -108,7 +141,10 @@ void Reads::leave_listed(Batch& batch, std::uint32_t index) {
 void Reads::forget_samples(ReadJob& read) {
   if (!read.shared) return;
   for (const SampleId sample : read.samples) {
-    in_flight_.erase(key(read.node, read.dataset, sample, read.form));
+    // Another read of the same sample may have taken its place.
+    const std::uint64_t mine = key(read.node, read.dataset, sample, read.form);
+    const std::uint32_t found = in_flight_.find(mine);
+    if (found != kNone && s_.reads[found].request.id == read.request.id) in_flight_.erase(mine);
   }
 }
 
@@ -133,6 +169,7 @@ void Reads::done(const ReadDone& event) {
   if (event.outcome != Outcome::done) return fail(index);
   read.done = true;
   if (!read.staged) forget_samples(read);
+  forget_items(read);
   unpin(read);
   std::vector<std::uint32_t> waiters;
   waiters.swap(read.waiters);
@@ -170,7 +207,6 @@ void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) 
   forget_samples(read);
   read.shared = false;
   read.done = true;
-  unpin(read);
   const std::uint32_t keep = read.keep;
   const std::vector<SampleId> samples = read.samples;
   std::vector<std::uint32_t> waiters;
@@ -183,18 +219,22 @@ void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) 
       listener_.making_failed(waiter, why);
     }
   }
+  forget_items(s_.reads[index]);
+  unpin(s_.reads[index]);
+  if (keep != kNone) {
+    for (const SampleId sample : samples) {
+      s_.memory[keep].share->remove(item_of(sample), Removal::invalidated);
+    }
+  }
   --s_.reads[index].holders;
   release_if_unused(index);
-  if (keep == kNone || !s_.memory.live(keep)) return;
-  Share& share = *s_.memory[keep].share;
-  for (const SampleId sample : samples) {
-    if (share.resident(item_of(sample))) share.remove(item_of(sample), Removal::invalidated);
-  }
 }
 
 void Reads::unpin(ReadJob& read) {
-  if (read.keep == kNone) return;
-  for (const SampleId sample : read.samples) s_.memory[read.keep].share->unpin(item_of(sample));
+  for (const std::uint32_t share : {read.keep, read.source}) {
+    if (share == kNone) continue;
+    for (const SampleId sample : read.samples) s_.memory[share].share->unpin(item_of(sample));
+  }
 }
 
 void Reads::retry(std::uint32_t index, std::uint64_t serial) {
@@ -207,6 +247,7 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
     if (!s_.reads.live(index)) continue;
     ReadJob& read = s_.reads[index];
     if (read.keep != kNone && s_.memory[read.keep].spec.place.node == id) {
+      forget_items(read);
       read.keep = kNone;  // with the share
       if (read.node != node && read.from.node != id) continue;
     }

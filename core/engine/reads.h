@@ -32,6 +32,7 @@ class Reads {
     Place to;
     Form form = Form::encoded;
     std::uint32_t keep = kNone;
+    std::uint32_t source = kNone;  // the share whose items are read; none: a store
     std::uint32_t node = kNone;  // where it goes
     WorkerId held = WorkerId::none();
     Lineage lineage;
@@ -46,6 +47,18 @@ class Reads {
 
   // The read under way, or still staged, for a sample on a node; kNone if there is none.
   std::uint32_t find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const;
+
+  // Who brings an item that is resident already: a read, or a making that decodes it. Nobody: it is
+  // there. A read that has come to nothing, and whose items are about to leave, brings nothing.
+  struct Bringer {
+    std::uint32_t read = kNone;
+    std::uint32_t making = kNone;
+    bool in_vain = false;
+    bool nobody() const { return read == kNone && making == kNone; }
+  };
+  Bringer bringer(std::uint32_t share, ItemId item) const;
+  void begin_decoding(std::uint32_t share, ItemId item, std::uint32_t making);
+  void end_decoding(std::uint32_t share, ItemId item);
 
   // The making uses the read: it waits for it, unless it is done, and holds its staging memory.
   void use(std::uint32_t read, std::uint32_t making);
@@ -65,11 +78,13 @@ class Reads {
   void fail(std::uint32_t index);
   void end_without_result(std::uint32_t index, std::optional<Refusal> why);
   void unpin(ReadJob& read);
+  void forget_items(const ReadJob& read);
   void release_if_unused(std::uint32_t index);
 
   EngineState& s_;
   Listener& listener_;
   FlatMap in_flight_;
+  FlatMap coming_;  // by share and item: a read, or a making with the highest bit set
 };
 
 }  // namespace batchflow

@@ -154,7 +154,8 @@ struct ReadJob {
   Place from;
   Place to;
   Form form = Form::encoded;
-  std::uint32_t keep = kNone;  // share
+  std::uint32_t keep = kNone;    // share
+  std::uint32_t source = kNone;  // the share it reads from, if any
   WorkerId held = WorkerId::none();
   bool shared = true;             // others find it
   bool staged = true;             // into staging memory, whether it is kept elsewhere or not
