@@ -246,13 +246,13 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
   for (std::uint32_t index = 0; index < s_.reads.size(); ++index) {
     if (!s_.reads.live(index)) continue;
     ReadJob& read = s_.reads[index];
+    if (read.done) continue;  // who holds its staging memory goes with the node
     if (read.keep != kNone && s_.memory[read.keep].spec.place.node == id) {
       forget_items(read);
       read.keep = kNone;  // with the share
       if (read.node != node && read.from.node != id) continue;
     }
     if (read.node != node && read.from.node != id) continue;
-    if (read.done && read.node != node) continue;
     s_.order(Cancel{s_.requests.latest(read.request.id)});
     read.request = s_.requests.again(read.request.id);
     end_without_result(index, std::nullopt);
