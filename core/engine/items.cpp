@@ -230,6 +230,7 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const 
       if (bringer.read != kNone) reads_.use(bringer.read, making_index);
       if (bringer.making != kNone) {
         s_.makings[bringer.making].dependents.push_back(making_index);
+        making.makers.push_back(bringer.making);
         ++making.waiting;
       }
       return true;
@@ -351,8 +352,11 @@ void Items::leave(Making& making, std::uint32_t index, bool well) {
     reads_.end_decoding(pin.share, pin.item);
     s_.memory[pin.share].share->unpin(pin.item);
   }
+  for (const std::uint32_t maker : making.makers) std::erase(s_.makings[maker].dependents, index);
+  making.makers.clear();
   std::vector<std::uint32_t> dependents;
   dependents.swap(making.dependents);
+  for (const std::uint32_t dependent : dependents) std::erase(s_.makings[dependent].makers, index);
   if (!well) {
     for (const std::uint32_t dependent : dependents) forsake(s_.makings[dependent], making);
     for (const ItemPin& pin : making.decoding) {

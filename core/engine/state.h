@@ -132,6 +132,7 @@ struct Making {
   std::vector<ItemPin> pins;
   std::vector<ItemPin> decoding;          // decoded items it will put into their share
   std::vector<std::uint32_t> dependents;  // makings that wait for its decoded items
+  std::vector<std::uint32_t> makers;      // makings whose decoded items it waits for
   // Corrupt samples under treatment: place, the sample in use, how many store reads failed.
   struct Suspect {
     std::uint32_t place;
