@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "tests/skip.h"
+#include "tests/source_dir.h"
 
 namespace {
 bool any_skipped = false;
@@ -12,6 +13,10 @@ bool any_skipped = false;
 void batchflow::test::skipped(std::string_view why) {
   any_skipped = true;
   std::cout << "skipped: " << why << std::endl;
+}
+
+std::filesystem::path batchflow::source_dir() {
+  return BATCHFLOW_SOURCE_DIR;
 }
 
 int main(int argc, char** argv) {

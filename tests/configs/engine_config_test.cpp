@@ -8,6 +8,7 @@
 
 #include "configs/reader/yaml.h"
 #include "core/random.h"
+#include "tests/source_dir.h"
 
 using namespace batchflow;
 namespace fs = std::filesystem;
@@ -36,7 +37,7 @@ std::string error_of(std::string_view text) {
   return "";
 }
 
-const fs::path kEngineConfigs = fs::path(BATCHFLOW_SOURCE_DIR) / "configs/engine";
+const fs::path kEngineConfigs = source_dir() / "configs/engine";
 
 }  // namespace
 

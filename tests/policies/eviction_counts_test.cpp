@@ -12,6 +12,7 @@
 #include "tests/policies/eviction_replay.h"
 #include "tests/policies/measured_traces.h"
 #include "tests/skip.h"
+#include "tests/source_dir.h"
 #include "traces/generator.h"
 
 using namespace batchflow;
@@ -30,8 +31,7 @@ struct Row {
 std::filesystem::path measurements() {
   const char* shared = std::getenv("BATCHFLOW_SHARED");
   const std::filesystem::path folder =
-      shared != nullptr ? std::filesystem::path(shared)
-                        : std::filesystem::path(BATCHFLOW_SOURCE_DIR) / ".." / "shared";
+      shared != nullptr ? std::filesystem::path(shared) : source_dir() / ".." / "shared";
   return folder / "eviction" / "expected.csv";
 }
 

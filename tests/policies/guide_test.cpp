@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/policy_list.h"
+#include "tests/source_dir.h"
 
 using namespace batchflow;
 
@@ -23,7 +24,7 @@ std::string text_of(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("the guide's examples are those that are tested") {
-  const std::filesystem::path docs = std::filesystem::path(BATCHFLOW_SOURCE_DIR) / "docs";
+  const std::filesystem::path docs = source_dir() / "docs";
   const std::string guide = text_of(docs / "policy-guide.md");
   std::size_t examples = 0;
   for (const auto& entry : std::filesystem::directory_iterator(docs / "examples")) {
@@ -37,8 +38,7 @@ TEST_CASE("the guide's examples are those that are tested") {
 }
 
 TEST_CASE("the guide speaks of every kind") {
-  const std::string guide =
-      text_of(std::filesystem::path(BATCHFLOW_SOURCE_DIR) / "docs" / "policy-guide.md");
+  const std::string guide = text_of(source_dir() / "docs" / "policy-guide.md");
   for (std::size_t kind = 0; kind < kPolicyKinds; ++kind) {
     const std::string name(policy_kind_name(static_cast<PolicyKind>(kind)));
     CAPTURE(name);

@@ -7,6 +7,7 @@
 
 #include "core/config_error.h"
 #include "tests/policies/tested_policies.h"
+#include "tests/source_dir.h"
 
 using namespace batchflow;
 using namespace batchflow::test;
@@ -20,7 +21,7 @@ bool has_a_file(const PolicyEntry& entry) {
   for (;;) {
     std::string stem = std::string(policy_kind_name(entry.kind())) + "_" + name + ".cpp";
     std::replace(stem.begin(), stem.end(), '-', '_');
-    if (std::filesystem::exists(std::filesystem::path(BATCHFLOW_SOURCE_DIR) / "policies" / stem)) {
+    if (std::filesystem::exists(source_dir() / "policies" / stem)) {
       return true;
     }
     const std::size_t dash = name.rfind('-');
