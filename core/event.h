@@ -314,8 +314,8 @@ struct Deliver {
   Request request;
   JobId job;
   Rank rank;
-  std::uint64_t step;  // counts the job's steps over all epochs of this incarnation
-  std::uint32_t epoch;
+  std::uint64_t step = 0;  // counts the job's steps over all epochs of this incarnation
+  std::uint32_t epoch = 0;
   bool last_of_epoch = false;
   bool in_place = false;
   Place place;

@@ -383,7 +383,10 @@ bool Membership::settle() {
   waiting.swap(joining_);
   for (const std::uint32_t index : waiting) {
     if (!s_.jobs.live(index) || s_.jobs[index].state != Job::State::joining) continue;
-    if (s_.jobs[index].waits_for_held && !reserve_resized(s_.jobs[index])) continue;
+    if (s_.jobs[index].waits_for_held) {
+      if (!reserve_resized(s_.jobs[index])) continue;
+      changed = true;  // what it was promised is still to be planned for
+    }
     const bool ready = std::all_of(s_.jobs[index].reserved.begin(), s_.jobs[index].reserved.end(),
                                    [&](const Job::Reserved& reserved) {
                                      return s_.memory.promises_kept(dram_of(reserved.node));

@@ -139,6 +139,7 @@ bool Preparation::start(Job& job, Need need, Site site) {
 void Preparation::making_ready(std::uint32_t index) {
   Making& making = s_.makings[index];
   BF_CHECK(!making.ready);
+  if (s_.nodes[making.node].lost) return;  // it ends with its node, in a moment
   if (making.worker != kNone) return order_prepare(index);
   making.ready = true;
   s_.nodes[making.node].ready.push_back(index);
@@ -520,6 +521,9 @@ void Preparation::abandon(std::uint32_t stream) {
 }
 
 void Preparation::lose_node(std::uint32_t node_index) {
+  for (Worker& worker : s_.workers) {
+    if (worker.node == node_index) worker.state = Worker::State::quiesced;
+  }
   reads_.lose_node(node_index, s_.nodes[node_index].id);
   for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
     if (s_.makings.live(index) && s_.makings[index].node == node_index) abort(index);

@@ -52,7 +52,8 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
     }
   }
   if (spec.keep != kNone) {
-    for (const SampleId sample : samples) coming_.set(coming_key(spec.keep, item_of(sample)), index);
+    for (const SampleId sample : samples)
+      coming_.set(coming_key(spec.keep, item_of(sample)), index);
   }
   if (spec.source != kNone) {
     for (const SampleId sample : samples) s_.memory[spec.source].share->pin(item_of(sample));

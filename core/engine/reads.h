@@ -33,7 +33,7 @@ class Reads {
     Form form = Form::encoded;
     std::uint32_t keep = kNone;
     std::uint32_t source = kNone;  // the share whose items are read; none: a store
-    std::uint32_t node = kNone;  // where it goes
+    std::uint32_t node = kNone;    // where it goes
     WorkerId held = WorkerId::none();
     Lineage lineage;
     bool alone = false;  // nobody else may use it: a second look at a bad sample

@@ -478,7 +478,13 @@ void Driver::check_rank_nodes(std::size_t node) {
       continue;
     }
     for (Rank rank = 0; rank < client.ranks.size(); ++rank) {
-      if (client.ranks[rank].node == nodes_[node].plan.id) lose_rank(client, rank);
+      if (client.ranks[rank].node != nodes_[node].plan.id) continue;
+      lose_rank(client, rank);
+      std::erase_if(client.held, [&](const Held& one) {
+        if (one.rank != rank || one.incarnation != client.incarnation) return false;
+        machine_.let_go(one.request);
+        return true;
+      });
     }
   }
 }

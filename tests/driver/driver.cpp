@@ -106,7 +106,8 @@ bool Driver::step_once() {
   positions_.clear();
   texts_.clear();
   note_promises();
-  for (const Command& command : commands) digest_ = digest_of(digest_, command);
+  digest_.add(commands);
+  if (hooks_.stepped) hooks_.stepped(commands);
   carry_out(commands);
   if (hooks_.after_step) hooks_.after_step(*engine_);
   return true;
@@ -138,7 +139,7 @@ Outcomes Driver::run_for(std::uint64_t steps) {
 Outcomes Driver::outcomes() {
   Outcomes result;
   result.engine = engine_->counters();
-  result.digest = digest_;
+  result.digest = digest_.value();
   result.steps = steps_;
   result.samples_read_from_store = machine_.samples_read_from_store;
   result.refusals = refusals_;

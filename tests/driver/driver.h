@@ -18,8 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "core/command_digest.h"
 #include "core/engine.h"
-#include "core/promise.h"
+#include "core/promise_log.h"
 #include "tests/driver/checker.h"
 #include "tests/driver/machine.h"
 #include "tests/driver/scenario.h"
@@ -45,6 +46,7 @@ struct Hooks {
   std::function<void(const Command&)> ordered;
   std::function<void(std::vector<Handed>&, Rank, std::uint64_t step)> handed;
   std::function<void(Instant, std::span<const Event>)> before_step;
+  std::function<void(std::span<const Command>)> stepped;
   std::function<void(const Engine&)> after_step;
 };
 
@@ -193,6 +195,7 @@ class Driver {
   void lose_coordinator(Duration back_after);
   void start_engine();
   void note_promises();
+  void write_promises();
   bool all_done() const;
   std::string who_waits() const;
   Outcomes outcomes();
@@ -237,13 +240,13 @@ class Driver {
   Expander expander_;
 
   std::map<std::uint32_t, Position> promised_;  // what the engine's promises add up to
-  std::uint64_t digest_ = 0;
+  PromiseLog promise_log_{8192};                // the same, as it is written to a disk
+  std::vector<std::byte> promise_bytes_;
+  CommandDigest digest_;
   std::uint64_t steps_ = 0;
   std::uint64_t refusals_ = 0;
   std::uint64_t without_room_ = 0;
   EngineCounters lost_counters_;
 };
-
-std::uint64_t digest_of(std::uint64_t before, const Command& command);
 
 }  // namespace batchflow::test

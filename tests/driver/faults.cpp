@@ -115,8 +115,9 @@ void Driver::talk_nonsense(std::uint64_t which) {
 
 // The engine is gone with all that agents kept for it; jobs know where they are.
 void Driver::lose_coordinator(Duration back_after) {
-  const EngineCounters counters = engine_->counters();
-  (void)counters;
+  // What recovery reads is what was written, cut off in the middle of a record.
+  promise_bytes_.resize(promise_bytes_.size() + 3, std::byte{1});
+  const RecoveredPromises recovered = recover_promises(promise_bytes_, "promises");
   engine_down_ = true;
   ++engine_incarnation_;
   machine_.clear();
@@ -130,21 +131,44 @@ void Driver::lose_coordinator(Duration back_after) {
     client.held.clear();
     client.consumed.clear();
     if (client.state == Client::State::done || client.state == Client::State::away) continue;
-    if (scenario_.from_promises && promised_.count(client.id.value) != 0) {
+    const bool has_position = client.plan.order != Order::listed;
+    if (has_position && scenario_.from_promises && promised_.count(client.id.value) != 0) {
       client.position = promised_.at(client.id.value);
+      const auto& jobs = recovered.promises.jobs();
+      const auto found = jobs.find(client.id.value);
+      if (found == jobs.end() || to_json(found->second.join.position) != to_json(client.position)) {
+        violated(
+            fmt::format("the promise log has job {} at {}, which was promised {}", client.id.value,
+                        found == jobs.end() ? "no place" : to_json(found->second.join.position),
+                        to_json(client.position)));
+      }
     }
     client.listed_sent = client.listed_consumed;
     rejoin_later(client, back_after + drawn(ms(5)));
   }
   promised_.clear();
+  promise_log_ = PromiseLog(8192);
+  promise_bytes_.clear();
   after(back_after, [this] {
     start_engine();
     for (std::size_t i = 0; i < nodes_.size(); ++i) bring_up(i);
   });
 }
 
+void Driver::write_promises() {
+  for (const Promise& promise : engine_->promises()) promise_log_.add(promise);
+  if (promise_log_.snapshot_due()) {
+    promise_log_.begin_anew();
+    promise_bytes_.clear();
+  }
+  const auto pending = promise_log_.pending();
+  promise_bytes_.insert(promise_bytes_.end(), pending.begin(), pending.end());
+  promise_log_.clear_pending();
+}
+
 // The engine's promises add up to where the job says it is.
 void Driver::note_promises() {
+  write_promises();
   std::vector<JobId> changed;
   for (const Promise& promise : engine_->promises()) {
     switch (promise.kind) {
