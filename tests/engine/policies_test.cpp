@@ -35,21 +35,28 @@ WorldPlan plan_of(const EngineConfig& config, std::uint64_t seed) {
   return plan;
 }
 
+void deliver_all(std::uint64_t seed) {
+  for_each_policy([&](const std::string&, const EngineConfig& config) {
+    WorldPlan plan = plan_of(config, seed);
+    plan.dram = seed % 2 == 0 ? 150'000 : 400'000;
+    SmallWorld world(plan, tested_policies());
+    REQUIRE(world.run());
+    CHECK(world.refusals() == 0);
+    CHECK(world.engine().counters().refused_proposals == 0);
+    CHECK(world.engine().counters().protocol_errors == 0);
+    CHECK(world.engine().counters().repeats == 0);
+  });
+}
+
 }  // namespace
 
 TEST_CASE("every policy delivers each sample exactly once an epoch") {
-  for_seeds("test_engine", "every policy delivers*", 4, [](std::uint64_t seed) {
-    for_each_policy([&](const std::string&, const EngineConfig& config) {
-      WorldPlan plan = plan_of(config, seed);
-      plan.dram = seed % 2 == 0 ? 150'000 : 400'000;
-      SmallWorld world(plan, tested_policies());
-      REQUIRE(world.run());
-      CHECK(world.refusals() == 0);
-      CHECK(world.engine().counters().refused_proposals == 0);
-      CHECK(world.engine().counters().protocol_errors == 0);
-      CHECK(world.engine().counters().repeats == 0);
-    });
-  });
+  for_seeds("test_engine", "every policy delivers*", 4, deliver_all);
+}
+TEST_SUITE("long") {
+  TEST_CASE("every policy delivers each sample exactly once an epoch, many seeds") {
+    for_seeds("test_engine", "every policy delivers*", 1000, deliver_all);
+  }
 }
 
 TEST_SUITE("digests") {

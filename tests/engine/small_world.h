@@ -4,11 +4,12 @@
 // block that was never made or a sample delivered twice is seen.
 //
 // Three jobs on one dataset, two of them relaxed (one with two ranks) and one strict, with batches
-// of 5, 8 and 12 samples over blocks of 8.
+// of 5, 8 and 12 samples over blocks of 8. BATCHFLOW_TRACE=1 prints all events and orders.
 #pragma once
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <deque>
 #include <iostream>
 #include <map>
@@ -61,7 +62,7 @@ class SmallWorld {
     if (pending_.empty() && timer_ == kNever) return false;
     now_ = pending_.empty() ? std::max(now_, timer_) : now_ + Duration(1'000'000);
     if (timer_ <= now_) timer_ = kNever;
-    const auto due = pending_.begin() == pending_.end() ? 0 : pending_.begin()->first;
+    const std::uint64_t due = pending_.empty() ? 0 : pending_.begin()->first;
     clock_ = std::max(clock_ + 1, due);
     std::vector<Event> events;
     while (!pending_.empty() && pending_.begin()->first <= clock_) {
@@ -69,15 +70,12 @@ class SmallWorld {
       pending_.erase(pending_.begin());
     }
     for (const Event& event : events) happen(event);
-    if (getenv("TRACE")) {
-      std::cerr << "---- " << clock_ << "\n";
-      for (const Event& event : events) std::cerr << "  " << describe(event) << "\n";
-    }
+    for (const Event& event : events) trace("", event);
     const std::uint64_t operations = engine_.counters().operations;
     const auto commands = engine_.step(now_, events);
     digest_.add(commands);
     for (const Command& command : commands) {
-      if (getenv("TRACE")) std::cerr << "    > " << describe(command) << "\n";
+      trace("  > ", command);
       std::visit([&](const auto& order) { carry_out(order); }, command);
     }
     engine_.check_consistency();
@@ -124,6 +122,10 @@ class SmallWorld {
   };
   using BatchKey = std::tuple<std::uint32_t, Rank, std::uint64_t>;
 
+  template <class What>
+  void trace(const char* mark, const What& what) const {
+    if (trace_) std::cerr << clock_ << " " << mark << describe(what) << "\n";
+  }
   static EngineConfig config_of(const WorldPlan& plan) {
     EngineConfig config = plan.config;
     config.block_bytes = kBlockSamples * kSampleBytes;
@@ -266,6 +268,7 @@ class SmallWorld {
     }
   }
 
+  const bool trace_ = std::getenv("BATCHFLOW_TRACE") != nullptr;
   WorldPlan plan_;
   Random random_;
   Catalogues catalogues_;
