@@ -116,8 +116,11 @@ void Driver::talk_nonsense(std::uint64_t which) {
 // The engine is gone with all that agents kept for it; jobs know where they are.
 void Driver::lose_coordinator(Duration back_after) {
   // What recovery reads is what was written, cut off in the middle of a record.
-  promise_bytes_.resize(promise_bytes_.size() + 3, std::byte{1});
-  const RecoveredPromises recovered = recover_promises(promise_bytes_, "promises");
+  RecoveredPromises recovered;
+  if (!promise_bytes_.empty()) {
+    promise_bytes_.resize(promise_bytes_.size() + 3, std::byte{1});
+    recovered = recover_promises(promise_bytes_, "promises");
+  }
   engine_down_ = true;
   ++engine_incarnation_;
   machine_.clear();
