@@ -19,7 +19,7 @@ namespace {
 
 // What stands for a size or policy that was not given: the policies people ask about first, and
 // sizes from far too small to comfortable.
-const std::vector<std::string> kPolicies = {"fifo,lru,sieve,s3fifo,2q,arc,lfu,minio,belady"};
+const std::vector<std::string> kPolicies = {"fifo,lru,sieve,s3fifo,2q,arc,lfu,minio,belady-bypass"};
 const std::vector<std::string> kSizes = {"1%,10%,25%,50%,75%"};
 
 struct Options {

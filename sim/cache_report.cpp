@@ -49,6 +49,22 @@ std::string ratio_table(const CacheStudy& study, std::string_view title, Ratio r
   return text;
 }
 
+// Only who may leave a newcomer out and has items of one size has a bound nothing can pass.
+std::string legend(const CacheStudy& study) {
+  const auto runs = [&](auto condition) {
+    return std::any_of(study.policies.begin(), study.policies.end(),
+                       [&](const PolicyChoice& policy) { return condition(*policy.entry); });
+  };
+  std::string text = "\n* best at this size";
+  if (study.trace.one_size != 0 &&
+      runs([](const PolicyEntry& entry) { return entry.name == "belady-bypass"; })) {
+    text += "; belady-bypass knows the future, and nothing can miss less";
+  } else if (runs([](const PolicyEntry& entry) { return entry.clairvoyant; })) {
+    text += "; those that know the future do not compete";
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string cache_table(const CacheStudy& study) {
@@ -64,10 +80,7 @@ std::string cache_table(const CacheStudy& study) {
   if (trace.one_size == 0) {
     text += "\n" + ratio_table(study, "byte miss ratio", &ReplayCounts::byte_miss_ratio);
   }
-  const bool bound = std::any_of(study.policies.begin(), study.policies.end(),
-                                 [](const PolicyChoice& p) { return p.entry->clairvoyant; });
-  text += fmt::format("\n* best at this size{}\n",
-                      bound ? "; belady knows the future and is the bound" : "");
+  text += legend(study);
   for (std::size_t i = 0; i < study.results.size(); ++i) {
     if (study.results[i].refused == 0) continue;
     text += fmt::format("warning: {} proposals of {} broke a rule and were refused\n",
