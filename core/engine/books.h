@@ -142,7 +142,9 @@ inline void drop_evicted(EngineState& s) {
     const Form form = !of_items                            ? Form::prepared
                       : part.spec.use == ShareUse::encoded ? Form::encoded
                                                            : Form::decoded;
-    s.order(Drop{part.id, part.spec.place, form, gone.item, gone.slot});
+    if (!s.is_lost(part.spec.place.node)) {
+      s.order(Drop{part.id, part.spec.place, form, gone.item, gone.slot});
+    }
     if (gone.owner == kNone) continue;
     Block& block = s.blocks[gone.owner];
     BF_CHECK(block.resident && block.charge == Charge::none);

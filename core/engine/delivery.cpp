@@ -63,10 +63,7 @@ void Delivery::delivered(const DeliveryDone& event) {
   s_.requests.close(event.request.id);
   batch.request = RequestId::none();
   batch.state = Batch::State::delivered;
-  if (batch.held) {
-    if (batch.released) free_held(job, index);
-    return;
-  }
+  if (batch.held) return;
   job.ranks[batch.rank].stall.delivered(s_.now);
   free_if_over(job, index);
 }
@@ -104,12 +101,22 @@ void Delivery::released(Job& job, const SlotReleased& event) {
     Batch& batch = s_.batches[index];
     if (batch.step != event.step) continue;
     if (batch.state == Batch::State::assembling || batch.released) return s_.protocol_error();
-    batch.released = true;
+    believe_released(job, batch);
     free_if_over(job, index);
     s_.touch(job.index);
     return;
   }
   s_.protocol_error();
+}
+
+// What a rank has let go of was delivered, whether or not that has been reported yet.
+void Delivery::believe_released(Job& job, Batch& batch) {
+  batch.released = true;
+  if (batch.state == Batch::State::delivered) return;
+  batch.state = Batch::State::delivered;
+  s_.requests.close(batch.request);
+  batch.request = RequestId::none();
+  if (!batch.held) job.ranks[batch.rank].stall.delivered(s_.now);
 }
 
 // A batch is forgotten when the device is done with its memory, whether or not it was trained on.
@@ -223,13 +230,8 @@ bool Delivery::release_held(Job& job, const SlotReleased& event) {
   });
   if (found == job.held.end()) return false;
   Batch& batch = s_.batches[*found];
-  if (batch.released) {
-    s_.protocol_error();
-  } else if (batch.state == Batch::State::delivered) {
-    free_held(job, *found);
-  } else {
-    batch.released = true;  // its delivery is about to be reported done
-  }
+  believe_released(job, batch);
+  free_held(job, *found);
   return true;
 }
 

@@ -52,6 +52,7 @@ class Delivery {
   void free_held(Job& job, std::uint32_t index);
   void unhand(std::uint32_t batch);
   void close_delivery(Batch& batch);
+  void believe_released(Job& job, Batch& batch);
   bool release_held(Job& job, const SlotReleased& event);
   void apply(Job& job, const EpochRun& run);
   void commit(Job& job);

@@ -26,6 +26,7 @@ Slots slots_for(Bytes bytes, Bytes slot_bytes) {
 // ---------------------------------------------------------------------------------- shares ----
 
 const Items::Cache* Items::cache(std::uint32_t node, DatasetId dataset, Digest prefix) const {
+  if (s_.nodes[node].lost) return nullptr;
   for (const Cache& cache : caches_) {
     if (cache.node == node && cache.dataset == dataset && cache.prefix == prefix) return &cache;
   }
@@ -222,7 +223,9 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const 
     Share& share = *s_.memory[index].share;
     const Reads::Bringer bringer = reads_.bringer(index, item);
     share.access({item, share.slots(item), kUnknownUse}, gone_);  // a hit
-    if (bringer.in_vain || bringer.making == making_index) continue;
+    // A making waits for older ones alone, so no two wait for each other.
+    const bool younger = bringer.making != kNone && s_.makings[bringer.making].serial >= making.serial;
+    if (bringer.in_vain || younger) continue;
     const Place from = s_.memory[index].spec.place;
     if (from == here) {
       pin(making, index, item);

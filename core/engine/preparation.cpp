@@ -146,8 +146,22 @@ void Preparation::making_ready(std::uint32_t index) {
   assign(making.node);
 }
 
+// A worker held by a making that waits may be what that one waits for, after workers were lost.
+void Preparation::take_held_worker(std::uint32_t node_index) {
+  for (std::uint32_t i = 0; i < s_.workers.size(); ++i) {
+    Worker& worker = s_.workers[i];
+    if (worker.node != node_index || worker.state != Worker::State::busy) continue;
+    Making& making = s_.makings[worker.making];
+    if (making.preparing || making.waiting == 0) continue;
+    return free_worker(making);
+  }
+}
+
 void Preparation::assign(std::uint32_t node_index) {
   Node& node = s_.nodes[node_index];
+  if (!node.ready.empty() && node.idle.empty() && s_.config.workers_held_during_reads) {
+    take_held_worker(node_index);
+  }
   while (!node.ready.empty() && !node.idle.empty()) {
     const std::uint32_t index = node.ready.front();
     node.ready.pop_front();
@@ -273,12 +287,10 @@ void Preparation::wake(const Block& block) {
     stream.lanes->for_each_needing(block.ref,
                                    [&](MemberId member) { s_.touch(stream.lanes->tag(member)); });
   }
-  if (block.grants > 0 || block.charged_job != kNone) {
-    if (block.grants > 1) {
-      for (const std::uint32_t job : stream.jobs) s_.touch(job);
-    } else if (block.charged_job != kNone) {
-      s_.touch(block.charged_job);
-    }
+  if (block.grants > 0) {
+    for (const std::uint32_t job : stream.jobs) s_.touch(job);
+  } else if (block.charged_job != kNone) {
+    s_.touch(block.charged_job);
   }
 }
 

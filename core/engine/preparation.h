@@ -70,6 +70,7 @@ class Preparation {
   bool room_for(const Stream& stream, const StreamNode& part, const Job& job, Charge& as) const;
   void fill_block(Block& block, const Stream& stream, const Need& need, const StreamNode& part,
                   Memory::Taken taken);
+  void take_held_worker(std::uint32_t node);
   void assign(std::uint32_t node);
   void order_prepare(std::uint32_t making);
   void free_worker(Making& making);
