@@ -224,7 +224,8 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const 
     const Reads::Bringer bringer = reads_.bringer(index, item);
     share.access({item, share.slots(item), kUnknownUse}, gone_);  // a hit
     // A making waits for older ones alone, so no two wait for each other.
-    const bool younger = bringer.making != kNone && s_.makings[bringer.making].serial >= making.serial;
+    const bool younger =
+        bringer.making != kNone && s_.makings[bringer.making].serial >= making.serial;
     if (bringer.in_vain || younger) continue;
     const Place from = s_.memory[index].spec.place;
     if (from == here) {

@@ -443,9 +443,11 @@ void Preparation::look_again(std::uint32_t index) {
   const Block& block = s_.blocks[making.block];
   ids_.clear();
   making.patch.clear();
+  std::vector<const Making::Suspect*> again;
   for (Making::Suspect& suspect : making.suspects) {
     if (suspect.settled) continue;
     suspect.settled = true;  // until the worker says otherwise
+    again.push_back(&suspect);
     if (std::find(ids_.begin(), ids_.end(), suspect.used) == ids_.end()) {
       ids_.push_back(suspect.used);
     }
@@ -459,10 +461,9 @@ void Preparation::look_again(std::uint32_t index) {
   spec.lineage = s_.lineage(block);
   const std::uint32_t read = reads_.open(spec, ids_);
   reads_.use(read, index);
-  for (const Making::Suspect& suspect : making.suspects) {
-    if (std::find(ids_.begin(), ids_.end(), suspect.used) == ids_.end()) continue;
-    Ingredient& ingredient = making.ingredients[suspect.place];
-    ingredient.sample = suspect.used;
+  for (const Making::Suspect* suspect : again) {
+    Ingredient& ingredient = making.ingredients[suspect->place];
+    ingredient.sample = suspect->used;
     ingredient.form = Form::encoded;
     ingredient.staging = s_.reads[read].request.id;
     making.patch.push_back(ingredient);
