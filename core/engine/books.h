@@ -1,9 +1,12 @@
 // Why a block that no batch uses stays: small operations on the books of a stream's share.
 //
-// A share of C slots, whose jobs' reserves are R, holds at any time: slots used by batches, at most
-// R; blocks charged as made ahead, at most C - R - 1; at most one block charged as current; and
-// blocks without a charge, which may be evicted at once. So a block that a job waits for can always
-// be made, and the batch it becomes always has a slot: no set of jobs can stop each other.
+// A share of C slots, whose reserve is R, holds at any time: slots used by batches, those of void
+// steps that ranks still read among them, at most R; blocks charged as made ahead, at most
+// C - R - 1; at most one block charged as current; and blocks without a charge, which may be
+// evicted at once. C and R change, so what is charged as ahead is weighed again whenever they do. A
+// batch takes its slot when it is begun and is gathered block by block, and the current block is
+// kept only while its job could take it at once. So a block that a job waits for can be made, and
+// the batch it goes into has a slot: no set of jobs can stop each other.
 #pragma once
 
 #include <algorithm>
