@@ -15,6 +15,16 @@
 
 namespace batchflow {
 
+inline Place dram_of(NodeId node) {
+  return {node, Tier::dram, 0};
+}
+
+inline std::uint32_t ranks_on(const Job& job, NodeId node) {
+  return static_cast<std::uint32_t>(
+      std::count_if(job.ranks.begin(), job.ranks.end(),
+                    [&](const RankState& rank) { return rank.node == node; }));
+}
+
 inline double seconds(Duration duration) {
   return static_cast<double>(duration.count()) * 1e-9;
 }

@@ -5,6 +5,7 @@
 // node, lets what is read into the shares that admit it, and orders the reads.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "core/engine/reads.h"
@@ -12,6 +13,14 @@
 #include "core/placement.h"
 
 namespace batchflow {
+
+inline ItemId item_of(SampleId sample) {
+  return ItemId(static_cast<std::uint32_t>(sample.value));
+}
+
+inline Slots slots_for(Bytes bytes, Bytes slot_bytes) {
+  return std::max<Slots>(1, (bytes + slot_bytes - 1) / slot_bytes);
+}
 
 class Items {
  public:

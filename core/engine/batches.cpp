@@ -1,0 +1,273 @@
+// Batches on their way out: begun, cut from the job's sequence, gathered or delivered in place.
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/engine/books.h"
+#include "core/engine/delivery.h"
+#include "core/engine/grants.h"
+
+namespace batchflow {
+
+void Delivery::pump(Job& job) {
+  job.waits = job.waits_to_take = false;
+  if (job.state != Job::State::running || job.order == Order::listed) return;
+  for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
+    // A rank gets its batches in the order of its steps; `advance` adds and removes none.
+    bool in_turn = true;
+    for (std::size_t i = 0; i < job.ranks[rank].batches.size(); ++i) {
+      const std::uint32_t index = job.ranks[rank].batches[i];
+      advance(job, index, in_turn);
+      in_turn = in_turn && s_.batches[index].state != Batch::State::assembling;
+    }
+    while (job.ranks[rank].credits > 0 && begin(job, rank)) {
+    }
+  }
+}
+
+// Begins the rank's next batch. It is gathered as its blocks are granted and come, so that none of
+// them has to be kept for the others: the slot it is gathered in is the rank's own.
+bool Delivery::begin(Job& job, Rank rank_index) {
+  RankState& rank = job.ranks[rank_index];
+  // Ranks of a job run at most `credits` steps apart.
+  if (rank.next_step >= job.committed_step + job.credits) return false;
+  if (!grants_.has_step(job, rank.next_step)) return false;
+  const std::uint32_t index = s_.batches.make();
+  Batch& batch = s_.batches[index];
+  batch.job = job.index;
+  batch.rank = rank_index;
+  batch.step = rank.next_step++;
+  batch.node = rank.node;
+  batch.numbering = job.numbering;
+  --rank.credits;
+  rank.batches.push_back(index);
+  const EpochRun& run = grants_.run_of(job, batch.step);
+  batch.epoch = run.epoch;
+  batch.last_of_epoch = batch.step + 1 == run.first_step + run.steps;
+  batch.uncut = run.plan.batch(batch.step - run.first_step, rank_index).own;
+  const std::size_t before = rank.batches.size() - 1;
+  const bool in_turn =
+      before == 0 || s_.batches[rank.batches[before - 1]].state != Batch::State::assembling;
+  advance(job, index, in_turn);
+  return true;
+}
+
+// Cuts what is granted by now into pieces. True: that is the whole batch.
+bool Delivery::cut(Job& job, Batch& batch) {
+  if (batch.uncut.count() == 0 && batch.fillers_cut) return true;
+  EpochRun& run = grants_.run_of(job, batch.step);
+  const bool covered = grants_.cover(job, run, grants_.batch_end(run, batch));
+  const std::uint64_t have = run.plan.consumed + run.granted;
+  const Places now{batch.uncut.from, std::min(batch.uncut.to, std::max(have, batch.uncut.from))};
+  add_pieces(run, batch, now, false);
+  batch.uncut.from = now.to;
+  if (!covered) {
+    job.waits = job.waits_to_take = true;
+    return false;
+  }
+  const RankBatch places = run.plan.batch(batch.step - run.first_step, batch.rank);
+  for (const Places& filler : places.fillers) add_pieces(run, batch, filler, true);
+  batch.fillers_cut = true;
+  return true;
+}
+
+void Delivery::add_pieces(EpochRun& run, Batch& batch, Places places, bool filler) {
+  for (std::uint64_t at = places.from; at < places.to;) {
+    const Grant& grant = grants_.grant_at(run, at);
+    const std::uint64_t end = std::min(places.to, grant.start + grant.count);
+    Piece piece;
+    piece.place = at;
+    piece.offset = batch.samples;
+    piece.slice.name = grant.name;
+    piece.slice.from = grant.from + static_cast<std::uint32_t>(at - grant.start);
+    piece.slice.to = grant.from + static_cast<std::uint32_t>(end - grant.start);
+    piece.slice.filler = filler;
+    batch.samples += piece.slice.to - piece.slice.from;
+    batch.pieces.push_back(piece);
+    batch.sizes = grant.sizes;
+    at = end;
+  }
+}
+
+std::uint32_t Delivery::batch_share(const Job& job, NodeId node) const {
+  if (job.batch_shares.empty()) {
+    for (const StreamNode& part : s_.streams[job.stream].nodes) {
+      if (part.node == node) return part.share;
+    }
+  }
+  for (const std::uint32_t share : job.batch_shares) {
+    if (s_.memory[share].spec.place.node == node) return share;
+  }
+  return kNone;
+}
+
+void Delivery::advance(Job& job, std::uint32_t index, bool in_turn) {
+  Batch& batch = s_.batches[index];
+  if (batch.state != Batch::State::assembling) return;
+  const bool whole = cut(job, batch);
+  if (batch.pieces.empty()) return;
+  if (whole && batch.share == kNone && may_be_in_place(job, batch)) {
+    // Out of turn it waits where it is.
+    if (in_turn) deliver_in_place(job, index);
+    return;
+  }
+  if (gather(job, index) && whole && in_turn) order_delivery(job, index);
+}
+
+// The batch lies in one block on its rank's node.
+bool Delivery::may_be_in_place(Job& job, const Batch& batch) {
+  if (batch.pieces.size() != 1 || batch.share != kNone || !job.batch_shares.empty()) return false;
+  const Grant& grant =
+      grants_.grant_at(grants_.run_of(job, batch.step), batch.pieces.front().place);
+  const Block* block = s_.at(grant.block);
+  return block && block->resident && block->node == batch.node;
+}
+
+void Delivery::deliver_in_place(Job& job, std::uint32_t index) {
+  Batch& batch = s_.batches[index];
+  Piece& piece = batch.pieces.front();
+  Grant& grant = grants_.grant_at(grants_.run_of(job, batch.step), piece.place);
+  Block& block = *s_.at(grant.block);
+  piece.block = grant.block;
+  piece.state = Piece::State::there;
+  s_.memory[block.share].share->pin(block.item);
+  batch.in_place = true;
+  order_delivery(job, index);
+  serve(job, batch, piece);
+}
+
+void Delivery::want_again(Job& job, Grant& grant) {
+  job.waits = true;
+  if (s_.at(grant.block)) return;  // it is in the making again
+  grant.wanted = true;
+  job.lost_grants = true;
+}
+
+// Copies what is resident into the batch's own slot; asks for what is gone. True: it is complete.
+bool Delivery::gather(Job& job, std::uint32_t index) {
+  Batch& batch = s_.batches[index];
+  EpochRun& run = grants_.run_of(job, batch.step);
+  bool all = true;
+  for (std::uint32_t i = 0; i < batch.pieces.size(); ++i) {
+    Piece& piece = batch.pieces[i];
+    if (piece.state != Piece::State::there) all = false;
+    if (piece.state != Piece::State::missing) continue;
+    Grant& grant = grants_.grant_at(run, piece.place);
+    Block* block = s_.at(grant.block);
+    if (!block || !block->resident) {
+      want_again(job, grant);
+      continue;
+    }
+    if (batch.share == kNone) {
+      const std::uint32_t share = batch_share(job, batch.node);
+      const auto taken = s_.memory.take(share, kNone, s_.evicted);
+      if (!taken) {
+        s_.short_of_memory = true;
+        job.waits = true;
+        return false;
+      }
+      batch.share = share;
+      batch.item = taken->item;
+      batch.slot = taken->slot;
+      drop_evicted(s_);
+      block = s_.at(grant.block);  // it may just have been evicted for this very slot
+      if (!block) {
+        want_again(job, grant);
+        continue;
+      }
+    }
+    piece.state = Piece::State::copying;
+    piece.block = grant.block;
+    ++block->transfers;
+    s_.memory[block->share].share->pin(block->item);
+    const Request request = s_.requests.open(RequestKind::transfer, index, i);
+    piece.request = request.id;
+    batch.written = true;
+    s_.order(Transfer{request, s_.memory[block->share].spec.place,
+                      s_.memory[batch.share].spec.place, s_.memory[block->share].id, block->slot,
+                      s_.memory[batch.share].id, batch.slot, piece.slice, piece.offset});
+    // The piece may have been copied before, and come to nothing.
+    const std::uint32_t end = piece.offset + (piece.slice.to - piece.slice.from);
+    std::erase_if(batch.replacements, [&](const Replacement& old) {
+      return old.place >= piece.offset && old.place < end;
+    });
+    for (const Replacement& replacement : block->replacements) {
+      if (replacement.place < piece.slice.from || replacement.place >= piece.slice.to) continue;
+      Replacement moved = replacement;
+      moved.place = replacement.place - piece.slice.from + piece.offset;
+      batch.replacements.push_back(moved);
+    }
+  }
+  return all;
+}
+
+// The piece is in the batch: the job is done with that part of the block.
+void Delivery::serve(Job& job, Batch& batch, Piece& piece) {
+  EpochRun& run = grants_.run_of(job, batch.step);
+  Grant& grant = grants_.grant_at(run, piece.place);
+  if (Block* block = s_.at(grant.block)) block->served = true;
+  grants_.served(job, grant, piece.slice.to - piece.slice.from);
+}
+
+// A weighted epoch cannot be expanded from names: the batch carries its ids.
+std::span<const SampleId> Delivery::drawn_samples(const Job& job, const Batch& batch) {
+  auto ids = s_.arena.make<SampleId>(batch.samples);
+  std::vector<Draw> draws;
+  std::size_t at = 0;
+  for (const Piece& piece : batch.pieces) {
+    draws.resize(piece.slice.to - piece.slice.from);
+    job.drawn->fill(piece.place, draws);
+    for (const Draw& draw : draws) ids[at++] = draw.sample;
+  }
+  return ids;
+}
+
+void Delivery::order_delivery(Job& job, std::uint32_t index) {
+  Batch& batch = s_.batches[index];
+  Deliver order;
+  order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index)
+                                          : s_.requests.again(batch.request);
+  order.job = job.id;
+  order.rank = batch.rank;
+  order.step = batch.step;
+  order.epoch = batch.epoch;
+  order.last_of_epoch = batch.last_of_epoch;
+  order.in_place = batch.in_place;
+  order.block_samples = batch.sizes.block_samples;
+  order.lane_blocks = batch.sizes.lane_blocks;
+  order.ingredients = s_.arena.copy(batch.ingredients);
+  if (job.drawn) order.samples = drawn_samples(job, batch);
+  auto slices = s_.arena.make<Slice>(batch.pieces.size());
+  for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
+  order.slices = slices;
+  if (job.order == Order::listed) {
+    order.place = {batch.node, Tier::dram, 0};
+  } else if (batch.in_place) {
+    const Block& block = *s_.at(batch.pieces.front().block);
+    order.place = s_.memory[block.share].spec.place;
+    order.share = s_.memory[block.share].id;
+    order.slot = block.slot;
+    const Slice& slice = batch.pieces.front().slice;
+    std::vector<Replacement> within;
+    for (Replacement replacement : block.replacements) {
+      if (replacement.place < slice.from || replacement.place >= slice.to) continue;
+      replacement.place -= slice.from;
+      within.push_back(replacement);
+    }
+    order.replacements = s_.arena.copy(within);
+  } else {
+    order.place = s_.memory[batch.share].spec.place;
+    order.share = s_.memory[batch.share].id;
+    order.slot = batch.slot;
+    order.replacements = s_.arena.copy(batch.replacements);
+  }
+  batch.request = order.request.id;
+  batch.state = Batch::State::delivering;
+  s_.order(order);
+  if (order.request.attempt == 0) {
+    ++s_.counters.batches;
+    s_.counters.samples += batch.samples;
+    if (!batch.in_place) ++s_.counters.copied_batches;
+  }
+}
+
+}  // namespace batchflow

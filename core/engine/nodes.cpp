@@ -1,0 +1,143 @@
+// Nodes that come, rest and go, and what streams have on them.
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/engine/books.h"
+#include "core/engine/membership.h"
+
+namespace batchflow {
+
+void Membership::node_joined(const NodeJoined& event) {
+  if (s_.node_of.count(event.node.value) != 0) return s_.protocol_error();
+  s_.node_of[event.node.value] = static_cast<std::uint32_t>(s_.nodes.size());
+  Node node;
+  node.id = event.node;
+  node.cores = event.cores;
+  s_.nodes.push_back(std::move(node));
+}
+
+void Membership::node_quiesced(const NodeQuiesced& event) {
+  const auto found = s_.node_of.find(event.node.value);
+  if (found == s_.node_of.end()) return s_.protocol_error();
+  s_.nodes[found->second].takes_work = false;
+}
+
+// Streams prepare on every node that can.
+void Membership::worker_joined(NodeId node) {
+  if (s_.node_of.count(node.value) == 0 || !s_.memory.has(dram_of(node))) return;
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
+    if (s_.streams[index].family != Order::listed) add_node(s_.streams[index], node);
+  }
+  standby_due_ = true;
+}
+
+void Membership::capacity_changed(const CapacityChanged& event) {
+  if (event.place.tier != Tier::store && s_.node_of.count(event.place.node.value) == 0) {
+    return s_.protocol_error();
+  }
+  const bool known = s_.memory.has(event.place);
+  s_.memory.set_capacity(event.place, event.bytes);
+  standby_due_ = true;
+  if (known) return keep_promises(event.place);
+  if (event.place.tier == Tier::dram &&
+      s_.nodes[s_.node_of.at(event.place.node.value)].workers > 0) {
+    worker_joined(event.place.node);
+  }
+}
+
+// What the job had on a node that is gone.
+void Membership::forget_node(Job& job, NodeId node) {
+  delivery_.abandon_node(job, node);
+  std::erase_if(job.reserved, [&](const Job::Reserved& reserved) { return reserved.node == node; });
+  for (auto* shares : {&job.batch_shares, &job.retired_shares}) {
+    for (const std::uint32_t share : *shares) {
+      if (s_.memory[share].spec.place.node == node) s_.memory.remove_share(share);
+    }
+    std::erase_if(*shares, [&](std::uint32_t share) { return !s_.memory.live(share); });
+  }
+}
+
+void Membership::node_lost(const NodeLost& event) {
+  const auto found = s_.node_of.find(event.node.value);
+  if (found == s_.node_of.end()) return s_.protocol_error();
+  const std::uint32_t node = found->second;
+  s_.nodes[node].takes_work = false;
+  s_.nodes[node].lost = true;
+  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
+    if (!s_.jobs.live(index)) continue;
+    for (Rank rank = 0; rank < s_.jobs[index].ranks.size(); ++rank) {
+      RankState& state = s_.jobs[index].ranks[rank];
+      if (state.node == event.node && !state.lost) rank_lost(s_.jobs[index], rank);
+    }
+  }
+  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
+    if (s_.jobs.live(index)) forget_node(s_.jobs[index], event.node);
+  }
+  preparation_.lose_node(node);
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index)) continue;
+    Stream& stream = s_.streams[index];
+    drop_blocks(stream, event.node, true);
+    for (const StreamNode& part : stream.nodes) {
+      if (part.node == event.node) s_.memory.remove_share(part.share);
+    }
+    std::erase_if(stream.nodes, [&](const StreamNode& part) { return part.node == event.node; });
+  }
+  items_.close_shares(node);
+  s_.memory.forget_node(event.node);
+  s_.node_of.erase(found);
+}
+
+void Membership::close_if_empty(std::uint32_t index) {
+  if (!s_.streams[index].jobs.empty()) return;
+  preparation_.abandon(index);
+  if (std::find(closing_.begin(), closing_.end(), index) == closing_.end())
+    closing_.push_back(index);
+}
+
+// True: it is gone, or in use again.
+bool Membership::try_free(std::uint32_t index) {
+  Stream& stream = s_.streams[index];
+  if (!stream.jobs.empty()) return true;
+  bool busy = false;
+  for (const StreamNode& part : stream.nodes) {
+    drop_blocks(stream, part.node, false);
+    busy = busy || s_.memory[part.share].share->used() > 0;
+  }
+  if (busy) return false;
+  for (const StreamNode& part : stream.nodes) s_.memory.remove_share(part.share);
+  --s_.datasets[stream.dataset].streams;
+  s_.streams.release(index);
+  return true;
+}
+
+// Drops the stream's resident blocks on a node: those nobody uses, or all when the node is lost.
+void Membership::drop_blocks(Stream& stream, NodeId node, bool lost) {
+  for (const StreamNode& part : stream.nodes) {
+    if (part.node != node) continue;
+    const SharePart& share = s_.memory[part.share];
+    for (std::uint32_t item = 0; item < share.owner_of.size(); ++item) {
+      const std::uint32_t owner = share.owner_of[item];
+      if (owner == kNone || !s_.blocks.live(owner) || !s_.blocks[owner].resident) continue;
+      Block& block = s_.blocks[owner];
+      if (!lost && share.share->pinned(ItemId(item))) continue;
+      if (lost) {
+        delivery_.lost_block({owner, block.serial});
+        lift_charge(s_, block);
+      }
+      if (!block.ref.is_none() && stream.lanes->valid(block.ref)) {
+        stream.lanes->for_each_needing(
+            block.ref, [&](MemberId member) { s_.touch(stream.lanes->tag(member)); });
+        stream.lanes->dropped(block.ref);
+      }
+      for (const std::uint32_t job : stream.jobs) s_.touch(job);
+      if (!lost)
+        s_.order(Drop{share.id, share.spec.place, Form::prepared, ItemId(item), block.slot});
+      s_.memory.give_back(part.share, ItemId(item));
+      s_.blocks.release(owner);
+    }
+  }
+}
+
+}  // namespace batchflow

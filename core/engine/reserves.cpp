@@ -1,0 +1,228 @@
+// What jobs are promised of each place when they join, and what becomes of the promises.
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/engine/books.h"
+#include "core/engine/membership.h"
+
+namespace batchflow {
+
+// Whether the promises of each node can be raised by what the job needs with so many credits.
+bool Membership::fits(const Job& job, std::uint32_t credits, std::uint64_t& needed,
+                      std::uint64_t& available) const {
+  const Stream& stream = s_.streams[job.stream];
+  for (const StreamNode& part : stream.nodes) {
+    const Slots ranks = ranks_on(job, part.node);
+    if (ranks == 0) continue;
+    const Place place = dram_of(part.node);
+    const bool own = job.batch_samples > stream.block_samples;
+    const Bytes batch = stream.sample_bytes * job.batch_samples;
+    const Slots least = part.reserve + 1 + (own ? 0 : ranks * credits);
+    const SharePart& share = s_.memory[part.share];
+    const Bytes others = s_.memory.promised(place) - share.least * share.spec.slot_bytes;
+    const unsigned __int128 need =
+        static_cast<unsigned __int128>(least) * share.spec.slot_bytes +
+        (own ? static_cast<unsigned __int128>(ranks) * credits * batch : 0);
+    const Bytes capacity = s_.memory.capacity(place);
+    const Bytes left = capacity > others ? capacity - others : 0;
+    if (need <= left) continue;
+    needed = need > UINT64_MAX ? UINT64_MAX : static_cast<std::uint64_t>(need);
+    available = left;
+    return false;
+  }
+  return can_be_made(job, needed, available);
+}
+
+// A node that prepares must have a slot for a block: where the job has ranks, or any other.
+bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
+                             std::uint64_t& available) const {
+  const Stream& stream = s_.streams[job.stream];
+  const auto prepares = [](const Node& node) { return node.takes_work && node.workers > 0; };
+  if (std::none_of(s_.nodes.begin(), s_.nodes.end(), prepares)) return true;
+  needed = stream.block_bytes;
+  available = 0;
+  for (const StreamNode& part : stream.nodes) {
+    if (!prepares(s_.nodes[s_.node_of.at(part.node.value)])) continue;
+    if (ranks_on(job, part.node) > 0 || part.jobs > 0 || part.standby) return true;
+    const Bytes promised = s_.memory.promised(dram_of(part.node));
+    const Bytes capacity = s_.memory.capacity(dram_of(part.node));
+    const Bytes left = capacity > promised ? capacity - promised : 0;
+    if (needed <= left) return true;
+    available = std::max(available, left);
+  }
+  return false;
+}
+
+void Membership::promise(const StreamNode& part) {
+  keep_promise(s_, part);
+  standby_due_ = true;
+}
+
+// Streams are promised a slot on each node that can prepare, as long as there is room for it.
+bool Membership::stand_by() {
+  if (!standby_due_) return false;
+  standby_due_ = false;
+  bool changed = false;
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
+    for (StreamNode& part : s_.streams[index].nodes) {
+      const Place place = dram_of(part.node);
+      if (part.jobs > 0 || part.standby) continue;
+      if (s_.nodes[s_.node_of.at(part.node.value)].workers == 0) continue;
+      if (s_.memory.promised(place) + s_.streams[index].block_bytes > s_.memory.capacity(place)) {
+        continue;
+      }
+      part.standby = true;
+      s_.memory.promise(part.share, 1);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+bool Membership::reserve(Job& job, std::uint32_t credits_wanted, std::uint64_t& needed,
+                         std::uint64_t& available) {
+  for (std::uint32_t credits = credits_wanted; credits > 0; --credits) {
+    job.credits = credits;
+    if (fits(job, credits, needed, available)) return true;
+  }
+  return false;
+}
+
+void Membership::take_reserve(Job& job) {
+  Stream& stream = s_.streams[job.stream];
+  const bool own = job.batch_samples > stream.block_samples;
+  for (StreamNode& part : stream.nodes) {
+    const Slots ranks = ranks_on(job, part.node);
+    if (ranks == 0) continue;
+    if (own) {
+      const std::uint32_t share = s_.memory.add_share(
+          {dram_of(part.node), ShareUse::batches, s_.datasets[stream.dataset].id, 0,
+           stream.sample_bytes * job.batch_samples, 0, ranks * job.credits});
+      s_.memory.promise(share, ranks * job.credits);
+      job.batch_shares.push_back(share);
+    } else {
+      part.reserve += ranks * job.credits;
+    }
+    job.reserved.push_back({part.node, own ? 0 : ranks * job.credits});
+    ++part.jobs;
+    promise(part);
+  }
+}
+
+void Membership::give_up_reserve(Job& job) {
+  Stream& stream = s_.streams[job.stream];
+  // What ranks still read of void steps stays covered, batch by batch.
+  for (const std::uint32_t index : job.held) {
+    Batch& batch = s_.batches[index];
+    const Block* block = batch.in_place ? s_.at(batch.pieces.front().block) : nullptr;
+    const std::uint32_t share = block ? block->share : batch.share;
+    for (StreamNode& part : stream.nodes) {
+      if (part.share != share || batch.reserved != kNone) continue;
+      batch.reserved = share;
+      ++part.reserve;
+    }
+  }
+  for (const Job::Reserved& reserved : job.reserved) {
+    for (StreamNode& part : stream.nodes) {
+      if (part.node != reserved.node) continue;
+      part.reserve -= reserved.slots;
+      --part.jobs;
+      promise(part);
+    }
+  }
+  job.reserved.clear();
+  for (const std::uint32_t share : job.batch_shares) {
+    // Batches that are still read keep their share until the last is released.
+    if (s_.memory[share].share->used() > 0) {
+      s_.memory.promise(share, s_.memory[share].share->used());
+      job.retired_shares.push_back(share);
+    } else {
+      s_.memory.remove_share(share);
+    }
+  }
+  job.batch_shares.clear();
+}
+
+void Membership::admit(Job& job) {
+  Stream& stream = s_.streams[job.stream];
+  job.state = Job::State::running;
+  if (job.order != Order::listed) {
+    size_lanes(stream);
+    grants_.begin(job);
+    stream.needs_stale = true;
+  }
+  s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
+  if (job.order != Order::listed) delivery_.end_epochs(job);
+  s_.touch(job.index);
+}
+
+bool Membership::settle() {
+  bool changed = stand_by();
+  std::vector<std::uint32_t> waiting;
+  waiting.swap(joining_);
+  for (const std::uint32_t index : waiting) {
+    if (!s_.jobs.live(index) || s_.jobs[index].state != Job::State::joining) continue;
+    if (s_.jobs[index].waits_for_held) {
+      if (!reserve_resized(s_.jobs[index])) continue;
+      changed = true;  // what it was promised is still to be planned for
+    }
+    const bool ready = std::all_of(s_.jobs[index].reserved.begin(), s_.jobs[index].reserved.end(),
+                                   [&](const Job::Reserved& reserved) {
+                                     return s_.memory.promises_kept(dram_of(reserved.node));
+                                   });
+    if (!ready) {
+      joining_.push_back(index);
+      continue;
+    }
+    admit(s_.jobs[index]);
+    changed = true;
+  }
+  std::erase_if(refused_, [&](std::uint32_t index) {
+    if (!s_.jobs[index].held.empty()) return false;
+    forget(s_.jobs[index]);
+    return true;
+  });
+  for (std::size_t i = 0; i < closing_.size();) {
+    if (try_free(closing_[i])) {
+      closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i));
+      changed = true;
+    } else {
+      ++i;
+    }
+  }
+  return changed;
+}
+
+// A place that has become too small for its promises: the youngest of them are taken back.
+void Membership::keep_promises(Place place) {
+  for (;;) {
+    const Bytes promised = s_.memory.promised(place);
+    const Bytes capacity = s_.memory.capacity(place);
+    if (promised <= capacity) return;
+    Job* youngest = nullptr;
+    for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
+      if (!s_.jobs.live(index)) continue;
+      Job& job = s_.jobs[index];
+      const bool here =
+          std::any_of(job.reserved.begin(), job.reserved.end(),
+                      [&](const Job::Reserved& reserved) { return reserved.node == place.node; });
+      if (here && (youngest == nullptr || job.serial > youngest->serial)) youngest = &job;
+    }
+    if (youngest == nullptr) return give_up_standby(place);
+    refuse(*youngest, Refusal::no_room, promised, capacity);
+  }
+}
+
+void Membership::give_up_standby(Place place) {
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index)) continue;
+    for (StreamNode& part : s_.streams[index].nodes) {
+      if (dram_of(part.node) != place || part.jobs > 0) continue;
+      part.standby = false;
+      promise(part);
+    }
+  }
+}
+
+}  // namespace batchflow

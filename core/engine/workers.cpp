@@ -1,0 +1,175 @@
+// Workers that come and go, and what is kept in order beside the making of blocks.
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/engine/books.h"
+#include "core/engine/preparation.h"
+
+namespace batchflow {
+
+void Preparation::joined(const WorkerJoined& event) {
+  const auto node = s_.node_of.find(event.node.value);
+  if (node == s_.node_of.end()) return s_.protocol_error();
+  if (const auto known = s_.worker_of.find(event.worker.value); known != s_.worker_of.end()) {
+    const Worker::State state = s_.workers[known->second].state;
+    if (state == Worker::State::idle || state == Worker::State::busy) return s_.protocol_error();
+  }
+  const auto index = static_cast<std::uint32_t>(s_.workers.size());
+  s_.workers.push_back({event.worker, node->second, Worker::State::idle, kNone, {}});
+  s_.worker_of[event.worker.value] = index;
+  s_.nodes[node->second].idle.push_back(index);
+  ++s_.nodes[node->second].workers;
+  s_.room_changed = true;
+  assign(node->second);
+}
+
+void Preparation::lost(const WorkerLost& event) {
+  const auto found = s_.worker_of.find(event.worker.value);
+  if (found == s_.worker_of.end()) return s_.protocol_error();
+  Worker& worker = s_.workers[found->second];
+  if (worker.state == Worker::State::lost || worker.state == Worker::State::quiesced) {
+    return s_.protocol_error();
+  }
+  Node& node = s_.nodes[worker.node];
+  std::erase(node.idle, found->second);
+  --node.workers;
+  const std::uint32_t making = worker.making;
+  worker.state = Worker::State::lost;
+  worker.making = kNone;
+  if (making == kNone) return;
+  if (!s_.makings[making].preparing) {
+    // It only waited for reads: another worker takes its place.
+    s_.makings[making].worker = kNone;
+    return;
+  }
+  abort(making);
+}
+
+void Preparation::quiesced(const WorkerQuiesced& event) {
+  const auto found = s_.worker_of.find(event.worker.value);
+  if (found == s_.worker_of.end()) return s_.protocol_error();
+  Worker& worker = s_.workers[found->second];
+  if (worker.state == Worker::State::quiesced) return s_.protocol_error();
+  if (worker.state != Worker::State::lost) lost({event.worker});
+  worker.state = Worker::State::quiesced;
+  for (const Resident& slot : worker.quarantine) {
+    const SharePart& part = s_.memory[slot.share];
+    s_.order(Drop{part.id, part.spec.place, Form::prepared, slot.item, slot.slot});
+    s_.memory.give_back(slot.share, slot.item);
+  }
+  worker.quarantine.clear();
+  s_.room_changed = true;
+}
+
+void Preparation::abandon(std::uint32_t stream) {
+  for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
+    if (!s_.makings.live(index) || s_.makings[index].preparing) continue;
+    if (s_.blocks[s_.makings[index].block].stream == stream) abort(index);
+  }
+}
+
+void Preparation::lose_node(std::uint32_t node_index) {
+  for (Worker& worker : s_.workers) {
+    if (worker.node == node_index) worker.state = Worker::State::quiesced;
+  }
+  reads_.lose_node(node_index, s_.nodes[node_index].id);
+  for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
+    if (s_.makings.live(index) && s_.makings[index].node == node_index) abort(index);
+  }
+  Node& node = s_.nodes[node_index];
+  node.idle.clear();
+  node.ready.clear();
+  node.workers = 0;
+  for (Worker& worker : s_.workers) {
+    if (worker.node != node_index) continue;
+    // Nothing on a lost node writes anywhere any more.
+    for (const Resident& slot : worker.quarantine) s_.memory.give_back(slot.share, slot.item);
+    worker.quarantine.clear();
+    worker.state = Worker::State::quiesced;
+    worker.making = kNone;
+  }
+}
+
+// ------------------------------------------------------------------------------------ upkeep ----
+
+// The block is among those the job may take next. If it has taken it, what begun batches have in it
+// is being copied; if it may not take it yet, one that failed or was lost has to be made before.
+bool Preparation::may_take(const Stream& stream, const Job& job, const Block& block) {
+  if (block.ref.is_none() || job.member.is_none()) return false;
+  stream.lanes->candidates(job.member, candidates_);
+  return std::any_of(candidates_.begin(), candidates_.end(),
+                     [&](const Lanes::Candidate& one) { return one.block == block.ref; });
+}
+
+bool Preparation::settle_current() {
+  bool changed = false;
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index)) continue;
+    Stream& stream = s_.streams[index];
+    for (StreamNode& part : stream.nodes) {
+      Block* block = s_.at(part.current);
+      if (!block || !block->resident || block->transfers > 0) continue;
+      Job& job = s_.jobs[block->charged_job];
+      // A block that was taken and is gone comes first: earlier steps wait for it.
+      if (job.waits_to_take && !job.lost_grants && may_take(stream, job, *block)) continue;
+      if (room_ahead(s_, stream, part, job) && block->grants > 0) {
+        const std::uint32_t of = part.current.index;
+        lift_charge(s_, *block);
+        charge(s_, of, Charge::ahead, job);
+      } else {
+        uncharge(s_, *block);
+      }
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+void Preparation::orphan(Job& job) {
+  for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
+    if (s_.makings.live(index) && s_.makings[index].job == job.index) {
+      s_.makings[index].job = kNone;
+    }
+  }
+  job.makings = 0;
+  for (std::uint32_t index = 0; index < s_.blocks.size(); ++index) {
+    if (!s_.blocks.live(index) || s_.blocks[index].charged_job != job.index) continue;
+    Block& block = s_.blocks[index];
+    if (block.resident) {
+      uncharge(s_, block);
+    } else if (block.charge == Charge::ahead) {
+      --job.ahead;
+      block.charged_job = kNone;
+    } else {
+      // In the making for a job that is gone: it goes on as work ahead for whoever needs it.
+      StreamNode& part = node_of(s_.streams[block.stream], block.node);
+      lift_charge(s_, block);
+      block.charge = Charge::ahead;
+      ++part.ahead;
+    }
+  }
+}
+
+void Preparation::strip_ahead() {
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index)) continue;
+    for (StreamNode& part : s_.streams[index].nodes) strip_ahead(part);
+  }
+}
+
+// First those that nobody has taken.
+void Preparation::strip_ahead(StreamNode& part) {
+  const SharePart& share = s_.memory[part.share];
+  const Slots room = share.target > part.reserve + 1 ? share.target - part.reserve - 1 : 0;
+  for (const bool taken : {false, true}) {
+    for (const std::uint32_t owner : share.owner_of) {
+      if (part.ahead <= room) return;
+      if (owner == kNone || !s_.blocks.live(owner)) continue;
+      Block& block = s_.blocks[owner];
+      if (!block.resident || block.charge != Charge::ahead) continue;
+      if ((block.grants > 0) == taken) uncharge(s_, block);
+    }
+  }
+}
+
+}  // namespace batchflow
