@@ -42,6 +42,7 @@ void Generation::open_up(std::uint64_t its_number, const LaneSizes& its_sizes) {
   demand.assign(sizes.lanes(), {});
   strict_demand.assign(sizes.lanes(), {});
   open.assign(sizes.lanes(), {});
+  changed.assign(sizes.lanes(), false);
 }
 
 }  // namespace batchflow

@@ -75,6 +75,7 @@ struct Generation {
   std::vector<Demand> demand;                    // a lane: relaxed members
   std::vector<Demand> strict_demand;             // a lane: strict members, their next lane only
   std::vector<std::vector<std::uint32_t>> open;  // a lane: its passes, oldest first
+  std::vector<bool> changed;                     // a lane: it stands in Lanes::changed_
 
   void open_up(std::uint64_t its_number, const LaneSizes& its_sizes);
 };

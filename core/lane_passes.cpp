@@ -136,9 +136,11 @@ void Lanes::stand_up(std::uint32_t slot) {
   Pass& pass = passes_[seat.pass];
   Member& member = members_[seat.member.value];
   Run& run = member.runs[seat.run];
-  if (seat.untaken != 0)
+  if (seat.untaken != 0) {
     for (std::uint32_t block = 0; block < pass.blocks(); ++block)
       if (!seat.taken.test(block)) --pass.needed[block];
+    needs_changed(pass.generation, pass.lane);
+  }
   run.here -= seat.here;
   member.left -= seat.untaken - seat.dropped;
   const auto next = run.open.erase(std::find(run.open.begin(), run.open.end(), slot));

@@ -124,11 +124,14 @@ void Lanes::update_hunger(Member& member) {
   const std::uint32_t spare = member.left - std::min(member.left, member.look_ahead);
   const bool hungry = 2 * std::uint64_t{spare} <= generations_[newest.generation].sizes.lane_blocks;
   if (hungry == member.hungry) return;
-  for (const Run& run : member.runs)
-    if (run.active) change_demand(member, run, -1);
   member.hungry = hungry;
-  for (const Run& run : member.runs)
-    if (run.active) change_demand(member, run, +1);
+  for (const Run& run : member.runs) {
+    if (!run.active) continue;
+    run.needs.for_each([&](std::size_t lane) {
+      demand(member, run, static_cast<std::uint32_t>(lane)).hungry +=
+          static_cast<std::uint32_t>(hungry ? +1 : -1);
+    });
+  }
 }
 
 // ---------------------------------------------------------------------------- epochs of members
@@ -235,10 +238,22 @@ void Lanes::change_demand(const Member& member, const Run& run, int by) {
 }
 
 void Lanes::change_demand(const Member& member, const Run& run, int by, std::uint32_t lane) {
+  Demand& of_lane = demand(member, run, lane);
+  of_lane.members += static_cast<std::uint32_t>(by);
+  if (member.hungry) of_lane.hungry += static_cast<std::uint32_t>(by);
+  needs_changed(run.generation, lane);
+}
+
+Demand& Lanes::demand(const Member& member, const Run& run, std::uint32_t lane) {
   Generation& generation = generations_[run.generation];
-  Demand& demand = (member.strict ? generation.strict_demand : generation.demand)[lane];
-  demand.members += static_cast<std::uint32_t>(by);
-  if (member.hungry) demand.hungry += static_cast<std::uint32_t>(by);
+  return (member.strict ? generation.strict_demand : generation.demand)[lane];
+}
+
+void Lanes::needs_changed(std::uint32_t slot, std::uint32_t lane) {
+  Generation& generation = generations_[slot];
+  if (generation.open[lane].empty() || generation.changed[lane]) return;
+  generation.changed[lane] = true;
+  changed_.push_back({slot, lane});
 }
 
 // -------------------------------------------------------------------------------- generations ----
@@ -274,6 +289,7 @@ void Lanes::free_generation_if_done(std::uint32_t slot) {
   Generation& generation = generations_[slot];
   if (generation.runs != 0 || generation.passes_alive != 0) return;
   generation.used = false;
+  std::erase_if(changed_, [&](const Lane& lane) { return lane.generation == slot; });
   generations_.release(slot);
 }
 

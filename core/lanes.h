@@ -195,6 +195,28 @@ class Lanes {
       if (!seats_[slot].taken.test(block.block)) visit(seats_[slot].member);
   }
 
+  // Blocks of which `needed` or `may_join` has changed by joining, leaving and beginning epochs
+  // (what a member takes changes the block it takes, and is not repeated here): visit(BlockRef) for
+  // each that is here, lane by lane, until at least `limit` were visited. The rest waits for the
+  // next call; true when there is none.
+  template <class Visit>
+  bool visit_changed_needs(std::size_t limit, Visit visit) {
+    for (std::size_t visited = 0; !changed_.empty();) {
+      if (visited >= limit) return false;
+      const auto [slot, lane] = changed_.back();
+      changed_.pop_back();
+      Generation& generation = generations_[slot];
+      generation.changed[lane] = false;
+      for (const std::uint32_t pass : generation.open[lane]) {
+        passes_[pass].here_blocks.for_each([&](std::size_t block) {
+          ++visited;
+          visit(BlockRef{pass, static_cast<std::uint32_t>(block), passes_[pass].serial});
+        });
+      }
+    }
+    return true;
+  }
+
   // ---- sizes, for tests and statistics.
 
   std::size_t members() const { return members_.used(); }
@@ -248,6 +270,8 @@ class Lanes {
   void end_running_epoch(Member& member);
   void change_demand(const Member& member, const Run& run, int by);
   void change_demand(const Member& member, const Run& run, int by, std::uint32_t lane);
+  Demand& demand(const Member& member, const Run& run, std::uint32_t lane);
+  void needs_changed(std::uint32_t generation, std::uint32_t lane);
 
   std::uint32_t find_generation(std::uint64_t number, const LaneSizes& sizes) const;
   std::uint32_t use_generation(std::uint64_t number, const LaneSizes& sizes);
@@ -296,6 +320,11 @@ class Lanes {
   SlotTable<Generation> generations_;
   SlotTable<Pass> passes_;
   SlotTable<Seat> seats_;
+  struct Lane {
+    std::uint32_t generation;  // slot
+    std::uint32_t lane;
+  };
+  std::vector<Lane> changed_;  // whose blocks are needed by others than before
 };
 
 }  // namespace batchflow

@@ -62,7 +62,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
     const Lanes::Need need = lanes.want(job.member);
     if (need.kind == Lanes::Need::Kind::make)
       return Preparation::Need{need.block, nullptr, need.remake};
-    stream.needs_stale = true;
+    s_.needs_changed(job.stream);
     if (need.kind == Lanes::Need::Kind::joined) {
       s_.touch(job.index);
       continue;

@@ -131,6 +131,7 @@ struct Engine::Parts final : Reads::Listener {
   Dispatching dispatching;
   Membership membership;
   std::uint64_t operations = 0;
+  std::size_t needs_told = 0;       // in this step
   std::uint64_t policies_made = 4;  // each has a stream of chance of its own
 };
 
@@ -268,25 +269,23 @@ void Engine::Parts::look_at_dirty() {
   s.dirty.clear();
 }
 
-// Policies are told who needs which block only when a share might have to choose a victim.
+// Policies are told who needs which block, a slice a step: a lane joined or left changes all of its
+// blocks, an epoch begun those of all lanes.
 void Engine::Parts::refresh_needs() {
-  for (std::uint32_t index = 0; index < s.streams.size(); ++index) {
-    if (!s.streams.live(index) || !s.streams[index].needs_stale) continue;
-    Stream& stream = s.streams[index];
-    bool full = false;
-    for (const StreamNode& part : stream.nodes) {
-      const Share& share = *s.memory[part.share].share;
-      full = full || share.used() >= share.capacity();
+  while (!s.changed_streams.empty() && needs_told < kSlice / 2) {
+    const std::uint32_t index = s.changed_streams.back();
+    if (s.streams.live(index) && s.streams[index].lanes) {
+      Lanes& lanes = *s.streams[index].lanes;
+      const bool all = lanes.visit_changed_needs(kSlice / 2 - needs_told, [&](BlockRef block) {
+        ++needs_told;
+        if (lanes.state(block) == BlockState::resident) tell_need(s, lanes.tag(block));
+      });
+      if (!all) break;
+      s.streams[index].needs_changed = false;
     }
-    if (!full) continue;
-    stream.needs_stale = false;
-    for (const StreamNode& part : stream.nodes) {
-      for (const std::uint32_t owner : s.memory[part.share].owner_of) {
-        ++operations;
-        if (owner != kNone && s.blocks.live(owner)) tell_need(s, owner);
-      }
-    }
+    s.changed_streams.pop_back();
   }
+  if (!s.changed_streams.empty()) s.alarms.set(s.now, {});
 }
 
 // Copies scores for the epochs to come, a slice a step.
@@ -300,6 +299,7 @@ void Engine::Parts::settle_weights() {
 }
 
 void Engine::Parts::decide() {
+  needs_told = 0;
   for (bool more = true; more;) {
     s.memory.plan_now();
     if (s.memory.has_planned()) preparation.strip_ahead();
@@ -324,6 +324,7 @@ void Engine::Parts::decide() {
     }
     more = more || !s.dirty.empty() || s.room_changed;
   }
+  operations += needs_told;
   settle_weights();
   std::vector<Resident> adopted;
   if (s.memory.adopt(kSlice, adopted)) s.alarms.set(s.now, {});

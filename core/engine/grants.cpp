@@ -52,7 +52,7 @@ void Grants::withdraw(Job& job) {
   job.resumed.clear();
   if (!job.member.is_none()) {
     s_.streams[job.stream].lanes->remove(job.member);
-    s_.streams[job.stream].needs_stale = true;
+    s_.needs_changed(job.stream);
   }
   job.member = MemberId::none();
 }
@@ -96,7 +96,7 @@ bool Grants::open_next_run(Job& job) {
   } else if (!lanes.in_epoch(job.member)) {
     lanes.begin_next_epoch(job.member);
   }
-  s_.streams[job.stream].needs_stale = true;
+  s_.needs_changed(job.stream);
   open_run(job, last.epoch + 1, 0);
   return true;
 }

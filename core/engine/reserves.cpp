@@ -150,7 +150,7 @@ void Membership::admit(Job& job) {
   if (job.order != Order::listed) {
     size_lanes(stream);
     grants_.begin(job);
-    stream.needs_stale = true;
+    s_.needs_changed(job.stream);
   }
   s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
   if (job.order != Order::listed) delivery_.end_epochs(job);

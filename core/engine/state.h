@@ -211,7 +211,7 @@ struct Stream {
 
   std::vector<SampleId> scratch;
   Expander expander;         // block names to sample ids
-  bool needs_stale = false;  // who needs which block has changed for policies
+  bool needs_changed = false;  // stands in EngineState::changed_streams
 
   void reset() { *this = Stream(); }
 };
@@ -404,6 +404,14 @@ struct EngineState {
   bool short_of_memory = false;   // a batch waits for a slot
   std::vector<Resident> evicted;  // by shares, not carried out yet
   std::vector<Slice> slices;      // scratch
+
+  // Streams whose blocks may be needed by others than their policies were told.
+  std::vector<std::uint32_t> changed_streams;
+  void needs_changed(std::uint32_t stream) {
+    if (streams[stream].needs_changed) return;
+    streams[stream].needs_changed = true;
+    changed_streams.push_back(stream);
+  }
 
   std::vector<std::uint32_t> dirty;  // jobs to look at before the step ends
   void touch(std::uint32_t job) {

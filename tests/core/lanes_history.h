@@ -74,6 +74,7 @@ class History {
   struct Block {
     BlockRef ref;
     std::size_t requester;
+    std::uint32_t told = 0;  // how many need it or may come to, as a policy was told
   };
 
   bool chance(double probability) { return random_.unit() < probability; }
@@ -93,6 +94,8 @@ class History {
   void leave_out_tail(Job& job);
   void complete_one();
   void keep_window();
+  void tell(Block& block);
+  void tell_changed_needs();
   void lose(std::size_t resident);
   void forget_freed();
   std::size_t pick_job();

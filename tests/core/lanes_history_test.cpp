@@ -77,6 +77,7 @@ std::string History::run() {
     if (chance(.0005)) restart_service();
     if (chance(.002)) options_.sizes = strict_jobs_ ? options_.sizes : random_sizes();
     lanes_->set_sizes(options_.sizes);
+    tell_changed_needs();
     if (turn % 64 == 0) lanes_->check_consistency();
   }
   if (!error_.empty()) return error_;
@@ -205,6 +206,28 @@ void History::take_one(std::size_t index) {
   const BlockRef block = candidates_[random_.below(candidates_.size())].block;
   job.uncommitted.push_back({lanes_->name(block), lanes_->sizes(block)});
   lanes_->take(job.member, block);
+  const auto taken = std::find_if(resident_.begin(), resident_.end(),
+                                  [&](const Block& one) { return one.ref == block; });
+  if (taken != resident_.end()) tell(*taken);
+}
+
+void History::tell(Block& block) {
+  if (lanes_->valid(block.ref))
+    block.told = lanes_->needed(block.ref) + lanes_->may_join(block.ref);
+}
+
+// As the engine does it: in slices. When none is left, what was told is what is so.
+void History::tell_changed_needs() {
+  const bool all = lanes_->visit_changed_needs(between(1, 20), [&](BlockRef changed) {
+    for (Block& block : resident_)
+      if (block.ref == changed) tell(block);
+  });
+  if (!all) return;
+  for (const Block& block : resident_) {
+    Block now = block;
+    tell(now);
+    if (now.told != block.told) error_ = "a policy does not know who needs a block";
+  }
 }
 
 void History::commit(Job& job, std::size_t grants) {
@@ -251,6 +274,7 @@ void History::complete_one() {
   }
   lanes_->made(block.ref);
   resident_.push_back(block);
+  tell(resident_.back());
   keep_window();
 }
 
