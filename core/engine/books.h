@@ -74,6 +74,8 @@ inline void charge(EngineState& s, std::uint32_t index, Charge as, Job& job) {
   StreamNode& part = node_of(s.streams[block.stream], block.node);
   block.charge = as;
   block.charged_job = job.index;
+  block.charged_at = static_cast<std::uint32_t>(job.charged.size());
+  job.charged.push_back(index);
   if (as == Charge::ahead) {
     ++part.ahead;
     ++job.ahead;
@@ -91,19 +93,30 @@ inline void unpin(EngineState& s, std::uint32_t share_index, ItemId item) {
   if (stuck && share.evictable() > 0) s.room_changed = true;
 }
 
+// The charge stays, but the job it was for has no part in it any more.
+inline void disown(EngineState& s, Block& block) {
+  if (block.charged_job == kNone) return;
+  Job& job = s.jobs[block.charged_job];
+  if (block.charge == Charge::ahead) --job.ahead;
+  const std::uint32_t last = job.charged.back();
+  job.charged[block.charged_at] = last;
+  s.blocks[last].charged_at = block.charged_at;
+  job.charged.pop_back();
+  block.charged_job = kNone;
+}
+
 // Takes the charge off, but leaves its pin.
 inline void lift_charge(EngineState& s, Block& block) {
   if (block.charge == Charge::none) return;
   StreamNode& part = node_of(s.streams[block.stream], block.node);
   if (block.charge == Charge::ahead) {
     --part.ahead;
-    if (block.charged_job != kNone) --s.jobs[block.charged_job].ahead;
   } else {
     part.current = {};
     s.room_changed = true;
   }
+  disown(s, block);
   block.charge = Charge::none;
-  block.charged_job = kNone;
 }
 
 // From now on the block may be evicted, unless a batch uses it.

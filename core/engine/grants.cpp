@@ -117,9 +117,8 @@ bool Grants::freeze(Job& job) {
 
 // Blocks made ahead of a tail that is left out.
 void Grants::uncharge_unneeded(const Job& job) {
-  for (std::uint32_t index = 0; index < s_.blocks.size(); ++index) {
-    if (!s_.blocks.live(index) || s_.blocks[index].charged_job != job.index) continue;
-    Block& block = s_.blocks[index];
+  for (std::size_t i = job.charged.size(); i-- > 0;) {
+    Block& block = s_.blocks[job.charged[i]];
     if (block.resident && !is_charged_for_need(s_, block)) uncharge(s_, block);
   }
 }

@@ -93,6 +93,7 @@ struct Block {
   std::uint32_t making = kNone;
   Charge charge = Charge::none;
   std::uint32_t charged_job = kNone;
+  std::uint32_t charged_at = 0;  // in that job's list
   std::uint32_t transfers = 0;  // that read from it
   std::uint32_t grants = 0;     // jobs that took it and have not had all of it
   std::vector<Replacement> replacements;
@@ -345,7 +346,8 @@ struct Job {
   std::vector<Grant> resumed;    // rests of partly used blocks, taken first
   bool lost_grants = false;      // a batch waits for a block that is gone
 
-  std::uint32_t ahead = 0;               // blocks charged to it as made ahead
+  std::vector<std::uint32_t> charged;    // blocks charged to it
+  std::uint32_t ahead = 0;               // of these, as made ahead
   std::uint32_t makings = 0;             // under way that were started for it
   std::uint64_t served_blocks = 0;       // makings started for it
   std::uint64_t asked = 0;               // when its present need arose

@@ -132,20 +132,17 @@ void Preparation::orphan(Job& job) {
     }
   }
   job.makings = 0;
-  for (std::uint32_t index = 0; index < s_.blocks.size(); ++index) {
-    if (!s_.blocks.live(index) || s_.blocks[index].charged_job != job.index) continue;
-    Block& block = s_.blocks[index];
+  while (!job.charged.empty()) {
+    Block& block = s_.blocks[job.charged.back()];
     if (block.resident) {
       uncharge(s_, block);
     } else if (block.charge == Charge::ahead) {
-      --job.ahead;
-      block.charged_job = kNone;
+      disown(s_, block);
     } else {
       // In the making for a job that is gone: it goes on as work ahead for whoever needs it.
-      StreamNode& part = node_of(s_.streams[block.stream], block.node);
       lift_charge(s_, block);
       block.charge = Charge::ahead;
-      ++part.ahead;
+      ++node_of(s_.streams[block.stream], block.node).ahead;
     }
   }
 }
