@@ -15,6 +15,7 @@ void preset_default(EngineConfig& config) {
   config.policies = {
       "proportional", {"minio", "minio", "refcount"}, "ready-first", "earliest-deadline", "static"};
   config.share_streams = true;
+  config.late_after_p99 = 2;
   config.workers_per_job = 0;
   config.workers_held_during_reads = false;
 }
@@ -24,6 +25,7 @@ void preset_independent(EngineConfig& config) {
   config.policies = {
       "proportional:forms=encoded", {"random", "random", "refcount"}, "strict", "fifo", "static"};
   config.share_streams = false;
+  config.late_after_p99 = 0;
   config.workers_per_job = 4;
   config.workers_held_during_reads = true;
 }
@@ -118,6 +120,7 @@ EngineConfig read_engine_config(ConfigSection& section) {
       section.flag("workers_held_during_reads", config.workers_held_during_reads);
   config.blocks_in_flight_per_worker =
       count(section, "blocks_in_flight_per_worker", config.blocks_in_flight_per_worker, 1, 64);
+  config.late_after_p99 = count(section, "late_after_p99", config.late_after_p99, 0, 1000);
 
   config.journal_bytes_max = section.bytes("journal_bytes_max", config.journal_bytes_max, 4096);
   config.promise_log_bytes_max =

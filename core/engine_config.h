@@ -51,6 +51,9 @@ struct EngineConfig {
   std::uint32_t workers_per_job = 0;              // 0: all workers of a node serve all jobs
   bool workers_held_during_reads = false;         // a worker waits for the reads of its block
   std::uint32_t blocks_in_flight_per_worker = 2;  // read or in preparation, where reads hold none
+  // A block in preparation for longer than so many times its stream's p99 is given to a second
+  // worker, too; 0: never.
+  std::uint32_t late_after_p99 = 2;
 
   // Bounds of the logs. A journal at its bound ends; the promise log begins anew with a snapshot.
   Bytes journal_bytes_max = Bytes{1} << 30;

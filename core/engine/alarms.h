@@ -15,7 +15,13 @@
 
 namespace batchflow {
 
-enum class AlarmKind : std::uint8_t { retry_read, retry_prepare, rank_timeout, go_on };
+enum class AlarmKind : std::uint8_t {
+  retry_read,
+  retry_prepare,
+  late_prepare,
+  rank_timeout,
+  go_on
+};
 
 struct Alarm {
   AlarmKind kind = AlarmKind::go_on;

@@ -227,6 +227,9 @@ void Engine::Parts::handle_alarms() {
       case AlarmKind::retry_prepare:
         preparation.retry(alarm->subject, alarm->serial);
         break;
+      case AlarmKind::late_prepare:
+        preparation.look_for_late(alarm->subject);
+        break;
       case AlarmKind::rank_timeout:
         membership.timed_out(alarm->subject, alarm->serial);
         break;

@@ -202,6 +202,7 @@ void Preparation::order_prepare(std::uint32_t index) {
   }
   order.replacements = s_.arena.copy(block.replacements);
   s_.order(order);
+  watch(s_.streams[block.stream], index);
 }
 
 void Preparation::free_worker(Making& making) {
@@ -219,11 +220,24 @@ void Preparation::free_worker(Making& making) {
 void Preparation::prepared(const PreparationDone& event) {
   const Requests::Record* record = s_.requests.find(event.request, RequestKind::prepare);
   if (!record) return s_.stale();
-  const std::uint32_t index = record->subject;
+  std::uint32_t index = record->subject;
+  if (!s_.makings[index].preparing) return s_.stale();  // reported already
+  const std::uint32_t node = s_.makings[index].node;
+  if (const std::uint32_t twin = s_.makings[index].twin; twin != kNone) {
+    // Of two workers the first that has made the block counts, and not one that has failed.
+    const bool done = event.outcome == Outcome::done;
+    if (s_.makings[index].second ? done : event.outcome == Outcome::failed) {
+      use_second(s_.makings[index].second ? index : twin);
+      index = twin;
+    }
+  }
+  if (s_.makings[index].second) {
+    s_.makings[index].preparing = false;
+    abort(index);
+    return assign(node);
+  }
   Making& making = s_.makings[index];
-  if (!making.preparing) return s_.stale();  // reported already
   making.preparing = false;
-  const std::uint32_t node = making.node;
   if (event.outcome == Outcome::corrupt) {
     making.corrupt = true;
     if (!s_.config.workers_held_during_reads) free_worker(making);
@@ -240,7 +254,10 @@ void Preparation::prepared(const PreparationDone& event) {
     }
   } else {
     const double took = seconds(s_.now - making.prepare_since);
-    smooth(s_.streams[s_.blocks[making.block].stream].prepare_s, took);
+    Stream& stream = s_.streams[s_.blocks[making.block].stream];
+    stream.preparation_times.add(
+        static_cast<std::uint64_t>((s_.now - making.prepare_since).count()));
+    smooth(stream.prepare_s, took);
     smooth(s_.nodes[node].prepare_s, took);
     finish(index);
   }
@@ -262,6 +279,7 @@ void Preparation::finish(std::uint32_t index) {
   if (making.remake) ++s_.counters.remakes;
   s_.requests.close(making.request);
   free_worker(making);
+  part_twins(making);
   items_.leave(making, index, true);
   --s_.nodes[making.node].started;
   if (s_.jobs.live(making.job)) --s_.jobs[making.job].makings;
@@ -307,6 +325,7 @@ void Preparation::abort(std::uint32_t index) {
     if (writing) s_.order(Cancel{s_.requests.latest(making.request)});
     s_.requests.close(making.request);
   }
+  part_twins(making);
   if (making.ready) std::erase(s_.nodes[making.node].ready, index);
   if (!writing) free_worker(making);
   items_.leave(making, index, false);

@@ -37,6 +37,8 @@ class Preparation {
   void making_failed(std::uint32_t making, std::optional<Refusal> why);
   void prepared(const PreparationDone& event);
   void retry(std::uint32_t making, std::uint64_t serial);
+  // Blocks of the stream may be late (second_worker.cpp).
+  void look_for_late(std::uint32_t stream);
 
   // ---- workers and nodes.
   void joined(const WorkerJoined& event);
@@ -74,6 +76,12 @@ class Preparation {
   void assign(std::uint32_t node);
   void order_prepare(std::uint32_t making);
   void free_worker(Making& making);
+  void watch(Stream& stream, std::uint32_t making);
+  std::optional<Duration> late_after(const Stream& stream) const;
+  bool is_preparing(const Stream::Begun& begun) const;
+  bool start_second(Stream& stream, std::uint32_t making);
+  void use_second(std::uint32_t second);
+  void part_twins(Making& making);
   void finish(std::uint32_t making);
   void abort(std::uint32_t making);
   bool may_take(const Stream& stream, const Job& job, const Block& block);

@@ -59,6 +59,12 @@ class Requests {
     return {id, record->attempt};
   }
 
+  void reassign(RequestId id, std::uint32_t subject) {
+    Record* record = const_cast<Record*>(at(id));
+    BF_CHECK(record);
+    record->subject = subject;
+  }
+
   void close(RequestId id) {
     Record* record = const_cast<Record*>(at(id));
     BF_CHECK(record);

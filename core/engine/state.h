@@ -30,6 +30,7 @@
 #include "core/pool.h"
 #include "core/position.h"
 #include "core/promise.h"
+#include "core/quantile_sketch.h"
 #include "core/statistics.h"
 #include "core/step_plan.h"
 #include "core/types.h"
@@ -94,8 +95,8 @@ struct Block {
   Charge charge = Charge::none;
   std::uint32_t charged_job = kNone;
   std::uint32_t charged_at = 0;  // in that job's list
-  std::uint32_t transfers = 0;  // that read from it
-  std::uint32_t grants = 0;     // jobs that took it and have not had all of it
+  std::uint32_t transfers = 0;   // that read from it
+  std::uint32_t grants = 0;      // jobs that took it and have not had all of it
   std::vector<Replacement> replacements;
   Instant since;  // in the making or resident
 
@@ -145,6 +146,10 @@ struct Making {
   std::vector<Suspect> suspects;
   Instant since;
   Instant prepare_since;
+  // The same block in the hands of a second worker, into a slot of its own. The first result is
+  // used; `second` says which of the two this is.
+  std::uint32_t twin = kNone;
+  bool second = false;
 
   void reset() { *this = Making(); }
 };
@@ -210,8 +215,18 @@ struct Stream {
   std::vector<std::uint32_t> jobs;
   double prepare_s = 0;  // smoothed
 
+  // Preparations that may turn out to be late, in the order they began.
+  struct Begun {
+    std::uint32_t making;
+    std::uint64_t serial;
+    Instant since;
+  };
+  std::deque<Begun> begun;
+  bool watched = false;              // there is an alarm for the first of them
+  QuantileSketch preparation_times;  // in nanoseconds
+
   std::vector<SampleId> scratch;
-  Expander expander;         // block names to sample ids
+  Expander expander;           // block names to sample ids
   bool needs_changed = false;  // stands in EngineState::changed_streams
 
   void reset() { *this = Stream(); }

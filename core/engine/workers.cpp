@@ -33,7 +33,7 @@ void Preparation::lost(const WorkerLost& event) {
   Node& node = s_.nodes[worker.node];
   std::erase(node.idle, found->second);
   --node.workers;
-  const std::uint32_t making = worker.making;
+  std::uint32_t making = worker.making;
   worker.state = Worker::State::lost;
   worker.making = kNone;
   if (making == kNone) return;
@@ -41,6 +41,14 @@ void Preparation::lost(const WorkerLost& event) {
     // It only waited for reads: another worker takes its place.
     s_.makings[making].worker = kNone;
     return;
+  }
+  if (const std::uint32_t twin = s_.makings[making].twin; twin != kNone) {
+    // The other one of two may still make the block.
+    if (!s_.makings[making].second) {
+      use_second(twin);
+      making = twin;
+    }
+    worker.making = kNone;
   }
   abort(making);
 }

@@ -31,6 +31,10 @@ struct WorldPlan {
   Bytes dram = 220'000;  // less than all forms of all samples
   std::uint64_t seed = 1;
   std::uint32_t jobs = 3;
+  // One in so many preparations is very late, fails, or loses its worker; 0: none.
+  std::uint32_t late_one_in = 0;
+  std::uint32_t failed_one_in = 0;
+  std::uint32_t lost_one_in = 0;
 };
 
 class SmallWorld {
@@ -181,7 +185,22 @@ class SmallWorld {
     expander_.expand(order.lineage, plan_.samples, making_[order.request.id.value].samples);
     making_slot_[order.request.id.value] = slot;
     content_[slot] = {};  // taken, nothing in it
-    later(PreparationDone{order.request, {}, {}});
+    if (one_in(plan_.lost_one_in)) return lose(order);
+    const std::uint64_t late = one_in(plan_.late_one_in) ? 100 + random_.below(100) : 0;
+    const bool fails = one_in(plan_.failed_one_in);
+    if (fails) making_.erase(order.request.id.value);
+    if (fails) content_.erase(slot);
+    later(PreparationDone{order.request, fails ? Outcome::failed : Outcome::done, {}}, late);
+  }
+  bool one_in(std::uint32_t count) { return count != 0 && random_.below(count) == 0; }
+  // The worker does not answer, may yet write, is found to be quiet, and another takes its place.
+  void lose(const Prepare& order) {
+    making_.erase(order.request.id.value);
+    const std::uint64_t noticed = 1 + random_.below(150);
+    const std::uint64_t quiet = noticed + random_.below(50);
+    add(WorkerLost{order.worker}, noticed);
+    add(WorkerQuiesced{order.worker}, quiet);
+    add(WorkerJoined{WorkerId(workers_++), kNode}, quiet + 1);
   }
   void carry_out(const Transfer& order) {
     ++moves_;
@@ -232,6 +251,7 @@ class SmallWorld {
   void happen(const Event& event) {
     if (const auto* made = std::get_if<PreparationDone>(&event)) {
       const auto found = making_.find(made->request.id.value);
+      if (made->outcome != Outcome::done) return;
       Content& content = content_.at(making_slot_.at(made->request.id.value));
       content = std::move(found->second);
       content.written = ++written_;
@@ -296,6 +316,7 @@ class SmallWorld {
   std::uint64_t steps_ = 0;
   std::uint64_t operations_most_ = 0;
   std::uint32_t finished_ = 0;
+  std::uint32_t workers_ = 4;
 };
 
 // The configuration with one policy changed, as PolicyChanged would.

@@ -1,0 +1,158 @@
+// A block that is late is given to a second worker (order rules, section 3, Tail): the bytes are
+// the same, and the first result is used.
+//
+// The second preparation is a making and a block of its own, into a slot of its own, which counts
+// as made ahead. It holds what the first one reads from until its worker has reported, however long
+// the block has been delivered by then; only the slots change hands when it is the first to finish.
+#include "core/check.h"
+#include "core/engine/books.h"
+#include "core/engine/preparation.h"
+
+namespace batchflow {
+
+namespace {
+
+// What is late cannot be told from fewer.
+constexpr std::uint64_t kTimesLeast = 100;
+
+}  // namespace
+
+std::optional<Duration> Preparation::late_after(const Stream& stream) const {
+  if (stream.preparation_times.count() < kTimesLeast) return std::nullopt;
+  const std::uint64_t p99 = stream.preparation_times.quantile(.99);
+  constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;  // some 18 minutes
+  return Duration(
+      static_cast<std::int64_t>(std::min(p99, kLongest) * s_.config.late_after_p99 + 1));
+}
+
+// One alarm a stream, for the preparation that began first: most are over when it fires.
+void Preparation::watch(Stream& stream, std::uint32_t index) {
+  const Making& making = s_.makings[index];
+  if (s_.config.late_after_p99 == 0 || making.second) return;
+  const auto limit = late_after(stream);
+  if (!limit) return;
+  stream.begun.push_back({index, making.serial, s_.now});
+  if (stream.watched) return;
+  stream.watched = true;
+  s_.alarms.set(s_.now + *limit, {AlarmKind::late_prepare, stream.id.value, 0});
+}
+
+bool Preparation::is_preparing(const Stream::Begun& begun) const {
+  if (!s_.makings.live(begun.making)) return false;
+  const Making& making = s_.makings[begun.making];
+  return making.serial == begun.serial && making.preparing && making.prepare_since == begun.since &&
+         making.twin == kNone;
+}
+
+void Preparation::look_for_late(std::uint32_t index) {
+  if (!s_.streams.live(index)) return;
+  Stream& stream = s_.streams[index];
+  stream.watched = false;
+  const auto limit = late_after(stream);
+  if (!limit) return;
+  while (!stream.begun.empty()) {
+    const Stream::Begun begun = stream.begun.front();
+    if (is_preparing(begun)) {
+      Instant next = begun.since + *limit;
+      if (next <= s_.now) {
+        // Where no worker or slot is free it is tried again later.
+        if (!start_second(stream, begun.making)) next = s_.now + *limit;
+      }
+      if (next > s_.now) {
+        stream.watched = true;
+        s_.alarms.set(next, {AlarmKind::late_prepare, index, 0});
+        return;
+      }
+    }
+    stream.begun.pop_front();
+  }
+}
+
+// False: there is no worker or slot to spare. A block that is prepared again in part, or of which
+// samples go into the cache of decoded ones, has one worker: both would write to the same slots.
+bool Preparation::start_second(Stream& stream, std::uint32_t index) {
+  const Making& first = s_.makings[index];
+  if (!first.patch.empty() || !first.decoding.empty()) return true;  // nothing to try again
+  Node& node = s_.nodes[first.node];
+  if (!node.takes_work || node.idle.empty() || !node.ready.empty()) return false;
+  StreamNode& part = node_of(stream, node.id);
+  const Share& share = *s_.memory[part.share].share;
+  if (part.ahead >= spare(s_, part)) return false;
+  if (share.used() >= share.capacity() && share.evictable() == 0) return false;
+
+  const std::uint32_t block_index = s_.blocks.make();
+  const auto taken = s_.memory.take(part.share, block_index, s_.evicted);
+  if (!taken) {
+    s_.blocks.release(block_index);
+    return false;
+  }
+  drop_evicted(s_);
+  const std::uint32_t second_index = s_.makings.make();
+  Making& making = s_.makings[index];
+  Making& second = s_.makings[second_index];
+  Block& block = s_.blocks[block_index];
+  block = s_.blocks[making.block];
+  block.serial = ++s_.serials;
+  block.ref = {};
+  block.item = taken->item;
+  block.slot = taken->slot;
+  block.making = second_index;
+  block.grants = 0;
+  block.charge = Charge::ahead;
+  block.charged_job = kNone;
+  ++part.ahead;
+
+  second.block = block_index;
+  second.node = making.node;
+  second.remake = making.remake;
+  second.serial = ++s_.serials;
+  second.since = s_.now;
+  second.second = true;
+  second.twin = index;
+  making.twin = second_index;
+  second.ingredients = making.ingredients;
+  second.staging = making.staging;
+  second.suspects = making.suspects;
+  second.pins = making.pins;
+  for (const ItemPin& pin : second.pins) s_.memory[pin.share].share->pin(pin.item);
+  for (const std::uint32_t read : making.reads) reads_.use(read, second_index);
+  BF_CHECK(second.waiting == 0);
+  second.worker = node.idle.back();
+  node.idle.pop_back();
+  s_.workers[second.worker].state = Worker::State::busy;
+  s_.workers[second.worker].making = second_index;
+  ++node.started;
+  ++s_.counters.second_workers;
+  order_prepare(second_index);
+  return true;
+}
+
+// The second worker was faster: its slot is the block's, and the first goes on with the other.
+void Preparation::use_second(std::uint32_t second_index) {
+  Making& second = s_.makings[second_index];
+  const std::uint32_t first_index = second.twin;
+  Making& first = s_.makings[first_index];
+  Block& mine = s_.blocks[first.block];
+  Block& other = s_.blocks[second.block];
+  std::swap(mine.item, other.item);
+  std::swap(mine.slot, other.slot);
+  auto& owner_of = s_.memory[mine.share].owner_of;
+  owner_of[mine.item.value] = first.block;
+  owner_of[other.item.value] = second.block;
+  std::swap(first.worker, second.worker);
+  std::swap(first.request, second.request);
+  std::swap(first.prepare_since, second.prepare_since);
+  s_.workers[first.worker].making = first_index;
+  s_.workers[second.worker].making = second_index;
+  s_.requests.reassign(first.request, first_index);
+  s_.requests.reassign(second.request, second_index);
+}
+
+// Each goes its own way: one is over.
+void Preparation::part_twins(Making& making) {
+  if (making.twin == kNone) return;
+  s_.makings[making.twin].twin = kNone;
+  making.twin = kNone;
+}
+
+}  // namespace batchflow
