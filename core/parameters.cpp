@@ -1,6 +1,7 @@
 #include "core/parameters.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>

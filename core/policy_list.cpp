@@ -1,6 +1,7 @@
 #include "core/policy_list.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/config_error.h"
 

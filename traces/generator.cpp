@@ -1,6 +1,7 @@
 #include "traces/generator.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
