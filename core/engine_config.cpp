@@ -31,11 +31,8 @@ void preset_independent(EngineConfig& config) {
 }
 
 constexpr Preset kPresets[] = {
-    {"default",
-     "one service for all jobs: fixed cached sets, ready blocks first, earliest deadline",
-     preset_default},
-    {"independent",
-     "no BatchFlow: each job prepares for itself with workers of its own, over a page cache",
+    {"default", "One service prepares for all jobs, the most urgent first.", preset_default},
+    {"independent", "No BatchFlow: each job prepares for itself, over a page cache.",
      preset_independent},
 };
 

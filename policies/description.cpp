@@ -7,6 +7,29 @@
 namespace batchflow {
 namespace {
 
+std::string bounds(const Parameter& parameter) {
+  if (!has_bounds(parameter)) return "";
+  return parameter.greatest >= 1e18
+             ? fmt::format(", at least {}", parameter.least)
+             : fmt::format(", {} to {}", parameter.least, parameter.greatest);
+}
+
+std::string indented(std::string_view help) {
+  std::string text;
+  while (!help.empty()) {
+    const std::string_view line = first_line(help);
+    text += fmt::format("  {}\n", line);
+    help.remove_prefix(std::min(line.size() + 1, help.size()));
+  }
+  return text;
+}
+
+std::string row(std::string_view name, std::string_view value) {
+  return fmt::format("  {:<18} {}\n", name, value);
+}
+
+}  // namespace
+
 std::string_view type_name(Parameter::Type type) {
   switch (type) {
     case Parameter::Type::integer:
@@ -21,16 +44,9 @@ std::string_view type_name(Parameter::Type type) {
   return "";
 }
 
-std::string bounds(const Parameter& parameter) {
-  const bool counts =
-      parameter.type == Parameter::Type::integer || parameter.type == Parameter::Type::number;
-  if (!counts) return "";
-  return parameter.greatest >= 1e18
-             ? fmt::format(", at least {}", parameter.least)
-             : fmt::format(", {} to {}", parameter.least, parameter.greatest);
+bool has_bounds(const Parameter& parameter) {
+  return parameter.type == Parameter::Type::integer || parameter.type == Parameter::Type::number;
 }
-
-}  // namespace
 
 std::string_view first_line(std::string_view help) {
   return help.substr(0, help.find('\n'));
@@ -44,41 +60,73 @@ std::string describe_policies(const PolicyList& list) {
     if (entries.empty()) continue;
     text += fmt::format("{}{}\n", text.empty() ? "" : "\n", policy_kind_name(kind));
     for (const PolicyEntry* entry : entries) {
-      text += fmt::format("  {:<18}{}\n", entry->name, first_line(entry->help));
+      text += row(entry->name, first_line(entry->help));
     }
   }
+  text += "\npreset (policies of all kinds, with the settings they need)\n";
+  for (const Preset& preset : presets()) text += row(preset.name, preset.help);
   return text;
 }
 
-std::vector<const PolicyEntry*> policies_named(const PolicyList& list, std::string_view name) {
-  if (name.find('=') != std::string_view::npos) return {list.choose(name).entry};
-  std::vector<const PolicyEntry*> found;
+Named find_named(const PolicyList& list, std::string_view name) {
+  constexpr std::string_view kPresetMark = "preset=";
+  const bool preset_asked = name.starts_with(kPresetMark);
+  if (name.find('=') != std::string_view::npos && !preset_asked) {
+    return {{list.choose(name).entry}, {}};
+  }
+  if (preset_asked) name.remove_prefix(kPresetMark.size());
+  Named found;
   std::vector<std::string_view> names;
   for (const PolicyEntry* entry : list.entries()) {
-    if (entry->name == name) found.push_back(entry);
+    if (preset_asked) break;
+    if (entry->name == name) found.policies.push_back(entry);
     names.push_back(entry->name);
   }
-  if (!found.empty()) return found;
+  for (const Preset& preset : presets()) {
+    if (preset.name == name) found.presets.push_back(&preset);
+    names.push_back(preset.name);
+  }
+  if (!found.policies.empty() || !found.presets.empty()) return found;
   const std::string nearest = nearest_name(name, names);
-  throw ConfigError(fmt::format("unknown policy '{}'; {}", name,
+  throw ConfigError(fmt::format("unknown {} '{}'; {}", preset_asked ? "preset" : "policy", name,
                                 nearest.empty()
                                     ? "see policy list"
                                     : fmt::format("write '{}', or see policy list", nearest)));
 }
 
+std::string describe_parameter(const Parameter& parameter) {
+  return fmt::format("{:<12}{} (default {}; {}{})", parameter.name, parameter.help,
+                     parameter.default_value, type_name(parameter.type), bounds(parameter));
+}
+
 std::string describe_policy(const PolicyEntry& entry) {
   std::string text = fmt::format("{}={}\n\n", policy_kind_name(entry.kind()), entry.name);
-  for (std::string_view rest = entry.help; !rest.empty();) {
-    const std::string_view line = first_line(rest);
-    text += fmt::format("  {}\n", line);
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-  }
-  if (entry.clairvoyant) text += "  Knows the future: a bound for the others.\n";
+  text += indented(entry.help);
+  if (entry.clairvoyant) text += "  Knows the future, so it does not compete with the others.\n";
   text += entry.parameters.empty() ? "\nNo parameters.\n" : "\nParameters:\n";
   for (const Parameter& parameter : entry.parameters) {
-    text += fmt::format("  {:<12}{} (default {}; {}{})\n", parameter.name, parameter.help,
-                        parameter.default_value, type_name(parameter.type), bounds(parameter));
+    text += fmt::format("  {}\n", describe_parameter(parameter));
   }
+  return text;
+}
+
+std::string describe_preset(const Preset& preset) {
+  EngineConfig config;
+  preset.apply(config);
+  const PolicyTexts& policies = config.policies;
+  std::string text =
+      fmt::format("preset={}\n\n{}\nPolicies:\n", preset.name, indented(preset.help));
+  text += row("allocation", policies.allocation);
+  text +=
+      row("eviction", fmt::format("{} (encoded), {} (decoded), {} (prepared)", policies.eviction[0],
+                                  policies.eviction[1], policies.eviction[2]));
+  text += row("selection", policies.selection);
+  text += row("dispatch", policies.dispatch);
+  text += row("scaling", policies.scaling);
+  text += "\nSettings:\n";
+  text += row("share_streams", config.share_streams ? "true" : "false");
+  text += row("workers_per_job", fmt::format("{}", config.workers_per_job));
+  text += row("workers_held_during_reads", config.workers_held_during_reads ? "true" : "false");
   return text;
 }
 

@@ -5,19 +5,30 @@
 #include <string_view>
 #include <vector>
 
+#include "core/engine_config.h"
 #include "core/policy_list.h"
 
 namespace batchflow {
 
-// All policies by kind, a line each.
+// All policies by kind, and the presets: a line each.
 std::string describe_policies(const PolicyList& list);
 
-// The policies of that name, of every kind; `kind=name` asks for one kind.
-// Throws ConfigError naming the nearest when there is none.
-std::vector<const PolicyEntry*> policies_named(const PolicyList& list, std::string_view name);
+// What people call by one name: the policies of every kind, and the preset.
+struct Named {
+  std::vector<const PolicyEntry*> policies;
+  std::vector<const Preset*> presets;
+};
+// `name`, or `kind=name` and `preset=name` for one of them. Throws ConfigError naming the nearest
+// when there is none.
+Named find_named(const PolicyList& list, std::string_view name);
 
-// Help and parameters of one.
+// Help and parameters.
 std::string describe_policy(const PolicyEntry& entry);
+std::string describe_preset(const Preset& preset);
+std::string describe_parameter(const Parameter& parameter);  // a line, without its end
+
+std::string_view type_name(Parameter::Type type);
+bool has_bounds(const Parameter& parameter);
 
 std::string_view first_line(std::string_view help);
 

@@ -1,47 +1,38 @@
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
-#include <optional>
 #include <thread>
 
 #include "core/config_error.h"
 #include "policies/registry.h"
 #include "sim/cache_study.h"
 #include "sim/commands.h"
-#include "sim/output_file.h"
+#include "sim/descriptions.h"
+#include "sim/output_flags.h"
 #include "sim/terminal.h"
+#include "sim/usage.h"
 #include "traces/generator.h"
 
 namespace batchflow::sim {
 namespace {
 
-// What stands for a size or policy that was not given: the policies people ask about first, and
-// sizes from far too small to comfortable.
-const std::vector<std::string> kPolicies = {"fifo,lru,sieve,s3fifo,2q,arc,lfu,minio,belady-bypass"};
-const std::vector<std::string> kSizes = {"1%,10%,25%,50%,75%"};
+// The policies people ask about first.
+constexpr const char* kUsualPolicies = "fifo,lru,sieve,s3fifo,2q,arc,lfu,minio,belady-bypass";
+constexpr std::uint64_t kMostThreads = 1024;
 
 struct Options {
   std::string trace;
   std::vector<std::string> policies;
   std::vector<std::string> sizes;
   std::string format = "auto";
-  std::string json;  // empty: not asked for
-  std::string csv;
+  OutputFlags outputs;
   std::uint64_t seed = 1;
-  unsigned threads = 0;
+  std::uint64_t threads = std::max(1u, std::thread::hardware_concurrency());
   bool through_engine = false;
 };
 
 TraceFormat format_named(const std::string& name) {
   if (name == "csv") return TraceFormat::csv;
-  return name == "oracle" ? TraceFormat::oracle_general : TraceFormat::by_content;
-}
-
-std::optional<OutputFile> output(const std::string& path) {
-  if (path.empty()) return std::nullopt;
-  return std::optional<OutputFile>(std::in_place, path);
+  return name == "oracleGeneral" ? TraceFormat::oracle_general : TraceFormat::by_content;
 }
 
 AccessTrace open_trace(const Options& options) {
@@ -52,33 +43,33 @@ AccessTrace open_trace(const Options& options) {
   });
 }
 
+// `gen:help` is no trace, but a question about them.
+int help_with_generators(const OutputFlags& outputs) {
+  if (outputs.wanted("csv")) throw ConfigError("gen:help is not written as CSV; write --json");
+  if (outputs.wanted("json")) outputs.write("json", generators_json());
+  outputs.write_text(describe_generators());
+  return 0;
+}
+
 int run_cache(const Options& options) {
-  if (options.trace == "gen:help" || options.trace == "gen:") {
-    std::fputs(generator_help().c_str(), stdout);
-    return 0;
-  }
+  const OutputFlags& outputs = options.outputs;
+  outputs.check(options.trace);
+  if (options.trace == "gen:help" || options.trace == "gen:") return help_with_generators(outputs);
   CacheStudy study;
   study.seed = options.seed;
-  study.policies =
-      parse_policies(policy_list(), options.policies.empty() ? kPolicies : options.policies);
-  const std::vector<std::string>& sizes = options.sizes.empty() ? kSizes : options.sizes;
-  parse_sizes(sizes, UINT64_MAX);  // a slip is found before the trace is read
-  if (options.json == "-" && options.csv == "-") {
-    throw ConfigError("--json and --csv cannot both go to standard output; write --csv=FILE");
-  }
-  auto json = output(options.json);
-  auto csv = output(options.csv);
+  study.policies = parse_policies(policy_list(), options.policies.empty()
+                                                     ? std::vector<std::string>{kUsualPolicies}
+                                                     : options.policies);
+  const auto asked = parse_sizes(options.sizes);  // a slip is found before the trace is read
   study.trace = open_trace(options);
-  study.sizes = parse_sizes(sizes, study.trace.working_set_bytes);
-  const unsigned threads =
-      options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
-  run_cache_study(study, threads,
+  study.sizes = asked.empty() ? usual_sizes(study.trace.working_set_bytes)
+                              : sizes_in_bytes(asked, study.trace.working_set_bytes);
+  run_cache_study(study, static_cast<unsigned>(options.threads),
                   options.through_engine ? replay_through_engine : replay_through_share);
-  if (json) json->write(cache_json(study));
-  if (csv) csv->write(cache_csv(study));
-  const bool taken = (json && json->to_standard_output()) || (csv && csv->to_standard_output());
-  std::fputs(cache_table(study).c_str(), taken ? stderr : stdout);
-  return 0;
+  if (outputs.wanted("json")) outputs.write("json", cache_json(study));
+  if (outputs.wanted("csv")) outputs.write("csv", cache_csv(study));
+  outputs.write_text(cache_table(study));
+  return cache_exit_code(study);
 }
 
 }  // namespace
@@ -89,31 +80,34 @@ void add_cache_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<Options>();
   command
       ->add_option("TRACE", options->trace,
-                   "A file (CSV lines time,id,size or oracleGeneral binary, zstd or not), or a\n"
-                   "generated trace as gen:perm,n=100000,epochs=5,jobs=4 (gen:help lists them)")
+                   "A file (CSV lines time,id,size or oracleGeneral records, zstd or not), - for\n"
+                   "standard input, or a generated trace as gen:perm,n=100000,epochs=5,jobs=4\n"
+                   "(gen:help lists them)")
       ->required();
   command
       ->add_option("-p,--policy", options->policies,
-                   "Eviction policies, by comma or repeated: name[:parameter=value...]\n"
-                   "(default: " +
-                       kPolicies.front() + ")")
+                   std::string("Eviction policies, by comma or repeated: name[:parameter=value...]"
+                               "\n(default: ") +
+                       kUsualPolicies + ")")
       ->allow_extra_args(false);
   command
-      ->add_option("-s,--size", options->sizes,
-                   "Cache sizes, by comma or repeated: bytes, 64mb, 64mib, or shares of the\n"
-                   "working set as 10% (default: " +
-                       kSizes.front() + ")")
+      ->add_option(
+          "-s,--size", options->sizes,
+          std::string("Cache sizes, by comma or repeated: bytes, 64mb, 64mib, or shares of "
+                      "the\nworking set as 10% (default: ") +
+              kUsualSizes + ")")
       ->allow_extra_args(false);
-  command->add_option("--format", options->format, "Of the file: auto, csv or oracle")
-      ->check(CLI::IsMember({"auto", "csv", "oracle"}))
-      ->capture_default_str();
-  command->add_flag("--json{-}", options->json,
-                    "Write JSON to standard output, or with =FILE to a file");
-  command->add_flag("--csv{-}", options->csv,
-                    "Write CSV to standard output, or with =FILE to a file");
-  command->add_option("--seed", options->seed, "For policies that draw")->capture_default_str();
-  command->add_option("--threads", options->threads, "Runs at the same time (default: all cores)")
-      ->check(CLI::Range(1u, 4096u));
+  command
+      ->add_option("--format", options->format,
+                   "Of the file: csv, oracleGeneral, or auto, by name and content (default: auto)")
+      ->check(CLI::IsMember({"auto", "csv", "oracleGeneral"}, CLI::ignore_case))
+      ->type_name("FORMAT");
+  options->outputs.add(*command, "json", "JSON");
+  options->outputs.add(*command, "csv", "CSV");
+  add_whole_number(*command, "--seed", options->seed, 0, UINT64_MAX,
+                   "For policies that draw (default: 1)");
+  add_whole_number(*command, "--threads", options->threads, 1, kMostThreads,
+                   "Runs at the same time (default: all cores)");
   command->add_flag("--through-engine", options->through_engine,
                     "Send each request through the engine's step, as a live service would: the\n"
                     "same counts, some ten times slower");

@@ -5,17 +5,27 @@
 
 #include "sim/cache_study.h"
 #include "sim/sizes.h"
+#include "sim/terminal.h"
 
 namespace batchflow::sim {
 namespace {
 
 using Ratio = double (ReplayCounts::*)() const;
 
-// The lowest of a column among the policies that do not know the future.
+bool competes(const PolicyChoice& policy) {
+  return !policy.entry->clairvoyant;
+}
+
+// Among the policies that do not know the future; of one alone nobody says that it is the best.
+bool anybody_to_beat(const CacheStudy& study) {
+  return std::count_if(study.policies.begin(), study.policies.end(), competes) > 1;
+}
+
+// The lowest of a column.
 double best_of(const CacheStudy& study, std::size_t size, Ratio ratio) {
   double best = 2;
   for (std::size_t p = 0; p < study.policies.size(); ++p) {
-    if (study.policies[p].entry->clairvoyant) continue;
+    if (!competes(study.policies[p])) continue;
     best = std::min(best, (study.result(p, size).*ratio)());
   }
   return best;
@@ -36,11 +46,12 @@ std::string ratio_table(const CacheStudy& study, std::string_view title, Ratio r
     text += fmt::format("{:>{}} ", heading(size), widths.back() - 1);
   }
   text += "\n";
+  const bool contest = anybody_to_beat(study);
   for (std::size_t p = 0; p < study.policies.size(); ++p) {
     text += fmt::format("{:<{}}", study.policies[p].text(), names);
     for (std::size_t s = 0; s < study.sizes.size(); ++s) {
       const double value = (study.result(p, s).*ratio)();
-      const bool best = !study.policies[p].entry->clairvoyant && value == best_of(study, s, ratio);
+      const bool best = contest && competes(study.policies[p]) && value == best_of(study, s, ratio);
       text += fmt::format("{:>{}.4f}{}", value, widths[s] - 1, best ? '*' : ' ');
     }
     while (text.back() == ' ') text.pop_back();
@@ -55,23 +66,25 @@ std::string legend(const CacheStudy& study) {
     return std::any_of(study.policies.begin(), study.policies.end(),
                        [&](const PolicyChoice& policy) { return condition(*policy.entry); });
   };
-  std::string text = "\n* best at this size";
+  std::string text = anybody_to_beat(study) ? "* best at this size" : "";
+  const std::string separator = text.empty() ? "" : "; ";
   if (study.trace.one_size != 0 &&
       runs([](const PolicyEntry& entry) { return entry.name == "belady-bypass"; })) {
-    text += "; belady-bypass knows the future, and nothing can miss less";
+    text += separator + "belady-bypass knows the future, and nothing can miss less";
   } else if (runs([](const PolicyEntry& entry) { return entry.clairvoyant; })) {
-    text += "; those that know the future do not compete";
+    text += separator + "those that know the future do not compete";
   }
-  return text + "\n";
+  return text.empty() ? "" : "\n" + text + "\n";
 }
 
 }  // namespace
 
 std::string cache_table(const CacheStudy& study) {
   const AccessTrace& trace = study.trace;
-  std::string text = fmt::format("{}: {} requests, {} items, working set {}\n", trace.name,
-                                 count_text(trace.requests()), count_text(trace.distinct_items()),
-                                 size_text(trace.working_set_bytes));
+  std::string text =
+      fmt::format("{}: {} requests, {} items, working set {}\n", printable(trace.name),
+                  count_text(trace.requests()), count_text(trace.distinct_items()),
+                  size_text(trace.working_set_bytes));
   if (trace.requests_of_size_zero > 0) {
     text += fmt::format("{} requests of size zero were left out\n",
                         count_text(trace.requests_of_size_zero));

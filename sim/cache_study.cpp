@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <optional>
+#include <system_error>
 #include <thread>
 
 #include "core/config_error.h"
@@ -16,13 +18,14 @@ namespace {
 
 std::vector<std::string_view> split_lists(const std::vector<std::string>& texts) {
   std::vector<std::string_view> parts;
-  for (std::string_view text : texts) {
+  for (const std::string& whole : texts) {
+    std::string_view text = whole;
     for (;;) {
       const std::size_t comma = text.find(',');
       const std::string_view part = text.substr(0, comma);
       if (part.empty()) {
-        throw ConfigError(fmt::format("an empty name in '{}'; write names separated by one comma",
-                                      texts.front()));
+        throw ConfigError(
+            fmt::format("an empty name or size in '{}'; write them separated by one comma", whole));
       }
       parts.push_back(part);
       if (comma == std::string_view::npos) break;
@@ -32,14 +35,24 @@ std::vector<std::string_view> split_lists(const std::vector<std::string>& texts)
   return parts;
 }
 
+std::optional<PolicyKind> kind_before(std::string_view text, std::size_t mark) {
+  const std::string_view kind = text.substr(0, mark);
+  if (kind == "preset") return std::nullopt;
+  try {
+    return policy_kind(kind);
+  } catch (const ConfigError& error) {
+    throw ConfigError(
+        fmt::format("{} (a parameter follows its policy, as s3fifo:{})", error.what(), text));
+  }
+}
+
 // The kind may be left out: here it can only be eviction.
 PolicyChoice parse_policy(const PolicyList& list, std::string_view text) {
   const std::size_t mark = text.find_first_of("=:");
   if (mark == std::string_view::npos || text[mark] == ':') {
     return list.choose(PolicyKind::eviction, text);
   }
-  const std::string_view kind = text.substr(0, mark);
-  if (kind == "preset" || policy_kind(kind) != PolicyKind::eviction) {
+  if (kind_before(text, mark) != PolicyKind::eviction) {
     throw ConfigError(
         fmt::format("'{}': cache compares eviction policies only; write eviction=NAME", text));
   }
@@ -61,15 +74,28 @@ std::vector<PolicyChoice> parse_policies(const PolicyList& list,
   return choices;
 }
 
-std::vector<CacheSize> parse_sizes(const std::vector<std::string>& texts, Bytes working_set) {
+std::vector<AskedSize> parse_sizes(const std::vector<std::string>& texts) {
+  std::vector<AskedSize> sizes;
+  for (std::string_view text : split_lists(texts)) sizes.push_back(ask_for_size(text));
+  return sizes;
+}
+
+std::vector<CacheSize> sizes_in_bytes(const std::vector<AskedSize>& asked, Bytes working_set) {
   std::vector<CacheSize> sizes;
-  for (std::string_view text : split_lists(texts)) {
-    const Bytes bytes = parse_size(text, working_set);
+  for (const AskedSize& one : asked) {
+    const Bytes bytes = size_in_bytes(one, working_set);
     const bool named_before = std::any_of(
         sizes.begin(), sizes.end(), [&](const CacheSize& other) { return other.bytes == bytes; });
-    if (!named_before) sizes.push_back({std::string(text), bytes});
+    if (!named_before) sizes.push_back({one.text, bytes});
   }
   return sizes;
+}
+
+std::vector<CacheSize> usual_sizes(Bytes working_set) {
+  std::vector<AskedSize> asked = parse_sizes({kUsualSizes});
+  std::erase_if(asked, [&](const AskedSize& one) { return one.size.of(working_set) == 0; });
+  if (asked.empty()) asked = parse_sizes({"100%"});
+  return sizes_in_bytes(asked, working_set);
 }
 
 void run_cache_study(CacheStudy& study, unsigned threads, Replayer replayer) {
@@ -99,10 +125,20 @@ void run_cache_study(CacheStudy& study, unsigned threads, Replayer replayer) {
   {
     std::vector<std::jthread> pool;
     const std::size_t others = std::min<std::size_t>(std::max(threads, 1u), runs) - 1;
-    for (std::size_t i = 0; i < others; ++i) pool.emplace_back(work);
+    try {
+      for (std::size_t i = 0; i < others; ++i) pool.emplace_back(work);
+    } catch (const std::system_error&) {
+      // The machine has no more threads; those there are do the work.
+    }
     work();
   }
   if (failure) std::rethrow_exception(failure);
+}
+
+int cache_exit_code(const CacheStudy& study) {
+  const bool refused = std::any_of(study.results.begin(), study.results.end(),
+                                   [](const ReplayCounts& counts) { return counts.refused != 0; });
+  return refused ? 1 : 0;
 }
 
 }  // namespace batchflow::sim

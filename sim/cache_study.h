@@ -6,8 +6,12 @@
 #include <vector>
 
 #include "sim/replay.h"
+#include "sim/sizes.h"
 
 namespace batchflow::sim {
+
+// From far too small to comfortable.
+inline constexpr const char* kUsualSizes = "1%,10%,25%,50%,75%";
 
 struct CacheSize {
   std::string text;  // as it was asked for
@@ -30,10 +34,17 @@ struct CacheStudy {
 // named twice is done once. Throws ConfigError.
 std::vector<PolicyChoice> parse_policies(const PolicyList& list,
                                          const std::vector<std::string>& texts);
-std::vector<CacheSize> parse_sizes(const std::vector<std::string>& texts, Bytes working_set);
+std::vector<AskedSize> parse_sizes(const std::vector<std::string>& texts);
+// In bytes. Throws ConfigError when one is less than a byte.
+std::vector<CacheSize> sizes_in_bytes(const std::vector<AskedSize>& asked, Bytes working_set);
+// kUsualSizes, without those that are less than a byte of a small working set.
+std::vector<CacheSize> usual_sizes(Bytes working_set);
 
 // Fills the results, whatever the number of threads, with the same figures.
 void run_cache_study(CacheStudy& study, unsigned threads, Replayer replayer);
+
+// The exit code: 1 when a policy proposed what the rules do not allow.
+int cache_exit_code(const CacheStudy& study);
 
 std::string cache_table(const CacheStudy& study);
 std::string cache_json(const CacheStudy& study);

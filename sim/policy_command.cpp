@@ -1,82 +1,72 @@
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "policies/description.h"
 #include "policies/registry.h"
 #include "sim/commands.h"
-#include "sim/output_file.h"
+#include "sim/descriptions.h"
+#include "sim/output_flags.h"
 
 namespace batchflow::sim {
 namespace {
 
-using Json = nlohmann::ordered_json;
+struct Options {
+  std::string name;
+  OutputFlags outputs;
+};
 
-Json json_of(const PolicyEntry& entry) {
-  Json parameters = Json::array();
-  for (const Parameter& parameter : entry.parameters) {
-    parameters.push_back(
-        {{"name", parameter.name}, {"default", parameter.default_value}, {"help", parameter.help}});
+int answer(const OutputFlags& outputs, const std::string& text, const Named& named) {
+  outputs.check();
+  if (outputs.wanted("json")) {
+    outputs.write("json", policies_json(named));
+  } else {
+    outputs.write_text(text);
   }
-  return {{"kind", policy_kind_name(entry.kind())},
-          {"name", entry.name},
-          {"help", entry.help},
-          {"clairvoyant", entry.clairvoyant},
-          {"parameters", parameters}};
-}
-
-void print(std::span<const PolicyEntry* const> entries, const std::string& text,
-           const std::string& json_path) {
-  if (json_path.empty()) {
-    std::fputs(text.c_str(), stdout);
-    return;
-  }
-  Json json;
-  json["policies"] = Json::array();
-  for (const PolicyEntry* entry : entries) json["policies"].push_back(json_of(*entry));
-  OutputFile(json_path).write(json.dump(2) + "\n");
-}
-
-int list_policies(const std::string& json_path) {
-  print(policy_list().entries(), describe_policies(policy_list()), json_path);
   return 0;
 }
 
-int show_policy(const std::string& name, const std::string& json_path) {
-  const auto entries = policies_named(policy_list(), name);
+int list_policies(const Options& options) {
+  const auto entries = policy_list().entries();
+  Named all{{entries.begin(), entries.end()}, {}};
+  for (const Preset& preset : presets()) all.presets.push_back(&preset);
+  return answer(options.outputs, describe_policies(policy_list()), all);
+}
+
+int show_policy(const Options& options) {
+  const Named named = find_named(policy_list(), options.name);
   std::string text;
-  for (const PolicyEntry* entry : entries) {
-    text += (text.empty() ? "" : "\n") + describe_policy(*entry);
+  const auto add = [&](const std::string& description) {
+    text += (text.empty() ? "" : "\n") + description;
+  };
+  for (const PolicyEntry* entry : named.policies) add(describe_policy(*entry));
+  for (const Preset* preset : named.presets) add(describe_preset(*preset));
+  return answer(options.outputs, text, named);
+}
+
+CLI::App* add_question(CLI::App& command, Action& action, const char* name, const char* help,
+                       int (*answer_it)(const Options&)) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* question = command.add_subcommand(name, help);
+  if (answer_it == show_policy) {
+    question->add_option("NAME", options->name, "A name as in the list, kind=name or preset=name")
+        ->required();
   }
-  print(entries, text, json_path);
-  return 0;
+  options->outputs.add(*question, "json", "JSON");
+  question->callback([=, &action] { action = [=] { return answer_it(*options); }; });
+  return question;
 }
 
 }  // namespace
 
 void add_policy_command(CLI::App& app, Action& action) {
-  struct Options {
-    std::string name;
-    std::string json;
-  };
-  const auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("policy", "List the policies, or show one");
+  CLI::App* command = app.add_subcommand("policy", "List the policies and presets, or show one");
   command->require_subcommand(1);
-  command->footer("Example:\n  batchflow-sim policy show s3fifo");
-  constexpr const char* kJsonHelp = "Write JSON to standard output, or with =FILE to a file";
-  CLI::App* list = command->add_subcommand("list", "All policies by kind");
-  list->add_flag("--json{-}", options->json, kJsonHelp);
-  list->callback(
-      [options, &action] { action = [options] { return list_policies(options->json); }; });
-  CLI::App* show = command->add_subcommand("show", "What a policy does, and its parameters");
-  show->add_option("NAME", options->name, "A name as in the list, or kind=name")->required();
-  show->add_flag("--json{-}", options->json, kJsonHelp);
-  show->callback([options, &action] {
-    action = [options] { return show_policy(options->name, options->json); };
-  });
+  command->footer(
+      "Examples:\n"
+      "  batchflow-sim policy show s3fifo\n"
+      "  batchflow-sim policy show preset=default");
+  add_question(*command, action, "list", "All policies by kind, and the presets", list_policies);
+  add_question(*command, action, "show", "What a policy or preset does, and its parameters",
+               show_policy);
 }
 
 }  // namespace batchflow::sim

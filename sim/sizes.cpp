@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
+#include <algorithm>
 #include <limits>
 
 #include "core/config_error.h"
@@ -10,86 +10,52 @@
 namespace batchflow::sim {
 namespace {
 
-using Wide = unsigned __int128;
-constexpr int kMostDigits = 19;  // fit into 64 bits
+constexpr std::string_view kRemedy =
+    "write bytes (4096), with a unit (64mb, 1.5gib), or a share of the working set (10%)";
+constexpr Bytes kMostBytes = std::numeric_limits<std::int64_t>::max();
 
-struct Unit {
-  std::string_view name;
-  std::uint64_t bytes;
-};
-constexpr Unit kUnits[] = {
-    {"", 1},
-    {"b", 1},
-    {"kb", 1000},
-    {"mb", 1000000},
-    {"gb", 1000000000},
-    {"tb", 1000000000000},
-    {"kib", std::uint64_t{1} << 10},
-    {"mib", std::uint64_t{1} << 20},
-    {"gib", std::uint64_t{1} << 30},
-    {"tib", std::uint64_t{1} << 40},
-};
+[[noreturn]] void refuse(std::string_view text, std::string_view why, std::string_view remedy) {
+  throw ConfigError(fmt::format("size '{}' {}; {}", text, why, remedy));
+}
 
+[[noreturn]] void refuse_too_large(std::string_view text) {
+  refuse(text, "is more than any cache has", "write at most 9223372036854775807 bytes");
+}
+
+// Why a text is no size.
 [[noreturn]] void refuse(std::string_view text) {
-  throw ConfigError(fmt::format(
-      "'{}' is no cache size; write a number of bytes, with a unit (64mb, 1.5gib), or a share of "
-      "the working set (10%)",
-      text));
-}
-
-// digits / 10^decimals
-struct Decimal {
-  std::uint64_t digits = 0;
-  std::uint64_t scale = 1;
-};
-
-Decimal take_decimal(std::string_view text, std::string_view& rest) {
-  Decimal value;
-  int digits = 0;
-  bool point = false;
-  while (!rest.empty() && (std::isdigit(static_cast<unsigned char>(rest.front())) ||
-                           (rest.front() == '.' && !point))) {
-    if (rest.front() == '.') {
-      point = true;
-    } else {
-      if (++digits > kMostDigits) refuse(text);
-      value.digits = 10 * value.digits + static_cast<std::uint64_t>(rest.front() - '0');
-      if (point) value.scale *= 10;
-    }
-    rest.remove_prefix(1);
-  }
-  if (digits == 0) refuse(text);
-  return value;
-}
-
-std::uint64_t unit_bytes(std::string_view text, std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  for (const Unit& unit : kUnits) {
-    if (unit.name == lower) return unit.bytes;
-  }
-  refuse(text);
+  if (text.empty()) refuse(text, "is empty", kRemedy);
+  if (text.starts_with('-')) refuse(text, "is negative", kRemedy);
+  if (text.starts_with("0x")) refuse(text, "is hexadecimal", "write a decimal number");
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const bool fits_if_small = parse_size("1" + std::string(text.substr(digits))).has_value();
+  if (digits > 1 && fits_if_small) refuse_too_large(text);
+  refuse(text, "is no cache size", kRemedy);
 }
 
 }  // namespace
 
-Bytes parse_size(std::string_view text, Bytes whole) {
-  std::string_view rest = text;
-  const Decimal value = take_decimal(text, rest);
-  const bool percent = rest == "%";
-  if (value.digits == 0) {
-    throw ConfigError(
-        fmt::format("a cache of size '{}' keeps nothing; write a size above 0", text));
+AskedSize ask_for_size(std::string_view text) {
+  const auto size = parse_size(text);
+  if (!size) refuse(text);
+  const bool without_unit = text.find_first_not_of("0123456789.") == std::string_view::npos;
+  if (without_unit && text.find('.') != std::string_view::npos) {
+    refuse(text, "has no unit", "write 1.5gb or so, or a share of the working set as 10%");
   }
-  const Wide factor = percent ? whole : unit_bytes(text, rest);
-  const Wide divisor = Wide{value.scale} * (percent ? 100 : 1);
-  const Wide bytes = Wide{value.digits} * factor / divisor;
-  if (bytes > std::numeric_limits<Bytes>::max()) refuse(text);
+  if (!size->relative && size->bytes == 0) refuse(text, "keeps nothing", "write a size above 0");
+  if (size->relative && size->ratio == Ratio{}) refuse(text, "keeps nothing", "write it above 0%");
+  return {std::string(text), *size};
+}
+
+Bytes size_in_bytes(const AskedSize& asked, Bytes whole) {
+  const Bytes times = asked.size.ratio.parts / Ratio::kWhole + 1;
+  if (asked.size.relative && times > 1 && whole > kMostBytes / times) refuse_too_large(asked.text);
+  const Bytes bytes = asked.size.of(whole);
   if (bytes == 0) {
-    throw ConfigError(fmt::format("'{}' of {} bytes is less than one byte; write a larger size",
-                                  text, percent ? whole : unit_bytes(text, rest)));
+    refuse(asked.text, fmt::format("of {} bytes is less than one byte", whole),
+           "write a larger share");
   }
-  return static_cast<Bytes>(bytes);
+  return bytes;
 }
 
 std::string size_text(Bytes bytes) {

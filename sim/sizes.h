@@ -4,13 +4,20 @@
 #include <string>
 #include <string_view>
 
+#include "core/config_value.h"
 #include "core/types.h"
 
 namespace batchflow::sim {
 
-// Percentages are of `whole`, everything is rounded down, exactly.
-// Throws ConfigError when the text is no size, or the size is zero.
-Bytes parse_size(std::string_view text, Bytes whole);
+struct AskedSize {
+  std::string text;
+  Size size;
+};
+// Throws ConfigError when the text is no size, or a size of zero.
+AskedSize ask_for_size(std::string_view text);
+// Shares are of `whole`, and everything is rounded down. Throws ConfigError when less than a byte
+// is left.
+Bytes size_in_bytes(const AskedSize& asked, Bytes whole);
 
 // 1234567 as `1.23 MB`.
 std::string size_text(Bytes bytes);

@@ -1,9 +1,13 @@
 #include "sim/terminal.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 
@@ -17,22 +21,107 @@ void on_signal(int) {
   interrupted.store(true, std::memory_order_relaxed);
 }
 
+bool continues_character(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+// The beginning of `text` in at most `columns` columns. A character takes no more columns than it
+// has bytes, and is not cut.
+std::string shortened(const std::string& text, std::size_t columns) {
+  if (text.size() <= columns) return text;
+  constexpr std::string_view kMore = "..";
+  std::size_t end = columns - std::min(columns, kMore.size());
+  while (end > 0 && continues_character(text[end])) --end;
+  return text.substr(0, end) + std::string(kMore.substr(0, columns));
+}
+
+std::size_t terminal_columns() {
+  winsize size{};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+// One column stays free: in the last one some terminals wrap.
+std::string progress_line(const std::string& label, double done, std::size_t columns) {
+  constexpr std::size_t kBar = 30;
+  std::size_t left = columns - 1;
+  const auto take = [&](std::string text) {
+    if (text.size() > left) return std::string();
+    left -= text.size();
+    return text;
+  };
+  if (done < 0) {
+    const std::string dots = take(" ...");
+    return shortened(label, left) + dots;
+  }
+  const double shown = std::clamp(done, 0.0, 1.0);
+  const auto full = static_cast<std::size_t>(shown * kBar);
+  const std::string percent = take(fmt::format(" {:3.0f}%", 100 * shown));
+  // The bar gives way before the label does.
+  const bool room = label.size() + kBar + 3 <= left;
+  const std::string bar =
+      room ? take(fmt::format(" [{}{}]", std::string(full, '#'), std::string(kBar - full, '.')))
+           : "";
+  return shortened(label, left) + bar + percent;
+}
+
 }  // namespace
 
-void catch_interrupts() {
+void open_standard_streams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;
+    // Opened the wrong way round, it takes the lowest free number, which is this one.
+    open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+void catch_signals() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    struct sigaction inherited {};
+    sigaction(signal, nullptr, &inherited);
+    // What nohup or a shell's background job ignores stays ignored.
+    if (inherited.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 void check_interrupted() {
   if (interrupted.load(std::memory_order_relaxed)) throw Interrupted();
 }
 
-ProgressBar::ProgressBar(std::string label)
-    : label_(std::move(label)), visible_(isatty(STDERR_FILENO) == 1) {}
+void die_of_broken_pipe() {
+  std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGPIPE);
+}
+
+std::string printable(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    if (c < ' ' || c == 0x7f) {
+      result += fmt::format("\\x{:02x}", c);
+    } else if (c == 0xc2 && next >= 0x80 && next < 0xa0) {  // the same again, from 0x80 on
+      result += fmt::format("\\x{:02x}", next);
+      ++i;
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
+void say(std::string_view line) {
+  const std::string text = printable(line) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+ProgressBar::ProgressBar(std::string_view label)
+    : label_(printable(label)), visible_(isatty(STDERR_FILENO) == 1) {}
 
 ProgressBar::~ProgressBar() {
   if (visible_ && painted_ != std::chrono::steady_clock::time_point{}) {
@@ -42,23 +131,13 @@ ProgressBar::~ProgressBar() {
 
 void ProgressBar::show(double done) {
   constexpr auto kBetween = std::chrono::milliseconds(100);
-  constexpr std::size_t kWidth = 30;
   if (!visible_) return;
   const std::unique_lock lock(painting_, std::try_to_lock);
   if (!lock) return;
   const auto now = std::chrono::steady_clock::now();
   if (now - painted_ < kBetween) return;
   painted_ = now;
-  std::string line;
-  if (done < 0) {
-    line = fmt::format("\r{} ...\033[K", label_);
-  } else {
-    const double shown = std::clamp(done, 0.0, 1.0);
-    const auto full = static_cast<std::size_t>(shown * kWidth);
-    line = fmt::format("\r{} [{}{}] {:3.0f}%\033[K", label_, std::string(full, '#'),
-                       std::string(kWidth - full, '.'), 100 * shown);
-  }
-  std::fputs(line.c_str(), stderr);
+  std::fputs(("\r" + progress_line(label_, done, terminal_columns()) + "\033[K").c_str(), stderr);
 }
 
 }  // namespace batchflow::sim

@@ -1,14 +1,18 @@
-// What a program shows while it works, and how it is stopped.
+// How a program meets the terminal it was started from: what it says and shows while it works, and
+// how it is stopped.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace batchflow::sim {
+
+// Before anything else in main: a standard stream that is closed leads nowhere from now on, so that
+// no file that is opened later is taken for it. To read or write there is an error.
+void open_standard_streams();
 
 // Thrown where long work looks whether it was interrupted; main answers it with exit code 130.
 class Interrupted : public std::runtime_error {
@@ -16,14 +20,25 @@ class Interrupted : public std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
-// From now on SIGINT and SIGTERM are noticed by `check_interrupted`; a second one kills.
-void catch_interrupts();
+// From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT are noticed by `check_interrupted` (a second one
+// kills), and a reader that is gone or a file that is too large is an error of the write.
+void catch_signals();
 void check_interrupted();
 
-// A bar on standard error, where that is a terminal; otherwise nothing. Any thread may report.
+// Ends the program as a reader that is gone ends any other.
+void die_of_broken_pipe();
+
+// `text` without what moves a cursor: control characters are written as \x1b.
+std::string printable(std::string_view text);
+
+// One line for people, on standard error. It may be lost, where there is nobody.
+void say(std::string_view line);
+
+// A bar on standard error, where that is a terminal; otherwise nothing. It never takes more than
+// one line, however narrow. Any thread may report.
 class ProgressBar {
  public:
-  explicit ProgressBar(std::string label);
+  explicit ProgressBar(std::string_view label);
   ~ProgressBar();  // wipes it
   ProgressBar(const ProgressBar&) = delete;
 

@@ -1,7 +1,11 @@
 #include "traces/access_trace.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 
+#include "core/config_error.h"
 #include "traces/generator.h"
 
 namespace batchflow {
@@ -19,6 +23,21 @@ std::vector<std::uint32_t> next_uses_of(const AccessTrace& trace) {
 }
 
 }  // namespace
+
+void AccessTraceBuilder::expect(std::size_t requests, double more_bytes) {
+  constexpr double kBytesPerRequest = sizeof(std::uint32_t) * 2;
+  constexpr double kGigabyte = 1e9;
+  const double wanted = static_cast<double>(requests) * kBytesPerRequest + more_bytes;
+  const double there =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  if (wanted > there) {
+    throw ConfigError(
+        fmt::format("{}: takes {:.0f} GB of memory, and this machine has {:.0f}; "
+                    "make the trace smaller",
+                    trace_.name, wanted / kGigabyte, there / kGigabyte));
+  }
+  trace_.items.reserve(requests);
+}
 
 bool AccessTraceBuilder::add(std::uint64_t id, std::uint32_t size) {
   if (size == 0) {

@@ -42,10 +42,13 @@ struct AccessTrace {
 class AccessTraceBuilder {
  public:
   static constexpr std::uint64_t kMostRequests = UINT32_MAX - 1;
+  static constexpr const char* kTooMany =
+      "a trace holds at most 4294967294 requests; split the file";
 
   explicit AccessTraceBuilder(std::string name) { trace_.name = std::move(name); }
 
-  void expect(std::size_t requests) { trace_.items.reserve(requests); }
+  // Throws ConfigError when this machine has not the memory for so many, and `more_bytes` beside.
+  void expect(std::size_t requests, double more_bytes = 0);
   // False when there are as many requests as a trace can hold.
   bool add(std::uint64_t id, std::uint32_t size);
   std::size_t requests() const { return trace_.items.size(); }
@@ -63,10 +66,12 @@ using Progress = std::function<void(double)>;
 
 enum class TraceFormat : std::uint8_t { by_content, csv, oracle_general };
 
-// `csv`: lines `time,id,size`, with or without a header. `oracle_general`: libCacheSim's binary of
-// 24-byte little-endian records: u32 time, u64 id, u32 size, i64 next. Its last field is not used:
-// programs write it with different conventions, and it follows from the rest. Either may be
-// compressed with zstd, whatever its name.
+// `csv`: lines as traces/csv_lines.h has them. `oracle_general`: libCacheSim's binary of 24-byte
+// little-endian records: u32 time, u64 id, u32 size, i64 next. Its last field is not used: programs
+// write it with different conventions, and it follows from the rest. Either may be compressed with
+// zstd, whatever its name; `-` is standard input.
+// `by_content`: what is named .csv or looks like text is CSV, and the rest is oracleGeneral if its
+// records can be any.
 // Throws ConfigError when the file cannot be read, is empty, cut short or malformed.
 AccessTrace read_access_trace(const std::string& path, TraceFormat format = TraceFormat::by_content,
                               const Progress& progress = {});

@@ -1,10 +1,9 @@
-// The bytes of a trace file, decompressed where it is compressed with zstd (known by its first
-// bytes, not by its name).
+// The bytes of a trace file or of standard input, decompressed where they are compressed with zstd
+// (known by the first bytes, not by the name).
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,8 +13,9 @@ namespace batchflow {
 
 class ByteSource {
  public:
-  // Throws ConfigError when the file cannot be read or is empty.
-  explicit ByteSource(const std::string& path);
+  // `-` is standard input. `on_signal` is called when a signal ends a wait; it may throw, else the
+  // wait goes on. Throws ConfigError when the file cannot be read or is empty.
+  explicit ByteSource(const std::string& path, std::function<void()> on_signal = {});
   ~ByteSource();
   ByteSource(const ByteSource&) = delete;
 
@@ -29,19 +29,23 @@ class ByteSource {
   double progress() const;
 
  private:
+  void open_file(const std::string& path);
   std::size_t read_file(char* to, std::size_t bytes);
   std::size_t read_zstd(char* to, std::size_t bytes);
   [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void fail_zstd(std::size_t error) const;
 
-  std::string path_;
-  std::FILE* file_ = nullptr;
+  std::string name_;
+  std::function<void()> on_signal_;
+  int descriptor_ = -1;
   std::uint64_t file_bytes_ = 0;
   std::uint64_t bytes_read_ = 0;
   std::vector<char> input_;  // read from the file and not handed on
   std::size_t input_begin_ = 0;
   std::size_t input_end_ = 0;
   ZSTD_DCtx_s* zstd_ = nullptr;
-  bool in_frame_ = false;  // the compressed data must not end here
+  bool in_frame_ = false;     // the compressed data must not end here
+  std::uint64_t frames_ = 0;  // that have ended
 };
 
 }  // namespace batchflow

@@ -17,25 +17,34 @@ namespace {
 constexpr std::string_view kPrefix = "gen:";
 constexpr double kMostRequests = static_cast<double>(AccessTraceBuilder::kMostRequests);
 using Type = Parameter::Type;
+using Wide = unsigned __int128;
 
 // Parts of the seed, one for each thing that is drawn: to add one changes no other.
 enum Part : std::uint64_t { kOrder, kSizes, kWeights, kDraws, kNames };
 
 class Writer {
  public:
+  // `bytes_per_item`: what the generator itself keeps of each.
   Writer(const std::string& spec, const Parameters& parameters, double requests,
-         const Progress& progress)
+         double bytes_per_item, const Progress& progress)
       : builder_(spec),
         expected_(requests),
         progress_(progress),
         random_(static_cast<std::uint64_t>(parameters.integer("seed"))),
         least_(parameters.integer("size")),
         most_(std::max(least_, parameters.integer("size_most"))) {
+    constexpr double kBuilderBytesPerItem = 80;  // its id, twice while the map grows, and its size
     if (requests > kMostRequests) {
       throw ConfigError(fmt::format("{}: {:.0f} requests are too many; write at most {:.0f}", spec,
                                     requests, kMostRequests));
     }
-    builder_.expect(static_cast<std::size_t>(requests));
+    if (parameters.integer("size_most") != 0 && parameters.integer("size_most") < least_) {
+      throw ConfigError(fmt::format("{}: size_most {} is below size {}; write at least that", spec,
+                                    parameters.integer("size_most"), least_));
+    }
+    builder_.expect(
+        static_cast<std::size_t>(requests),
+        static_cast<double>(parameters.integer("n")) * (bytes_per_item + kBuilderBytesPerItem));
   }
 
   Random part(std::uint64_t part) const { return random_.split(part); }
@@ -132,10 +141,11 @@ AccessTrace generate_perm(const std::string& spec, const Parameters& parameters,
   std::vector<std::uint64_t> lasts;
   double requests = 0;
   for (std::uint64_t speed : speeds) {
-    lasts.push_back(n * epochs * speed / fastest);
+    lasts.push_back(static_cast<std::uint64_t>(Wide{n} * epochs * speed / fastest));
     requests += static_cast<double>(lasts.back());
   }
-  Writer writer(spec, parameters, requests, progress);
+  Writer writer(spec, parameters, requests,
+                static_cast<double>(speeds.size() * sizeof(std::uint32_t)), progress);
   std::vector<Reader> readers;
   for (std::size_t j = 0; j < speeds.size(); ++j) {
     readers.emplace_back(n, writer.part(kOrder).split(j));
@@ -175,7 +185,8 @@ AccessTrace generate_weighted(const std::string& spec, const Parameters& paramet
   const auto n = static_cast<std::size_t>(parameters.integer("n"));
   const auto epochs = static_cast<std::size_t>(parameters.integer("epochs"));
   const double changed = parameters.number("changed");
-  Writer writer(spec, parameters, static_cast<double>(n) * static_cast<double>(epochs), progress);
+  Writer writer(spec, parameters, static_cast<double>(n) * static_cast<double>(epochs),
+                2 * sizeof(double), progress);
   Random weights_random = writer.part(kWeights);
   Random draws = writer.part(kDraws);
   std::vector<double> weights(n);
@@ -201,7 +212,8 @@ AccessTrace generate_zipf(const std::string& spec, const Parameters& parameters,
   const auto n = static_cast<std::size_t>(parameters.integer("n"));
   const auto requests = static_cast<std::size_t>(parameters.integer("requests"));
   const double alpha = parameters.number("alpha");
-  Writer writer(spec, parameters, static_cast<double>(requests), progress);
+  Writer writer(spec, parameters, static_cast<double>(requests),
+                sizeof(double) + sizeof(std::uint32_t), progress);
   std::vector<double> prefix(n);
   double sum = 0;
   for (std::size_t rank = 0; rank < n; ++rank) {
@@ -249,14 +261,7 @@ constexpr Parameter kZipfParameters[] = {
     kSizeMost,
     kSeed};
 
-struct Kind {
-  std::string_view name;
-  std::string_view help;
-  std::span<const Parameter> parameters;
-  AccessTrace (*generate)(const std::string&, const Parameters&, const Progress&);
-};
-
-constexpr Kind kKinds[] = {
+constexpr Generator kGenerators[] = {
     {"perm", "training epochs: every sample once an epoch in a fresh random order", kPermParameters,
      generate_perm},
     {"weighted", "importance sampling: drawn by weight with replacement", kWeightedParameters,
@@ -264,17 +269,32 @@ constexpr Kind kKinds[] = {
     {"zipf", "skewed popularity, as in web caches", kZipfParameters, generate_zipf},
 };
 
-const Kind& kind_named(std::string_view name) {
+const Generator& generator_named(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const Kind& kind : kKinds) {
-    if (kind.name == name) return kind;
-    names.push_back(kind.name);
+  for (const Generator& generator : kGenerators) {
+    if (generator.name == name) return generator;
+    names.push_back(generator.name);
   }
   const std::string nearest = nearest_name(name, names);
   throw ConfigError(
       fmt::format("unknown generator '{}{}'; {}the generators are {} (see gen:help)", kPrefix, name,
                   nearest.empty() ? "" : fmt::format("write '{}{}'; ", kPrefix, nearest),
                   fmt::join(names, ", ")));
+}
+
+// Sets what `parameter=value` says; a name in `seen` was set before.
+void set_parameter(Parameters& parameters, std::string_view assignment,
+                   std::vector<std::string_view>& seen) {
+  const std::size_t mark = assignment.find('=');
+  if (mark == std::string_view::npos) {
+    throw ConfigError(fmt::format("'{}' sets nothing; write parameter=value", assignment));
+  }
+  const std::string_view name = assignment.substr(0, mark);
+  if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+    throw ConfigError(fmt::format("parameter '{}' is set twice; keep one", name));
+  }
+  seen.push_back(name);
+  parameters.set(name, assignment.substr(mark + 1));
 }
 
 }  // namespace
@@ -285,6 +305,10 @@ bool is_generator(std::string_view name) {
 
 AccessTrace generate_access_trace(const std::string& spec, const Progress& progress) {
   constexpr std::string_view kMarks = ",?&";
+  if (spec.find(' ') != std::string::npos) {
+    throw ConfigError(
+        fmt::format("'{}' has a space in it; write gen:KIND,parameter=value without any", spec));
+  }
   std::string_view rest = std::string_view(spec).substr(kPrefix.size());
   const auto take = [&] {
     const std::size_t end = std::min(rest.find_first_of(kMarks), rest.size());
@@ -292,34 +316,21 @@ AccessTrace generate_access_trace(const std::string& spec, const Progress& progr
     rest.remove_prefix(std::min(end + 1, rest.size()));
     return head;
   };
-  const Kind& kind = kind_named(take());
-  Parameters parameters(kind.parameters);
+  const Generator& generator = generator_named(take());
+  Parameters parameters(generator.parameters);
+  std::vector<std::string_view> seen;
   while (!rest.empty()) {
-    const std::string_view assignment = take();
-    const std::size_t mark = std::min(assignment.find('='), assignment.size());
     try {
-      if (mark == assignment.size()) {
-        throw ConfigError(fmt::format("'{}' sets nothing; write parameter=value", assignment));
-      }
-      parameters.set(assignment.substr(0, mark), assignment.substr(mark + 1));
+      set_parameter(parameters, take(), seen);
     } catch (const ConfigError& error) {
       throw ConfigError(fmt::format("{}: {}", spec, error.what()));
     }
   }
-  return kind.generate(spec, parameters, progress);
+  return generator.generate(spec, parameters, progress);
 }
 
-std::string generator_help() {
-  std::string text = "Generated traces: gen:KIND,parameter=value,...\n";
-  for (const Kind& kind : kKinds) {
-    text += fmt::format("\n  gen:{:<10}{}\n", kind.name, kind.help);
-    for (const Parameter& parameter : kind.parameters) {
-      text += fmt::format("    {:<12}{} (default {})\n", parameter.name, parameter.help,
-                          parameter.default_value);
-    }
-  }
-  text += "\nExample: gen:perm,n=100000,epochs=5,jobs=4\n";
-  return text;
+std::span<const Generator> generators() {
+  return kGenerators;
 }
 
 }  // namespace batchflow

@@ -1,11 +1,13 @@
 // Generated access traces, as deep-learning jobs produce them: `gen:KIND[,parameter=value...]`,
-// with
-// `?` and `&` understood in place of the commas. The same text gives the same trace everywhere.
+// with `?` and `&` understood in place of the commas. The same text gives the same trace
+// everywhere.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "core/parameters.h"
 #include "traces/access_trace.h"
 
 namespace batchflow {
@@ -15,7 +17,12 @@ bool is_generator(std::string_view name);  // begins with `gen:`
 // Throws ConfigError naming the nearest kind or parameter. REQUIRES: is_generator(spec)
 AccessTrace generate_access_trace(const std::string& spec, const Progress& progress = {});
 
-// All kinds with their parameters and defaults, for people.
-std::string generator_help();
+struct Generator {
+  std::string_view name;  // what stands behind `gen:`
+  std::string_view help;
+  std::span<const Parameter> parameters;
+  AccessTrace (*generate)(const std::string& spec, const Parameters&, const Progress&);
+};
+std::span<const Generator> generators();
 
 }  // namespace batchflow

@@ -17,16 +17,28 @@ namespace batchflow {
 
 namespace {
 
+using OnSignal = std::function<void()>;
+
+std::string shown(const std::string& path) {
+  return is_standard_output(path) ? "standard output" : path;
+}
+
 [[noreturn]] void refuse(const std::string& path, int error) {
-  throw ConfigError(path + ": cannot write: " + std::strerror(error) +
+  throw ConfigError(shown(path) + ": cannot be written: " + std::strerror(error) +
                     "; name a file in an existing directory you may write to, or `-`");
 }
 
-// A file descriptor that closes itself, and a name that is removed unless it was put in place.
+[[noreturn]] void fail(const std::string& path, int error) {
+  throw OutputError(
+      shown(path) + ": cannot be written: " + std::strerror(error) + "; write elsewhere", error);
+}
+
+// A name beside the destination, with a file behind it that is removed unless it was put in place.
 class Temporary {
  public:
   explicit Temporary(const std::string& destination)
-      : name_(destination + ".tmp-XXXXXX"), descriptor_(::mkstemp(name_.data())) {
+      : name_(std::filesystem::path(destination).parent_path() / ".batchflow-XXXXXX"),
+        descriptor_(::mkstemp(name_.data())) {
     if (descriptor_ < 0) refuse(destination, errno);
   }
   Temporary(const Temporary&) = delete;
@@ -48,10 +60,20 @@ class Temporary {
   bool placed_ = false;
 };
 
-bool write_all(int descriptor, std::string_view content) {
+// A system call that a signal ends is made again, unless `on_signal` throws.
+template <class Call>
+auto uninterrupted(const OnSignal& on_signal, Call call) {
+  for (;;) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+    if (on_signal) on_signal();
+  }
+}
+
+bool write_all(int descriptor, std::string_view content, const OnSignal& on_signal) {
   while (!content.empty()) {
-    const ssize_t written = ::write(descriptor, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written = uninterrupted(
+        on_signal, [&] { return ::write(descriptor, content.data(), content.size()); });
     if (written < 0) return false;
     content.remove_prefix(static_cast<std::size_t>(written));
   }
@@ -78,48 +100,87 @@ mode_t mode_for(const struct stat* existing) {
   return 0666 & ~mask;
 }
 
-void write_directly(const std::string& path, int descriptor, std::string_view content) {
-  if (!write_all(descriptor, content)) refuse(path, errno);
+// Closed when done, whatever on_signal throws; a device may refuse only then.
+class Descriptor {
+ public:
+  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { close(); }
+
+  int get() const { return descriptor_; }
+  bool close() {
+    const bool good = descriptor_ < 0 || ::close(descriptor_) == 0;
+    descriptor_ = -1;
+    return good;
+  }
+
+ private:
+  int descriptor_;
+};
+
+void write_special(const std::string& path, std::string_view content, const OnSignal& on_signal) {
+  Descriptor file(
+      uninterrupted(on_signal, [&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC); }));
+  if (file.get() < 0) refuse(path, errno);
+  if (!write_all(file.get(), content, on_signal) || !file.close()) fail(path, errno);
 }
 
-void write_special(const std::string& path, std::string_view content) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor < 0) refuse(path, errno);
-  const bool whole = write_all(descriptor, content);
-  const int error = errno;
-  if (::close(descriptor) != 0 || !whole) refuse(path, whole ? errno : error);
+// What stands at `path`: false when nothing does yet. Throws when nothing ever could.
+bool find(const std::string& path, struct stat& status) {
+  if (path.empty()) refuse(path, ENOENT);
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno != ENOENT) refuse(path, errno);
+    return false;
+  }
+  if (S_ISDIR(status.st_mode)) refuse(path, EISDIR);
+  if (::access(path.c_str(), W_OK) != 0) refuse(path, errno);
+  return true;
 }
 
 }  // namespace
 
-void write_file_atomically(const std::string& path, std::string_view content) {
-  if (path == "-") return write_directly("standard output", STDOUT_FILENO, content);
-  const std::string destination = follow_links(path);
-  struct stat status {};
-  const bool exists = ::stat(destination.c_str(), &status) == 0;
-  if (exists && S_ISDIR(status.st_mode)) refuse(path, EISDIR);
-  if (exists && !S_ISREG(status.st_mode)) return write_special(path, content);
-  if (exists && ::access(destination.c_str(), W_OK) != 0) refuse(path, errno);
+bool is_standard_output(const std::string& path) {
+  return path == "-" || path == "/dev/stdout";
+}
 
+void write_file_atomically(const std::string& path, std::string_view content,
+                           const std::function<void()>& on_signal) {
+  if (is_standard_output(path)) {
+    if (!write_all(STDOUT_FILENO, content, on_signal)) fail(path, errno);
+    return;
+  }
+  struct stat status {};
+  const bool exists = find(path, status);
+  if (exists && !S_ISREG(status.st_mode)) return write_special(path, content, on_signal);
+
+  const std::string destination = follow_links(path);
   Temporary temporary(destination);
-  if (!write_all(temporary.descriptor(), content) ||
+  if (!write_all(temporary.descriptor(), content, on_signal) ||
       ::fchmod(temporary.descriptor(), mode_for(exists ? &status : nullptr)) != 0 ||
       ::fsync(temporary.descriptor()) != 0 || !temporary.place_as(destination)) {
-    refuse(path, errno);
+    fail(path, errno);
   }
 }
 
 void require_writable(const std::string& path) {
-  if (path == "-") return;
-  const std::string destination = follow_links(path);
+  if (is_standard_output(path)) return;
   struct stat status {};
-  if (::stat(destination.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) refuse(path, EISDIR);
-    if (::access(destination.c_str(), W_OK) != 0) refuse(path, errno);
-    if (!S_ISREG(status.st_mode)) return;
-  }
-  const auto folder = std::filesystem::path(destination).parent_path();
+  if (find(path, status) && !S_ISREG(status.st_mode)) return;
+  const std::filesystem::path destination = follow_links(path);
+  const auto folder = destination.parent_path();
   if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) refuse(path, errno);
+  if (destination.filename().empty()) refuse(path, EISDIR);  // `folder/`, which is not there
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (std::filesystem::is_other(a, error)) return false;
+  if (std::filesystem::equivalent(a, b, error)) return true;
+  const auto whole = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(follow_links(path)), error);
+  };
+  return whole(a) == whole(b);
 }
 
 }  // namespace batchflow

@@ -6,17 +6,38 @@
 // symbolic link is followed, never replaced.
 #pragma once
 
+#include <functional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace batchflow {
 
-// Throws ConfigError when `path` cannot be written; nothing is left behind then, and a file that
-// stood there before still stands.
-void write_file_atomically(const std::string& path, std::string_view content);
+// A result that could not be written although its place is a good one: the disk is full, the reader
+// of a pipe is gone.
+class OutputError : public std::runtime_error {
+ public:
+  OutputError(const std::string& what, int error) : std::runtime_error(what), error_(error) {}
+  int error() const { return error_; }  // as errno has it
+
+ private:
+  int error_;
+};
+
+// Throws ConfigError when `path` is no place to write to, OutputError when writing fails; nothing
+// is left behind then, and a file that stood there before still stands. `on_signal` is called when
+// a signal ends a wait; it may throw, else the wait goes on.
+void write_file_atomically(const std::string& path, std::string_view content,
+                           const std::function<void()>& on_signal = {});
 
 // For programs that run long before they write: throws the ConfigError that
 // write_file_atomically(path, ...) would throw now. Creates nothing.
 void require_writable(const std::string& path);
+
+bool is_standard_output(const std::string& path);  // `-`, or a name of the same
+
+// Whether both are one file, by whatever names, or would be once they are written. Devices and
+// pipes may be shared.
+bool same_file(const std::string& a, const std::string& b);
 
 }  // namespace batchflow

@@ -1,0 +1,93 @@
+#include "sim/descriptions.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "traces/generator.h"
+
+namespace batchflow::sim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(std::span<const Parameter> parameters) {
+  Json list = Json::array();
+  for (const Parameter& parameter : parameters) {
+    Json one = {{"name", parameter.name},
+                {"type", type_name(parameter.type)},
+                {"default", parameter.default_value},
+                {"help", parameter.help}};
+    if (has_bounds(parameter)) {
+      one["least"] = parameter.least;
+      one["greatest"] = parameter.greatest;
+    }
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+Json json_of(const PolicyEntry& entry) {
+  return {{"kind", policy_kind_name(entry.kind())},
+          {"name", entry.name},
+          {"help", entry.help},
+          {"clairvoyant", entry.clairvoyant},
+          {"parameters", json_of(entry.parameters)}};
+}
+
+Json json_of(const Preset& preset) {
+  EngineConfig config;
+  preset.apply(config);
+  const PolicyTexts& policies = config.policies;
+  return {{"name", preset.name},
+          {"help", preset.help},
+          {"policies",
+           {{"allocation", policies.allocation},
+            {"eviction",
+             {{"encoded", policies.eviction[0]},
+              {"decoded", policies.eviction[1]},
+              {"prepared", policies.eviction[2]}}},
+            {"selection", policies.selection},
+            {"dispatch", policies.dispatch},
+            {"scaling", policies.scaling}}},
+          {"settings",
+           {{"share_streams", config.share_streams},
+            {"workers_per_job", config.workers_per_job},
+            {"workers_held_during_reads", config.workers_held_during_reads}}}};
+}
+
+}  // namespace
+
+std::string policies_json(const Named& named) {
+  Json json;
+  json["policies"] = Json::array();
+  for (const PolicyEntry* entry : named.policies) json["policies"].push_back(json_of(*entry));
+  json["presets"] = Json::array();
+  for (const Preset* preset : named.presets) json["presets"].push_back(json_of(*preset));
+  return json.dump(2) + "\n";
+}
+
+std::string generators_json() {
+  Json json;
+  json["generators"] = Json::array();
+  for (const Generator& generator : generators()) {
+    json["generators"].push_back({{"name", generator.name},
+                                  {"help", generator.help},
+                                  {"parameters", json_of(generator.parameters)}});
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string describe_generators() {
+  std::string text = "Generated traces: gen:KIND,parameter=value,... (`?` and `&` do as commas)\n";
+  for (const Generator& generator : generators()) {
+    text += fmt::format("\n  gen:{:<10}{}\n", generator.name, generator.help);
+    for (const Parameter& parameter : generator.parameters) {
+      text += fmt::format("    {}\n", describe_parameter(parameter));
+    }
+  }
+  text += "\nExample: gen:perm,n=100000,epochs=5,jobs=4\n";
+  return text;
+}
+
+}  // namespace batchflow::sim

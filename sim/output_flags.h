@@ -1,0 +1,41 @@
+// Where the results of a command go: `--json` and its like write to standard output, with =FILE to
+// a file; the table for people goes to standard output unless a result took it.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace batchflow::sim {
+
+class OutputFlags {
+ public:
+  // Adds the flag `--NAME[=FILE]`, for a result in the format `format`.
+  void add(CLI::App& command, std::string name, std::string_view format);
+
+  // Before the work is done. Throws ConfigError when a flag is there twice, a file cannot be
+  // written, two results would go to one place, or one would overwrite `input`.
+  void check(const std::string& input = "") const;
+
+  bool wanted(std::string_view name) const { return !path(name).empty(); }
+  // Throws ConfigError, OutputError or Interrupted. REQUIRES: wanted(name)
+  void write(std::string_view name, std::string_view text) const;
+  // For people: to standard error when standard output is taken, and then it may be lost.
+  void write_text(std::string_view text) const;
+
+ private:
+  struct Flag {
+    std::string name;
+    std::vector<std::string> paths;  // as given; `-` is standard output
+  };
+  std::string path(std::string_view name) const;
+
+  std::deque<Flag> flags_;  // whose addresses the command line holds
+};
+
+}  // namespace batchflow::sim

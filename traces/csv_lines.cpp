@@ -1,0 +1,165 @@
+#include "traces/csv_lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <span>
+
+#include "core/config_error.h"
+#include "traces/trace_format.h"
+
+namespace batchflow {
+namespace {
+
+constexpr std::string_view kColumnNames[] = {"time", "id", "size"};
+constexpr std::string_view kTimeNames[] = {"time", "timestamp", "ts", "clock_time"};
+constexpr std::string_view kIdNames[] = {"id",     "key",       "obj_id", "object", "object_id",
+                                         "sample", "sample_id", "item",   "item_id"};
+constexpr std::string_view kSizeNames[] = {"size",        "bytes",      "obj_size",
+                                           "object_size", "size_bytes", "length"};
+constexpr std::span<const std::string_view> kSynonyms[] = {kTimeNames, kIdNames, kSizeNames};
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) {
+    text.remove_suffix(1);
+  }
+  return text;
+}
+
+std::string_view unquoted(std::string_view text) {
+  const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+// Also what is meant to be one and is not: -1, .5, "7", nan, nothing.
+bool looks_like_number(std::string_view field) {
+  const std::string text = lower(unquoted(field));
+  const std::size_t begin = std::min(text.find_first_not_of("+-."), text.size());
+  const std::string_view rest = std::string_view(text).substr(begin);
+  return rest.empty() || is_digit(rest.front()) || rest == "nan" || rest.starts_with("inf");
+}
+
+// Seconds, counted or with a fraction; only their form matters here.
+bool is_time(std::string_view text) {
+  const std::size_t digits =
+      static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
+  if (digits == 0) return false;
+  if (digits == text.size()) return true;
+  text.remove_prefix(digits + 1);
+  return text.data()[-1] == '.' && std::all_of(text.begin(), text.end(), is_digit);
+}
+
+template <class Integer>
+std::optional<Integer> integer(std::string_view text) {
+  Integer value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+void split(std::string_view line, std::vector<std::string_view>& fields) {
+  fields.clear();
+  for (;;) {
+    const std::size_t comma = line.find(',');
+    fields.push_back(trimmed(line.substr(0, comma)));
+    if (comma == std::string_view::npos) return;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace
+
+void CsvLines::line(std::string_view text) {
+  ++number_;
+  if (number_ == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text = trimmed(text);
+  if (text.empty()) return;
+  split(text, fields_);
+  const bool first = !std::exchange(begun_, true);
+  if (first && looks_like_header()) return read_header();
+  request(text);
+}
+
+bool CsvLines::looks_like_header() const {
+  return fields_.size() > 1 && std::none_of(fields_.begin(), fields_.end(), looks_like_number);
+}
+
+void CsvLines::read_header() {
+  columns_ = fields_.size();
+  places_ = {kNowhere, kNowhere, kNowhere};
+  for (std::size_t i = 0; i < columns_; ++i) {
+    for (std::size_t column = 0; column < 3; ++column) {
+      const auto names = kSynonyms[column];
+      if (std::find(names.begin(), names.end(), lower(unquoted(fields_[i]))) == names.end()) {
+        continue;
+      }
+      if (places_[column] != kNowhere) {
+        fail(fmt::format("columns {} and {} are both the {}; name one of them otherwise",
+                         places_[column] + 1, i + 1, kColumnNames[column]));
+      }
+      places_[column] = i;
+    }
+  }
+  find_columns();
+}
+
+// What the header does not name stands where it usually does, if nothing else stands there.
+void CsvLines::find_columns() {
+  for (std::size_t column : {id, size}) {
+    if (places_[column] != kNowhere) continue;
+    const bool taken = std::find(places_.begin(), places_.end(), column) != places_.end();
+    if (columns_ != 3 || taken) {
+      fail(fmt::format("no column is called {}; name the columns time,id,size",
+                       kColumnNames[column]));
+    }
+    places_[column] = column;
+  }
+}
+
+void CsvLines::request(std::string_view text) {
+  if (fields_.size() != columns_) refuse_line(text);
+  if (places_[time] != kNowhere && !is_time(field(time))) {
+    refuse_field(time, "a number of seconds");
+  }
+  const auto item = integer<std::uint64_t>(field(id));
+  if (!item) refuse_field(id, "an integer from 0 to 2^64 - 1");
+  const auto units = integer<std::uint32_t>(field(size));
+  if (!units) {
+    refuse_field(size, "an integer from 0 to 2^32 - 1 (count in a larger unit if need be)");
+  }
+  if (!builder_.add(*item, *units)) fail(AccessTraceBuilder::kTooMany);
+}
+
+void CsvLines::refuse_line(std::string_view text) const {
+  constexpr std::size_t kMost = 60;
+  const std::string wanted = columns_ == 3
+                                 ? "write time,id,size"
+                                 : fmt::format("write {} fields, as the header", columns_);
+  fail(fmt::format("'{}{}' is no request; {}", text.substr(0, kMost),
+                   text.size() > kMost ? "..." : "", wanted));
+}
+
+void CsvLines::refuse_field(Column column, std::string_view wanted) const {
+  fail(fmt::format("the {} '{}' is wrong; write {}", kColumnNames[column],
+                   field(column).substr(0, 60), wanted));
+}
+
+void CsvLines::fail(const std::string& what) const {
+  throw ConfigError(fmt::format("{}:{}: {}", name_, number_, what));
+}
+
+}  // namespace batchflow

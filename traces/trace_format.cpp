@@ -1,0 +1,97 @@
+#include "traces/trace_format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/config_error.h"
+
+namespace batchflow {
+namespace {
+
+using namespace std::string_view_literals;
+
+// What is not read but often given, by its first bytes, and what turns it into text or records.
+struct Foreign {
+  std::string_view magic;
+  std::string_view name;
+  std::string_view filter;
+};
+constexpr Foreign kForeign[] = {
+    {"\x1f\x8b"sv, "compressed with gzip", "gzip -dc"},
+    {"\xfd\x37zXZ\0"sv, "compressed with xz", "xz -dc"},
+    {"BZh"sv, "compressed with bzip2", "bzip2 -dc"},
+    {"\x04\x22\x4d\x18"sv, "compressed with lz4", "lz4 -dc"},
+    {"PK\3\4"sv, "a zip archive", "unzip -p"},
+    {"\xff\xfe\0\0"sv, "text in UTF-32", "iconv -f UTF-32 -t UTF-8"},
+    {"\0\0\xfe\xff"sv, "text in UTF-32", "iconv -f UTF-32 -t UTF-8"},
+    {"\xff\xfe"sv, "text in UTF-16", "iconv -f UTF-16 -t UTF-8"},
+    {"\xfe\xff"sv, "text in UTF-16", "iconv -f UTF-16 -t UTF-8"},
+};
+
+void refuse_foreign(const std::string& path, std::string_view begin) {
+  for (const Foreign& foreign : kForeign) {
+    if (!begin.starts_with(foreign.magic)) continue;
+    throw ConfigError(fmt::format("{}: is {}; pipe it: {} {} | batchflow-sim cache -", path,
+                                  foreign.name, foreign.filter,
+                                  path == kStandardInput ? "" : path));
+  }
+}
+
+bool named_as_csv(std::string_view path) {
+  for (std::string_view suffix : {".zst", ".zstd"}) {
+    if (path.ends_with(suffix)) path.remove_suffix(suffix.size());
+  }
+  return path.ends_with(".csv");
+}
+
+// Nearly all of it: a stray byte is for the reader of the text to find, with its line. Records have
+// at least three bytes in twenty-four that are none, in the next use.
+bool looks_like_text(std::string_view bytes) {
+  if (bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
+  const auto strange = std::count_if(bytes.begin(), bytes.end(), [](char c) {
+    return (c < ' ' || c == 0x7f) && c != '\n' && c != '\r' && c != '\t';
+  });
+  return strange <= static_cast<std::ptrdiff_t>(bytes.size() / 10);
+}
+
+// Why these are no oracleGeneral records, as far as that can be told without doubt. Programs write
+// the next use as an index or a time, and as -1, -2 or the greatest number when there is none;
+// clocks run forward, but for records a little out of order.
+std::optional<std::string> objection_to_records(std::string_view bytes) {
+  constexpr std::int64_t kMostNext = std::int64_t{1} << 40;
+  constexpr std::uint32_t kFarBack = 1u << 16;
+  const std::size_t records = bytes.size() / kOracleRecordBytes;
+  std::uint32_t before = 0;
+  std::size_t back = 0;
+  for (std::size_t i = 0; i < records; ++i) {
+    const char* record = bytes.data() + i * kOracleRecordBytes;
+    const auto time = little_endian<std::uint32_t>(record);
+    const auto next = static_cast<std::int64_t>(little_endian<std::uint64_t>(record + 16));
+    if (next < -2 || (next > kMostNext && next < INT64_MAX - 1)) {
+      return fmt::format("record {} would be used next at request {}", i + 1, next);
+    }
+    if (time < before && before - time > kFarBack) ++back;
+    before = time;
+  }
+  if (records == 0) return fmt::format("{} bytes are less than a record", bytes.size());
+  if (back > records / 4) return fmt::format("time would run backwards {} times", back);
+  return std::nullopt;
+}
+
+}  // namespace
+
+TraceFormat trace_format(const std::string& path, std::string_view begin, TraceFormat asked) {
+  const auto objection = objection_to_records(begin);
+  if (objection) refuse_foreign(path, begin);
+  if (asked != TraceFormat::by_content) return asked;
+  if (named_as_csv(path) || looks_like_text(begin.substr(0, 4096))) return TraceFormat::csv;
+  if (!objection) return TraceFormat::oracle_general;
+  throw ConfigError(
+      fmt::format("{}: is neither CSV text nor oracleGeneral records ({}); write lines "
+                  "time,id,size, or say --format=oracleGeneral if it is that nevertheless",
+                  path, *objection));
+}
+
+}  // namespace batchflow
