@@ -19,13 +19,11 @@ constexpr Bytes kMostBytes = std::numeric_limits<std::int64_t>::max();
 }
 
 [[noreturn]] void refuse_too_large(std::string_view text) {
-  refuse(text, "is more than any cache has", "write at most 9223372036854775807 bytes");
+  refuse(text, "is more than any cache has", "write at most 9223pb");
 }
 
 // Why a text is no size.
 [[noreturn]] void refuse(std::string_view text) {
-  if (text.empty()) refuse(text, "is empty", kRemedy);
-  if (text.starts_with('-')) refuse(text, "is negative", kRemedy);
   if (text.starts_with("0x")) refuse(text, "is hexadecimal", "write a decimal number");
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const bool fits_if_small = parse_size("1" + std::string(text.substr(digits))).has_value();

@@ -1,90 +1,13 @@
 // The real program on good and bad input: what it prints where, its exit code, what it leaves
 // behind.
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "tests/sim/program.h"
+
+using namespace batchflow::test;
 using nlohmann::json;
-
-namespace {
-
-struct Outcome {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "batchflow-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string file(const std::string& name, const std::string& content) const {
-    std::ofstream(path / name, std::ios::binary) << content;
-    return (path / name).string();
-  }
-  std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
-  }
-  std::filesystem::path path;
-};
-
-std::string content(const std::filesystem::path& path) {
-  std::stringstream stream;
-  stream << std::ifstream(path, std::ios::binary).rdbuf();
-  return stream.str();
-}
-
-pid_t start(const std::vector<std::string>& words, const Folder& folder) {
-  const pid_t child = fork();
-  if (child != 0) return child;
-  const auto redirect = [&](const char* name, int descriptor) {
-    dup2(open((folder.path / name).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), descriptor);
-  };
-  redirect("out", 1);
-  redirect("err", 2);
-  std::vector<char*> arguments = {const_cast<char*>(BATCHFLOW_SIM)};
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execv(BATCHFLOW_SIM, arguments.data());
-  _exit(126);
-}
-
-Outcome finish(pid_t child, const Folder& folder) {
-  int status = 0;
-  waitpid(child, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status),
-          content(folder.path / "out"), content(folder.path / "err")};
-}
-
-Outcome run(const std::vector<std::string>& words) {
-  const Folder folder;
-  return finish(start(words, folder), folder);
-}
-
-const std::string kSmall = "gen:perm,n=200,epochs=5";
-
-// Nothing on standard output, one line on standard error, exit code 2.
-void check_refused(const std::vector<std::string>& words, const std::string& part) {
-  const Outcome outcome = run(words);
-  CAPTURE(outcome.err);
-  CHECK(outcome.code == 2);
-  CHECK(outcome.out.empty());
-  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-  CHECK(outcome.err.find(part) != std::string::npos);
-}
-
-}  // namespace
 
 TEST_CASE("a table for people on standard output, nothing else anywhere") {
   const Outcome outcome = run({"cache", kSmall, "--policy", "lru,minio", "--size", "10%,50"});
@@ -196,20 +119,6 @@ TEST_CASE("bad input leaves no output file behind, and the one that was there as
   CHECK(std::filesystem::is_character_file("/dev/null"));
 }
 
-TEST_CASE("an interrupt ends the program with 130 and no file") {
-  const Folder folder;
-  const pid_t child = start({"cache", "gen:perm,n=3000000,epochs=100", "--policy", "gdsf",
-                             "--json=" + (folder.path / "x.json").string()},
-                            folder);
-  while (folder.files() < 3) usleep(1000);  // out, err and the temporary one: it is at work
-  usleep(20000);
-  kill(child, SIGINT);
-  const Outcome outcome = finish(child, folder);
-  CHECK(outcome.code == 130);
-  CHECK(outcome.out.empty());
-  CHECK(folder.files() == 2);
-}
-
 TEST_CASE("help, version, and the policies") {
   const Outcome help = run({"cache", "--help"});
   CHECK(help.code == 0);
@@ -228,4 +137,149 @@ TEST_CASE("help, version, and the policies") {
   CHECK(listed["policies"].size() >= 19);
   const json shown = json::parse(run({"policy", "show", "2q", "--json"}).out);
   CHECK(shown["policies"][0]["parameters"][0]["name"] == "in");
+}
+
+TEST_CASE("a word that was meant otherwise: the hint is what to write") {
+  check_refused({"cache", kSmall, "--json", "out.json"}, "write '--json=out.json'");
+  check_refused({"cache", "gen:perm", "n=10"}, "write 'gen:perm,n=10'");
+  check_refused({"cache", "gen:perm n=10"}, "has a space in it");
+  check_refused({"list", "policy"}, "write 'policy list'");
+  check_refused({"show", "lru"}, "write 'policy show'");
+  check_refused({"policy", "lst"}, "write 'list'");
+  check_refused({"help", "cahce"}, "write 'cache'");
+  check_refused({"cache", kSmall, "--json="}, "--json= is followed by nothing");
+  check_refused({"cache", kSmall, "--policy", "s3fifo,small=0.2"}, "s3fifo:small=0.2");
+  check_refused({"cache", kSmall, "--format", "oracel"}, "oracleGeneral");
+  CHECK(run({"cache", "--version"}).out.starts_with("batchflow-sim "));
+  CHECK(run({"help"}).out == run({"--help"}).out);
+  CHECK(run({"help", "policy", "show"}).out == run({"policy", "show", "--help"}).out);
+}
+
+TEST_CASE("sizes: the reason is the right one") {
+  const auto refused = [](const std::string& size, const std::string& part) {
+    check_refused({"cache", kSmall, "--size", size}, part);
+  };
+  refused("", "empty name or size in ''");
+  refused("0x10", "is hexadecimal");
+  refused("1.5", "has no unit");
+  refused("0gb", "above 0");
+  refused("18446744073709551615", "is more than any cache has");
+  refused("9223372036854775808", "write at most 9223pb");
+  refused("10000pb", "is more than any cache has");
+  refused("10 %", "is no cache size");
+  const Outcome outcome =
+      run({"cache", kSmall, "-p", "lru", "-s", "200%,1kib,1tib,1pb,9223pb", "--json"});
+  const json runs = json::parse(outcome.out)["runs"];
+  REQUIRE(runs.size() == 5);
+  CHECK(runs[0]["size"] == 400);
+  CHECK(runs[2]["size"] == 1099511627776);
+  for (const json& one : runs) CHECK(one["misses"] == 200);  // all of it fits
+}
+
+TEST_CASE("numbers that are none, or too many") {
+  for (const char* number : {"-1", "18446744073709551616", "x", "", "1.5"}) {
+    check_refused({"cache", kSmall, "--seed", number}, "--seed");
+  }
+  CHECK(run({"cache", kSmall, "--seed", "18446744073709551615"}).code == 0);
+  check_refused({"cache", kSmall, "--threads", "1025"}, "from 1 to 1024");
+  check_refused({"cache", kSmall, "--threads", "-1"}, "--threads");
+}
+
+TEST_CASE("the usual sizes fit the smallest traces") {
+  const Folder folder;
+  const std::string path = folder.file("t.csv", "0,1,1\n1,1,1\n");
+  const json result = json::parse(run({"cache", path, "-p", "lru,fifo", "--json"}).out);
+  for (const json& one : result["runs"]) {
+    CHECK(one["size"] == 1);
+    CHECK(one["misses"] == 1);
+  }
+}
+
+TEST_CASE("every result has a place of its own") {
+  const Folder folder;
+  const std::string trace = folder.file("t.csv", "0,1,4\n0,1,4\n");
+  const std::string result = folder.name("x");
+  check_refused({"cache", trace, "--json=" + result, "--csv=" + folder.name("./x")}, "both go to");
+  check_refused({"cache", trace, "--json=" + result, "--json=" + result}, "given twice");
+  check_refused({"cache", trace, "--json", "--json=-"}, "given twice");
+  check_refused({"cache", trace, "--json=" + trace}, "would overwrite the trace");
+  std::filesystem::create_symlink("t.csv", folder.path / "link");
+  check_refused({"cache", trace, "--csv=" + folder.name("link")}, "would overwrite the trace");
+  check_refused({"cache", trace, "--json=" + folder.path.string()}, "Is a directory");
+  check_refused({"cache", trace, "--json=" + folder.name(std::string(300, 'x'))}, "too long");
+  CHECK(folder.files() == 2);
+  CHECK(content(trace) == "0,1,4\n0,1,4\n");
+
+  std::filesystem::create_symlink("target", folder.path / "to-target");
+  CHECK(run({"cache", trace, "--json=" + folder.name("to-target")}).code == 0);
+  CHECK(std::filesystem::is_symlink(folder.path / "to-target"));
+  CHECK(json::parse(content(folder.path / "target")).contains("runs"));
+}
+
+TEST_CASE("what is no trace is named, with what makes it one") {
+  const Folder folder;
+  const auto refused = [&](const std::string& bytes, const std::string& part) {
+    check_refused({"cache", folder.file("t", bytes)}, part);
+  };
+  // Each 24 bytes, which the records of a binary trace have.
+  refused("\x1f\x8b\x08" + std::string(21, '\x99'), "gzip -dc");
+  refused("BZh91AY&SY" + std::string(14, '\x99'), "bzip2 -dc");
+  refused(
+      "\xfd"
+      "7zXZ" +
+          std::string(19, '\0'),
+      "xz -dc");
+  refused("PK\x03\x04" + std::string(20, '\x99'), "unzip -p");
+  refused("\xff\xfe" + std::string("0\0,\0001\0,\0001\0\n\0000\0,\0001\0,\0", 22), "UTF-16");
+  refused(std::string("0\0,\0001\0,\0001\0\n\0000\0,\0001\0,\0001\0", 24), "neither CSV");
+  refused(std::string(24, '\x99'), "neither CSV text nor oracleGeneral");
+  refused("0,1,4\n0,\x01,4\n0,1,41,42,43", "t:2: the id '\\x01'");
+  refused("0,1,4\n0,\x1b[31m,4\n", "t:2: the id '\\x1b[31m'");
+}
+
+TEST_CASE("a format that is named is taken at its word") {
+  const Folder folder;
+  const std::string path = folder.file("t", std::string(48, '\x99'));
+  const Outcome outcome =
+      run({"cache", path, "--format", "oracleGeneral", "-p", "lru", "-s", "50%"});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.out.find("2 requests, 1 items") != std::string::npos);
+  check_refused({"cache", path, "--format=csv"}, ":1: ");
+  check_refused({"cache", folder.file("t.csv", std::string(48, '\x99'))}, "t.csv:1: ");
+}
+
+TEST_CASE("a dash is standard input") {
+  const Folder folder;
+  const std::string path = folder.file("t.csv", "0,1,4\n0,1,4\n");
+  const auto from_file = [&] { dup2(open(path.c_str(), O_RDONLY), 0); };
+  const Outcome outcome = run({"cache", "-", "-p", "lru", "-s", "4", "--json"}, from_file);
+  CHECK(json::parse(outcome.out)["runs"][0]["misses"] == 1);
+  const Outcome broken = run({"cache", "-", "--format=oracleGeneral"}, from_file);
+  CHECK(broken.err.find("standard input:1: the last record has 12") != std::string::npos);
+}
+
+TEST_CASE("what is asked in JSON is answered in JSON") {
+  const json help = json::parse(run({"cache", "gen:help", "--json"}).out);
+  CHECK(help["generators"][0]["name"] == "perm");
+  CHECK(help["generators"][0]["parameters"][0]["greatest"] == 4e9);
+  check_refused({"cache", "gen:help", "--csv"}, "write --json");
+  const json listed = json::parse(run({"policy", "list", "--json"}).out);
+  CHECK(listed["presets"][1]["name"] == "independent");
+  CHECK(listed["presets"][1]["policies"]["eviction"]["encoded"] == "random");
+}
+
+TEST_CASE("presets are listed and explained") {
+  CHECK(run({"policy", "list"}).out.find("\n  independent ") != std::string::npos);
+  const std::string shown = run({"policy", "show", "default"}).out;
+  CHECK(shown.starts_with("preset=default\n"));
+  CHECK(shown.find("minio (encoded)") != std::string::npos);
+  CHECK(run({"policy", "show", "preset=default"}).out == shown);
+  check_refused({"policy", "show", "preset=defualt"}, "write 'default'");
+  check_refused({"policy", "show", "preset=lru"}, "unknown preset");
+}
+
+TEST_CASE("the best is marked among several, not of one") {
+  CHECK(run({"cache", kSmall, "-p", "lru", "-s", "10%"}).out.find('*') == std::string::npos);
+  CHECK(run({"cache", kSmall, "-p", "lru,belady", "-s", "10%"}).out.find('*') == std::string::npos);
+  CHECK(run({"cache", kSmall, "-p", "lru,mru", "-s", "10%"}).out.find('*') != std::string::npos);
 }

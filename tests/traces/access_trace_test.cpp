@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -94,6 +95,52 @@ TEST_CASE("CSV with and without a header, with any line ends, compressed or not"
   std::string crlf;
   for (char c : kCsv) crlf += c == '\n' ? std::string(" \r\n") : std::string(1, c);
   check_example(read_access_trace(folder.file("h.csv", crlf)));
+  std::string returns = kCsv;
+  std::replace(returns.begin(), returns.end(), '\n', '\r');
+  check_example(read_access_trace(folder.file("i.csv", returns)));
+}
+
+TEST_CASE("a header names the columns, in any order and case, and some may be of no use") {
+  const Folder folder;
+  const auto with_header = [&](const std::string& header, auto line) {
+    std::string csv = header + "\n";
+    for (std::size_t begin = 0; begin < kCsv.size(); begin = kCsv.find('\n', begin) + 1) {
+      const std::size_t first = kCsv.find(',', begin), second = kCsv.find(',', first + 1);
+      csv += line(kCsv.substr(begin, first - begin), kCsv.substr(first + 1, second - first - 1),
+                  kCsv.substr(second + 1, kCsv.find('\n', begin) - second - 1)) +
+             "\n";
+    }
+    check_example(read_access_trace(folder.file("t.csv", csv)));
+  };
+  using Text = const std::string&;
+  with_header("ID,Time,Size", [](Text t, Text i, Text s) { return i + "," + t + "," + s; });
+  with_header("size,id,time", [](Text t, Text i, Text s) { return s + "," + i + "," + t; });
+  with_header("\"Timestamp\", \"Key\", \"Bytes\"",
+              [](Text t, Text i, Text s) { return t + "," + i + "," + s; });
+  with_header("op,obj_id,next,obj_size,ts",
+              [](Text t, Text i, Text s) { return "get," + i + ",-1," + s + "," + t; });
+  with_header("key,size", [](Text, Text i, Text s) { return i + "," + s; });
+  with_header("when,what,how much", [](Text t, Text i, Text s) { return t + "," + i + "," + s; });
+}
+
+TEST_CASE("oracleGeneral as other programs write it is taken for what it is") {
+  const Folder folder;
+  constexpr std::int64_t kNever[] = {-1, -2, 0, INT64_MAX, INT64_MAX - 1};
+  for (const std::int64_t never : kNever) {
+    for (const std::uint32_t start :
+         {0u, 1'500'000'000u, 0x08088b1fu, 0x0000feffu, UINT32_MAX - 1}) {
+      std::string bytes;
+      for (std::uint32_t i = 0; i < 64; ++i) {
+        // A clock that wraps, a little disorder, ids that are hashes, sizes up to the largest.
+        const std::uint32_t time = start + i / 4 - (i % 5 == 0 && start > 5 ? 2 : 0);
+        bytes += record(time, mix(i % 32), i % 2 == 0 ? UINT32_MAX : i,
+                        i < 32 ? static_cast<std::int64_t>(i + 32) : never);
+      }
+      CAPTURE(never);
+      CAPTURE(start);
+      CHECK(read_access_trace(folder.file("t", bytes)).distinct_items() == 32);
+    }
+  }
 }
 
 TEST_CASE("oracleGeneral, compressed or not; its next uses are computed anew") {
@@ -156,12 +203,23 @@ TEST_CASE("bad input is one line with place and remedy") {
   CHECK(csv_error("0,18446744073709551616,1\n").starts_with(":1: the id"));
   CHECK(csv_error("0,1,4294967296\n").starts_with(":1: the size"));
   CHECK(csv_error("0,1,\n").starts_with(":1: the size ''"));
-  CHECK(csv_error("y,1,1\n") == ":1: 'y,1,1' is no request; write time,id,size");
+  CHECK(csv_error("y,1,1\n") == ":1: the time 'y' is wrong; write a number of seconds");
   CHECK(csv_error("1.2.3,1,1\n").starts_with(":1: the time"));
   CHECK(csv_error("0,1,1\n0,1\n") == ":2: '0,1' is no request; write time,id,size");
   CHECK(csv_error("0,1,1,4\n").starts_with(":1: '0,1,1,4' is no request"));
   CHECK(csv_error("time,id,size\n").starts_with(":1: no request"));
-  CHECK(csv_error("id,time,size\n1,1,1\n").starts_with(":1: column 1 is 'id'"));
+  // A slip in the first line makes it no header.
+  for (const char* time : {"-1", "nan", "\"1\"", ".5", "+1", "inf", ""}) {
+    CHECK(csv_error(std::string(time) + ",1,1\n").starts_with(":1: the time '"));
+  }
+  CHECK(csv_error("1,1.5,1\n").starts_with(":1: the id '1.5'"));
+  CHECK(csv_error("-1,-2,-3\n0,1,1\n").starts_with(":1: the time '-1'"));
+  CHECK(csv_error("time,size,name\n0,1,1\n").starts_with(":1: no column is called id"));
+  CHECK(csv_error("id,size,time\n0,1,x\n").starts_with(":2: the time 'x'"));
+  CHECK(csv_error("id,when,what\n0,1,x\n").starts_with(":2: the size 'x'"));
+  CHECK(csv_error("id,key,size\n0,1,1\n").starts_with(":1: columns 1 and 2 are both the id"));
+  CHECK(csv_error("a,id,b,c\n0,1,1,1\n").starts_with(":1: no column is called size"));
+  CHECK(csv_error("a,id,b,size\n0,1,1\n").ends_with("write 4 fields, as the header"));
   CHECK(csv_error("time,id,size\n1,1,1\ntime,id,size\n").starts_with(":3: the time 'time'"));
   CHECK(csv_error("0,1,0\n").starts_with(":1: no request"));
   CHECK(csv_error(std::string(3 << 20, '7')).starts_with(":1: '7777"));
@@ -173,6 +231,11 @@ TEST_CASE("bad input is one line with place and remedy") {
   const std::string whole = compressed(kCsv);
   const std::string half = folder.file("half.zst", whole.substr(0, whole.size() - 3));
   CHECK(error_of(half).find("cut short") != std::string::npos);
+  const std::string more = folder.file("more.zst", whole + "and something else");
+  CHECK(error_of(more).find("has bytes after its zstd data") != std::string::npos);
+  CHECK(error_of(folder.file("e.zst", compressed("")))
+            .ends_with("is empty; write at least one request"));
+  CHECK(read_access_trace(folder.file("two.zst", whole + whole)).requests() == 8);
   const std::string bad = folder.file("bad.zst", whole.substr(0, 6) + std::string(40, '\x7f'));
   CHECK(error_of(bad).find("not valid zstd") != std::string::npos);
 }
