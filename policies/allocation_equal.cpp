@@ -31,8 +31,8 @@ constexpr Parameter kParameters[] = {kFormsParameter};
 }  // namespace
 
 extern const PolicyEntry allocation_equal;
-const PolicyEntry allocation_equal{
-    "equal", "Every share of a place that a job reads from gets the same number of bytes.",
-    &make_policy<AllocationPolicy, Equal>, kParameters};
+const PolicyEntry allocation_equal{"equal",
+                                   "Every share that a job reads from gets the same bytes.",
+                                   &make_policy<AllocationPolicy, Equal>, kParameters};
 
 }  // namespace batchflow

@@ -42,8 +42,9 @@ constexpr Parameter kParameters[] = {kFormsParameter};
 extern const PolicyEntry allocation_proportional;
 const PolicyEntry allocation_proportional{
     "proportional",
-    "Shares that a job reads from divide a place in proportion to all that they could keep:\n"
-    "a dataset in a form, or the prepared blocks of a stream.",
+    "Shares divide a place in proportion to all they could keep.\n"
+    "A share is a dataset in a form, or the prepared blocks of a stream; those\n"
+    "that no job reads from get nothing.",
     &make_policy<AllocationPolicy, Proportional>, kParameters};
 
 }  // namespace batchflow

@@ -32,9 +32,9 @@ class BoundedLag final : public DispatchPolicy {
 extern const PolicyEntry dispatch_bounded_lag;
 const PolicyEntry dispatch_bounded_lag{
     "bounded-lag",
-    "As earliest-deadline, but holds back a job that is too many blocks ahead of the slowest job "
-    "of\n"
-    "its stream: prepared blocks are shared by all, at the speed of the slowest.",
+    "Earliest deadline first, but nobody runs too far ahead.\n"
+    "Holds back a job that is too many blocks ahead of the slowest job of its\n"
+    "stream: prepared blocks are shared by all, at the speed of the slowest.",
     &make_policy<DispatchPolicy, BoundedLag>, kParameters};
 
 }  // namespace batchflow

@@ -37,9 +37,9 @@ class Coordinated final : public DispatchPolicy {
 extern const PolicyEntry dispatch_coordinated;
 const PolicyEntry dispatch_coordinated{
     "coordinated",
-    "The jobs of a stream take turns to prepare blocks, each used by all of them once an epoch, "
-    "and\n"
-    "no job leads by more than the staging area holds (CoorDL, VLDB 2021).",
+    "The jobs of a stream take turns to prepare blocks for all.\n"
+    "Each block is used by all of them once an epoch, and no job leads by more\n"
+    "than the staging area holds (CoorDL, VLDB 2021).",
     &make_policy<DispatchPolicy, Coordinated>, kParameters};
 
 }  // namespace batchflow

@@ -22,7 +22,8 @@ class EarliestDeadline final : public DispatchPolicy {
 extern const PolicyEntry dispatch_earliest_deadline;
 const PolicyEntry dispatch_earliest_deadline{
     "earliest-deadline",
-    "The job that will run out of blocks first, by its measured speed, is served first.",
+    "The job that will run out of blocks first is served first.\n"
+    "When that is follows from its measured speed.",
     &make_policy<DispatchPolicy, EarliestDeadline>};
 
 }  // namespace batchflow

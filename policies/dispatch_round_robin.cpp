@@ -20,8 +20,8 @@ class RoundRobin final : public DispatchPolicy {
 }  // namespace
 
 extern const PolicyEntry dispatch_round_robin;
-const PolicyEntry dispatch_round_robin{
-    "round-robin", "The job for which the fewest blocks have been started is served first.",
-    &make_policy<DispatchPolicy, RoundRobin>};
+const PolicyEntry dispatch_round_robin{"round-robin",
+                                       "The job with the fewest blocks started is served first.",
+                                       &make_policy<DispatchPolicy, RoundRobin>};
 
 }  // namespace batchflow

@@ -97,8 +97,9 @@ constexpr Parameter kParameters[] = {
 extern const PolicyEntry eviction_2q;
 const PolicyEntry eviction_2q{
     "2q",
-    "A FIFO of newcomers beside an LRU of items asked for again soon after they left it.\n"
-    "Items larger than the part for newcomers are not kept (VLDB 1994).",
+    "Newcomers wait in a FIFO beside an LRU of what came back.\n"
+    "An item enters the LRU when it is asked for again soon after it left the\n"
+    "FIFO. Items larger than the part for newcomers are not kept (VLDB 1994).",
     &make_eviction<TwoQ>, kParameters};
 
 }  // namespace batchflow

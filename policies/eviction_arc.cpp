@@ -100,10 +100,10 @@ class Arc final : public EvictionPolicy {
 }  // namespace
 
 extern const PolicyEntry eviction_arc;
-const PolicyEntry eviction_arc{
-    "arc",
-    "Balances recency against frequency by itself: two LRU lists whose ghosts move the border.\n"
-    "Without parameters (FAST 2003).",
-    &make_eviction<Arc>};
+const PolicyEntry eviction_arc{"arc",
+                               "Balances recency against frequency by itself.\n"
+                               "Two LRU lists whose ghosts move the border between them; without\n"
+                               "parameters (FAST 2003).",
+                               &make_eviction<Arc>};
 
 }  // namespace batchflow

@@ -93,8 +93,10 @@ class BeladyBypass final : public Belady {
 extern const PolicyEntry eviction_belady;
 const PolicyEntry eviction_belady{
     "belady",
-    "The item whose next use is farthest away leaves; who is missing always comes in.\n"
-    "Needs the future, which traces and seeded orders have: the bound others are compared with.",
+    "The item whose next use is farthest away leaves.\n"
+    "Who is missing always comes in. Needs the future, which traces and seeded\n"
+    "orders have; where items are of one size, the bound that nothing passes is\n"
+    "belady-bypass.",
     &make_eviction<Belady>,
     {},
     true};
@@ -102,7 +104,9 @@ const PolicyEntry eviction_belady{
 extern const PolicyEntry eviction_belady_bypass;
 const PolicyEntry eviction_belady_bypass{
     "belady-bypass",
-    "belady that keeps an item out which is needed later than all that is here.",
+    "Belady that keeps out what is needed later than all others.\n"
+    "Needs the future, which traces and seeded orders have. On items of one\n"
+    "size nothing misses less: the bound that others are compared with.",
     &make_eviction<BeladyBypass>,
     {},
     true};

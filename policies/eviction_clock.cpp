@@ -46,8 +46,9 @@ class Clock final : public OneListEviction {
 extern const PolicyEntry eviction_clock;
 const PolicyEntry eviction_clock{
     "clock",
-    "FIFO with a second chance: an item that was used since it came or was last passed over goes "
-    "round again.",
+    "FIFO with a second chance for what was used.\n"
+    "An item that was used since it came or was last passed over goes round\n"
+    "again.",
     &make_eviction<Clock>};
 
 }  // namespace batchflow

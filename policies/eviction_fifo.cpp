@@ -15,7 +15,6 @@ class Fifo final : public OneListEviction {
 
 extern const PolicyEntry eviction_fifo;
 const PolicyEntry eviction_fifo{
-    "fifo", "First in, first out: the item inserted earliest leaves, however often it is used.",
-    &make_eviction<Fifo>};
+    "fifo", "The item inserted earliest leaves, however often it is used.", &make_eviction<Fifo>};
 
 }  // namespace batchflow

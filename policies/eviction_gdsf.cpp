@@ -83,8 +83,9 @@ class Gdsf final : public EvictionPolicy {
 extern const PolicyEntry eviction_gdsf;
 const PolicyEntry eviction_gdsf{
     "gdsf",
-    "Small and often used items stay: priority is uses / size, plus that of the last victim.\n"
-    "For items of very different sizes when the count of misses matters more than their bytes.",
+    "Small and often used items stay.\n"
+    "Priority is uses / size, plus that of the last victim. For items of very\n"
+    "different sizes when the count of misses matters more than their bytes.",
     &make_eviction<Gdsf>};
 
 }  // namespace batchflow

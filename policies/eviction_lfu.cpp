@@ -103,9 +103,11 @@ class Lfu final : public EvictionPolicy {
 }  // namespace
 
 extern const PolicyEntry eviction_lfu;
-const PolicyEntry eviction_lfu{"lfu",
-                               "Least frequently used leaves; of equals the least recently used.\n"
-                               "An item that leaves is forgotten: it starts again at one use.",
-                               &make_eviction<Lfu>};
+const PolicyEntry eviction_lfu{
+    "lfu",
+    "Least frequently used leaves.\n"
+    "Of equals the least recently used. An item that leaves is forgotten: it\n"
+    "starts again at one use.",
+    &make_eviction<Lfu>};
 
 }  // namespace batchflow

@@ -192,8 +192,9 @@ constexpr Parameter kParameters[] = {
 extern const PolicyEntry eviction_lirs;
 const PolicyEntry eviction_lirs{
     "lirs",
-    "Keeps the items that come back soonest; all others pass through a small queue.\n"
-    "Items larger than that queue are not kept (SIGMETRICS 2002).",
+    "Keeps the items that come back soonest.\n"
+    "All others pass through a small queue; items larger than that queue are\n"
+    "not kept (SIGMETRICS 2002).",
     &make_eviction<Lirs>, kParameters};
 
 }  // namespace batchflow

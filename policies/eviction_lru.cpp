@@ -18,7 +18,8 @@ extern const PolicyEntry eviction_lru;
 const PolicyEntry eviction_lru{
     "lru",
     "Least recently used leaves.\n"
-    "On permuted epochs the item that leaves is the one needed soonest: use it as the yardstick.",
+    "On permuted epochs the item that leaves is the one needed soonest: use it\n"
+    "as the yardstick.",
     &make_eviction<Lru>};
 
 }  // namespace batchflow

@@ -39,8 +39,9 @@ class MinIo final : public EvictionPolicy {
 extern const PolicyEntry eviction_minio;
 const PolicyEntry eviction_minio{
     "minio",
-    "Fill, then neither insert nor evict (CoorDL).\n"
-    "The best there is for one job that reads each sample once an epoch.",
+    "Fills, then neither inserts nor evicts.\n"
+    "The best there is for one job that reads each sample once an epoch\n"
+    "(CoorDL, VLDB 2021).",
     &make_eviction<MinIo>};
 
 }  // namespace batchflow

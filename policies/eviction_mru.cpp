@@ -18,7 +18,8 @@ extern const PolicyEntry eviction_mru;
 const PolicyEntry eviction_mru{
     "mru",
     "Most recently used leaves.\n"
-    "Near the best possible for one job that reads each sample once an epoch; bad for most else.",
+    "Near the best possible for one job that reads each sample once an epoch;\n"
+    "bad for most else.",
     &make_eviction<Mru>};
 
 }  // namespace batchflow

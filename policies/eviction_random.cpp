@@ -59,8 +59,9 @@ class RandomEviction final : public EvictionPolicy {
 }  // namespace
 
 extern const PolicyEntry eviction_random;
-const PolicyEntry eviction_random{
-    "random", "A resident drawn at random leaves: what a page cache under pressure comes close to.",
-    &make_eviction<RandomEviction>};
+const PolicyEntry eviction_random{"random",
+                                  "An item drawn at random leaves.\n"
+                                  "What a page cache under pressure comes close to.",
+                                  &make_eviction<RandomEviction>};
 
 }  // namespace batchflow

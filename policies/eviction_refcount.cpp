@@ -47,8 +47,9 @@ class RefCount final : public OneListEviction {
 extern const PolicyEntry eviction_refcount;
 const PolicyEntry eviction_refcount{
     "refcount",
-    "What no job needs any more leaves first, then what was inserted earliest.\n"
-    "For prepared blocks, whose users are known exactly; elsewhere it is fifo.",
+    "What no job needs any more leaves first.\n"
+    "Then what was inserted earliest. For prepared blocks, whose users are\n"
+    "known exactly; elsewhere it is fifo.",
     &make_eviction<RefCount>};
 
 }  // namespace batchflow

@@ -152,14 +152,15 @@ constexpr Parameter kParameters[] = {
 extern const PolicyEntry eviction_s3fifo;
 const PolicyEntry eviction_s3fifo{
     "s3fifo",
-    "Three FIFO queues: a small one that filters, a main one, a ghost one that remembers.\n"
-    "Items larger than the small queue are not kept (SOSP 2023).",
+    "Three FIFO queues: one filters, one keeps, one remembers.\n"
+    "The small one filters newcomers, the main one keeps, a ghost one remembers\n"
+    "who left. Items larger than the small queue are not kept (SOSP 2023).",
     &make_eviction<S3Fifo>, kParameters};
 
 extern const PolicyEntry eviction_s3fifo_warm;
 const PolicyEntry eviction_s3fifo_warm{
     "s3fifo-warm",
-    "s3fifo that fills the main queue too before its first eviction.\n"
+    "S3-FIFO that fills the main queue before it first evicts.\n"
     "On training traces it starts with a cache that is worth keeping.",
     &make_eviction<S3FifoWarm>, kParameters};
 

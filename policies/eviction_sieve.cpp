@@ -50,8 +50,9 @@ class Sieve final : public OneListEviction {
 extern const PolicyEntry eviction_sieve;
 const PolicyEntry eviction_sieve{
     "sieve",
-    "FIFO with a hand that skips and unmarks what was used, and evicts in place.\n"
-    "Old items that are used stay old; new ones are tried quickly (NSDI 2024).",
+    "FIFO with a hand that spares what was used.\n"
+    "The hand skips and unmarks what was used, and evicts in place: old items\n"
+    "that are used stay old, new ones are tried quickly (NSDI 2024).",
     &make_eviction<Sieve>};
 
 }  // namespace batchflow

@@ -57,8 +57,9 @@ class Slru final : public EvictionPolicy {
 extern const PolicyEntry eviction_slru;
 const PolicyEntry eviction_slru{
     "slru",
-    "Four LRU segments: a hit moves an item one segment up, what overflows falls one down.\n"
-    "Items must be used several times to outlive a scan.",
+    "Four LRU segments, through which items rise by hits.\n"
+    "A hit moves an item one segment up, what overflows falls one down: items\n"
+    "must be used several times to outlive a scan.",
     &make_eviction<Slru>};
 
 }  // namespace batchflow

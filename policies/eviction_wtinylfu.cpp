@@ -164,8 +164,9 @@ constexpr Parameter kParameters[] = {
 extern const PolicyEntry eviction_wtinylfu;
 const PolicyEntry eviction_wtinylfu{
     "wtinylfu",
-    "Newcomers pass a small window and stay only if used more often of late than who must leave.\n"
-    "Items larger than the window are not kept (ACM TOS 2017).",
+    "Newcomers stay only if used more often than who must leave.\n"
+    "They pass a small window first, and uses of late count; items larger than\n"
+    "the window are not kept (ACM TOS 2017).",
     &make_eviction<WTinyLfu>, kParameters};
 
 }  // namespace batchflow

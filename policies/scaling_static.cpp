@@ -33,8 +33,8 @@ class Static final : public ScalingPolicy {
 }  // namespace
 
 extern const PolicyEntry scaling_static;
-const PolicyEntry scaling_static{
-    "static", "A fixed number of preparation workers a node and a fixed look-ahead a job.",
-    &make_policy<ScalingPolicy, Static>, kParameters};
+const PolicyEntry scaling_static{"static",
+                                 "A fixed number of workers a node and a fixed look-ahead.",
+                                 &make_policy<ScalingPolicy, Static>, kParameters};
 
 }  // namespace batchflow

@@ -23,8 +23,9 @@ class ReadyFirst final : public SelectionPolicy {
 extern const PolicyEntry selection_ready_first;
 const PolicyEntry selection_ready_first{
     "ready-first",
-    "A job takes the oldest of its next blocks that is ready (at most ready_window places ahead),\n"
-    "so that a slow preparation holds up nobody.",
+    "A job takes the oldest of its next blocks that is ready.\n"
+    "At most ready_window places ahead, so that a slow preparation holds up\n"
+    "nobody.",
     &make_policy<SelectionPolicy, ReadyFirst>};
 
 }  // namespace batchflow

@@ -19,8 +19,9 @@ class StrictSelection final : public SelectionPolicy {
 extern const PolicyEntry selection_strict;
 const PolicyEntry selection_strict{
     "strict",
-    "A job takes its blocks in order and waits for each, ready or not.\n"
-    "Jobs of order strict do so under any policy; this makes relaxed ones do the same.",
+    "A job takes its blocks in order and waits for each.\n"
+    "Jobs of order strict do so under any policy; this makes relaxed ones do\n"
+    "the same.",
     &make_policy<SelectionPolicy, StrictSelection>};
 
 }  // namespace batchflow

@@ -37,10 +37,10 @@ class MostWanted final : public DispatchPolicy {
 }  // namespace
 
 extern const PolicyEntry dispatch_most_wanted;
-const PolicyEntry dispatch_most_wanted{"most-wanted",
-                                       "The block that the most jobs will use is made first; a "
-                                       "need that has seen too many later ones\n"
-                                       "served goes before all others.",
-                                       &make_policy<DispatchPolicy, MostWanted>, kParameters};
+const PolicyEntry dispatch_most_wanted{
+    "most-wanted",
+    "The block that the most jobs will use is made first.\n"
+    "A need that has seen too many later ones served goes before all others.",
+    &make_policy<DispatchPolicy, MostWanted>, kParameters};
 
 }  // namespace batchflow

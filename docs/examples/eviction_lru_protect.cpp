@@ -49,10 +49,9 @@ class LruProtect final : public EvictionPolicy {
 }  // namespace
 
 extern const PolicyEntry eviction_lru_protect;
-const PolicyEntry eviction_lru_protect{
-    "lru-protect",
-    "Least recently used leaves; what was used again leaves after what was not.\n"
-    "A scan of new items cannot push out what is in use.",
-    &make_eviction<LruProtect>, kParameters};
+const PolicyEntry eviction_lru_protect{"lru-protect",
+                                       "Least recently used leaves, but first what was used once.\n"
+                                       "A scan of new items cannot push out what is in use.",
+                                       &make_eviction<LruProtect>, kParameters};
 
 }  // namespace batchflow

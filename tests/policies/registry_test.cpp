@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/config_error.h"
+#include "policies/description.h"
 #include "tests/policies/tested_policies.h"
 #include "tests/source_dir.h"
 
@@ -57,6 +58,27 @@ TEST_CASE("every policy is a file of its kind") {
   for (const PolicyEntry* entry : policy_list().entries()) {
     CAPTURE(entry->name);
     CHECK(has_a_file(*entry));
+  }
+}
+
+TEST_CASE("help begins with a sentence that fits a line of the list, and fits a terminal") {
+  const auto check_lines = [](std::string_view help) {
+    CHECK(first_line(help).size() <= 60);
+    CHECK(first_line(help).ends_with('.'));
+    CHECK(help.ends_with('.'));
+    for (std::size_t begin = 0; begin < help.size();) {
+      const std::size_t length = first_line(help.substr(begin)).size();
+      CHECK(length <= 76);
+      begin += length + 1;
+    }
+  };
+  for (const PolicyEntry* entry : tested_policies().entries()) {
+    CAPTURE(entry->name);
+    check_lines(entry->help);
+  }
+  for (const Preset& preset : presets()) {
+    CAPTURE(preset.name);
+    check_lines(preset.help);
   }
 }
 

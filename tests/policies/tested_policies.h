@@ -11,8 +11,11 @@
 namespace batchflow {
 
 // docs/examples: what a reader of the guide is told to write.
+extern const PolicyEntry allocation_by_jobs;
 extern const PolicyEntry eviction_lru_protect;
+extern const PolicyEntry selection_most_shared;
 extern const PolicyEntry dispatch_most_wanted;
+extern const PolicyEntry scaling_follow_stall;
 
 namespace test {
 
@@ -20,8 +23,11 @@ inline const PolicyList& tested_policies() {
   static const std::vector<const PolicyEntry*> entries = [] {
     const auto registered = policy_list().entries();
     std::vector<const PolicyEntry*> all(registered.begin(), registered.end());
-    all.push_back(&eviction_lru_protect);
-    all.push_back(&dispatch_most_wanted);
+    for (const PolicyEntry* example :
+         {&allocation_by_jobs, &eviction_lru_protect, &selection_most_shared, &dispatch_most_wanted,
+          &scaling_follow_stall}) {
+      all.push_back(example);
+    }
     return all;
   }();
   static const PolicyList list(entries);

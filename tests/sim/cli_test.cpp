@@ -224,11 +224,7 @@ TEST_CASE("what is no trace is named, with what makes it one") {
   // Each 24 bytes, which the records of a binary trace have.
   refused("\x1f\x8b\x08" + std::string(21, '\x99'), "gzip -dc");
   refused("BZh91AY&SY" + std::string(14, '\x99'), "bzip2 -dc");
-  refused(
-      "\xfd"
-      "7zXZ" +
-          std::string(19, '\0'),
-      "xz -dc");
+  refused(std::string("\xfd\x37zXZ\0", 6) + std::string(18, '\x99'), "xz -dc");
   refused("PK\x03\x04" + std::string(20, '\x99'), "unzip -p");
   refused("\xff\xfe" + std::string("0\0,\0001\0,\0001\0\n\0000\0,\0001\0,\0", 22), "UTF-16");
   refused(std::string("0\0,\0001\0,\0001\0\n\0000\0,\0001\0,\0001\0", 24), "neither CSV");
