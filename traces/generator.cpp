@@ -234,9 +234,9 @@ constexpr Parameter kN{"n", Type::integer, "100000", "samples of the dataset", 1
 constexpr Parameter kEpochs{"epochs", Type::integer, "5", "epochs (of the fastest job)", 1, 1e9};
 constexpr Parameter kSeed{"seed", Type::integer, "1", "another seed, another trace", 0, 9e18};
 constexpr Parameter kSize{"size", Type::integer, "1", "size of each sample", 1, 4294967295.0};
-constexpr Parameter kSizeMost{
-    "size_most", Type::integer, "0", "if above size: sizes from size to this, Pareto distributed",
-    0,           4294967295.0};
+constexpr Parameter kSizeMost{"size_most", Type::integer,
+                              "0",         "if not 0: sizes from size to this, Pareto distributed",
+                              0,           4294967295.0};
 
 constexpr Parameter kPermParameters[] = {
     kN,

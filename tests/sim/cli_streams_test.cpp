@@ -165,8 +165,10 @@ TEST_CASE("fewer threads than were asked for do the same work") {
     return run(all, prepare);
   };
   const Outcome limited = with([] {
-    const rlimit limit{200 << 20, 200 << 20};  // room for some twenty stacks
-    setrlimit(RLIMIT_AS, &limit);
+    // Room for three stacks, and for the work.
+    const rlimit stack{rlim_t{1} << 30, rlim_t{1} << 30}, all{rlim_t{7} << 29, rlim_t{7} << 29};
+    setrlimit(RLIMIT_STACK, &stack);
+    setrlimit(RLIMIT_AS, &all);
   });
   CAPTURE(limited.err);
   CHECK(limited.code == 0);

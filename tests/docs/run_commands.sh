@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# run_commands.sh DOCUMENT: runs the commands of its `sh` blocks, as a reader would type them, in a
+# folder of their own. `./dev test` is what runs this, so of it, only that the script knows it is
+# checked; benchmarks are only listed. A reader of docs/policy-guide.md has added its examples to a
+# copy of the tree. Exits 77 (skipped) where batchflow-sim is not built.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+[ -x build/release/bin/batchflow-sim ] || exit 77
+document=$PWD/$1 tree=$PWD
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# The guide's `POLICY(...)` lines go into the table, its examples beside the other policies.
+add_examples() {
+  tree=$folder/tree
+  mkdir "$tree"
+  git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$tree"
+  mv "$tree"/docs/examples/*.cpp "$tree/policies"
+  grep -o '^  POLICY(.*' "$document" >"$folder/lines"
+  sed -i "/#define BATCHFLOW_POLICIES/r $folder/lines" "$tree/policies/registry.cpp"
+}
+[ "$1" != docs/policy-guide.md ] || add_examples
+
+mkdir "$folder/here"
+cd "$folder/here"
+printf '#!/usr/bin/env bash\nexec "%s/dev" "$@"\n' "$tree" >dev
+chmod +x dev
+
+commands=$(awk '/^```sh$/ {inside = 1; next} /^```$/ {inside = 0} inside' "$document")
+[ -n "$commands" ] || { echo "no commands in $document"; exit 1; }
+while IFS= read -r command; do
+  echo "== $command"
+  case $command in
+    "./dev test"*) ./dev help | grep -q '^  test ' ;;
+    "./dev bench"*) bash -c "$command --benchmark_list_tests" </dev/null | grep -q / ;;
+    *) bash -o pipefail -c "$command" </dev/null ;;
+  esac
+done <<<"$commands"
