@@ -32,7 +32,7 @@ void preset_independent(EngineConfig& config) {
 
 constexpr Preset kPresets[] = {
     {"default", "One service prepares for all jobs, the most urgent first.", preset_default},
-    {"independent", "No BatchFlow: jobs prepare for themselves, over a page cache.",
+    {"independent", "No BatchFlow: each job prepares alone, over a page cache.",
      preset_independent},
 };
 
