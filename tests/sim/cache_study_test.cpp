@@ -1,0 +1,28 @@
+// What a study says of itself, where no built-in policy can show it.
+#include "sim/cache_study.h"
+
+#include <doctest/doctest.h>
+
+#include "policies/registry.h"
+
+using namespace batchflow;
+using namespace batchflow::sim;
+
+TEST_CASE("refused proposals are a failure that the table and the exit code tell") {
+  CacheStudy study;
+  study.trace = open_access_trace("gen:perm,n=20,epochs=2");
+  study.policies = parse_policies(policy_list(), {"lru,fifo"});
+  study.sizes = usual_sizes(study.trace.working_set_bytes);
+  run_cache_study(study, 1, replay_through_share);
+  CHECK(cache_exit_code(study) == 0);
+  CHECK(cache_table(study).find("refused") == std::string::npos);
+  study.results.back().refused = 3;
+  CHECK(cache_exit_code(study) == 1);
+  CHECK(cache_table(study).find("3 proposals of fifo broke a rule") != std::string::npos);
+}
+
+TEST_CASE("the usual sizes are those that are a byte") {
+  CHECK(usual_sizes(1000).size() == 5);
+  CHECK(usual_sizes(8).size() == 3);  // 25%, 50%, 75%
+  CHECK(usual_sizes(1).front().bytes == 1);
+}

@@ -1,0 +1,168 @@
+// Readers and generators over damaged input: an error in one line that names the place, or another
+// trace that is sound; never a crash, nor time and memory beyond what the input can ask for.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "core/config_error.h"
+#include "core/random.h"
+#include "tests/policies/random_seeds.h"
+#include "traces/access_trace.h"
+#include "traces/generator.h"
+
+using namespace batchflow;
+using namespace batchflow::test;
+
+namespace {
+
+// A file that is written again and again, and is gone in the end.
+class File {
+ public:
+  File() {
+    const int descriptor = mkstemp(path_.data());
+    REQUIRE(descriptor >= 0);
+    close(descriptor);
+  }
+  ~File() { std::filesystem::remove(path_); }
+  const std::string& with(const std::string& content) const {
+    std::ofstream(path_, std::ios::binary) << content;
+    return path_;
+  }
+
+ private:
+  std::string path_ = (std::filesystem::temp_directory_path() / "batchflow-XXXXXX").string();
+};
+
+std::string compressed(const std::string& content) {
+  std::string result(ZSTD_compressBound(content.size()), '\0');
+  result.resize(ZSTD_compress(result.data(), result.size(), content.data(), content.size(), 3));
+  return result;
+}
+
+// Small traces in every form that is read.
+std::vector<std::string> corpus() {
+  std::string plain, named = "size,\"ID\",other,time\r\n", binary;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    plain += fmt::format("{},{},{}\n", i, i * i % 11, i % 5);
+    named += fmt::format("{},{},x,{}.5\r\n", i % 5, i * i % 11, i);
+    const auto append = [&](std::uint64_t value, int bytes) {
+      for (int byte = 0; byte < bytes; ++byte) binary += static_cast<char>(value >> (8 * byte));
+    };
+    append(i, 4);
+    append(mix(i % 7), 8);
+    append(9, 4);
+    append(UINT64_MAX, 8);
+  }
+  std::string returns = plain;
+  std::replace(returns.begin(), returns.end(), '\n', '\r');
+  return {plain,
+          "time,id,size\n" + plain,
+          named,
+          returns,
+          binary,
+          compressed(plain),
+          compressed(binary)};
+}
+
+std::string damaged(std::string bytes, Random& random) {
+  for (std::uint64_t n = 1 + random.below(4); n > 0 && !bytes.empty(); --n) {
+    const auto at = static_cast<std::size_t>(random.below(bytes.size()));
+    const auto byte = static_cast<char>(random.below(256));
+    switch (random.below(4)) {
+      case 0:
+        bytes[at] = byte;
+        break;
+      case 1:
+        bytes.erase(at, 1 + random.below(30));
+        break;
+      case 2:
+        bytes.insert(at, 1 + random.below(30), byte);
+        break;
+      default:
+        bytes.insert(at, bytes.substr(random.below(bytes.size()), random.below(40)));
+    }
+  }
+  return bytes;
+}
+
+void check_sound(const AccessTrace& trace) {
+  CHECK(trace.requests() > 0);
+  for (std::uint32_t item : trace.items) REQUIRE(item < trace.distinct_items());
+}
+
+void check_error(const ConfigError& error, const std::string& place) {
+  const std::string what = error.what();
+  CAPTURE(what);
+  CHECK(what.find(place) != std::string::npos);
+  CHECK(what.size() < place.size() + 400);
+}
+
+void read_damaged(std::uint64_t seed) {
+  static const std::vector<std::string> originals = corpus();
+  constexpr TraceFormat kFormats[] = {TraceFormat::by_content, TraceFormat::by_content,
+                                      TraceFormat::csv, TraceFormat::oracle_general};
+  const File file;
+  Random random(seed);
+  const std::string& path = file.with(damaged(originals[random.below(originals.size())], random));
+  try {
+    check_sound(read_access_trace(path, kFormats[random.below(4)]));
+  } catch (const ConfigError& error) {
+    check_error(error, path);
+  }
+}
+
+void generate_damaged(std::uint64_t seed) {
+  const std::string originals[] = {"gen:perm,n=20,epochs=3,jobs=2,speeds=3:1,size=2,size_most=9",
+                                   "gen:weighted?n=20&epochs=3&changed=0.5&seed=4",
+                                   "gen:zipf,n=20,requests=90,alpha=0.7,size=5"};
+  constexpr std::string_view kBytes = ",?&=:.-+ \x1bnsegx0";
+  Random random(seed);
+  std::string spec = originals[random.below(3)];
+  for (std::uint64_t n = 1 + random.below(3); n > 0; --n) {
+    const auto at = 4 + static_cast<std::size_t>(random.below(spec.size() - 4));
+    if (random.below(2) == 0) spec.erase(at, 1 + random.below(3));
+    spec.insert(std::min(at, spec.size()), 1, kBytes[random.below(kBytes.size())]);
+  }
+  try {
+    check_sound(generate_access_trace(spec));
+  } catch (const ConfigError& error) {
+    check_error(error, "");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what is damaged below is sound") {
+  const File file;
+  for (const std::string& original : corpus()) check_sound(read_access_trace(file.with(original)));
+}
+
+TEST_CASE("damaged traces are errors, or other traces") {
+  for_seeds("test_traces", "damaged traces*", 1000, read_damaged);
+}
+
+TEST_CASE("damaged generators are errors, or other generators") {
+  for_seeds("test_traces", "damaged generators*", 500, generate_damaged);
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("damaged input is an error, or other input, many seeds") {
+    for_seeds("test_traces", "damaged traces*", 100000, read_damaged);
+    for_seeds("test_traces", "damaged generators*", 20000, generate_damaged);
+  }
+}
+
+TEST_CASE("a little compressed data that stands for much is read in little memory, or refused") {
+  const File file;
+  constexpr std::size_t kMuch = std::size_t{64} << 20;
+  for (const char byte : {'\n', ',', '7', ' ', '\r', '\0', '\x99'}) {
+    CAPTURE(static_cast<int>(byte));
+    CHECK_THROWS_AS(read_access_trace(file.with(compressed(std::string(kMuch, byte)))),
+                    ConfigError);
+  }
+}
