@@ -31,9 +31,7 @@ void OutputFlags::check(const std::string& input) const {
     require_writable(path);
     if (!input.empty() && same_file(path, input == "-" ? "/dev/stdin" : input)) {
       throw ConfigError(
-          fmt::format("--{}={} would overwrite the trace that is read; name another "
-                      "file",
-                      flag.name, path));
+          fmt::format("--{}={} would overwrite what is read; name another file", flag.name, path));
     }
     for (const Flag& other : flags_) {
       if (&other == &flag) break;

@@ -15,7 +15,7 @@ add_examples() {
   tree=$folder/tree
   mkdir "$tree"
   git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$tree"
-  mv "$tree"/docs/examples/*.cpp "$tree/policies"
+  cp "$tree"/docs/examples/*.cpp "$tree/policies"
   grep -o '^  POLICY(.*' "$document" >"$folder/lines"
   sed -i "/#define BATCHFLOW_POLICIES/r $folder/lines" "$tree/policies/registry.cpp"
 }

@@ -202,9 +202,9 @@ TEST_CASE("every result has a place of its own") {
   check_refused({"cache", trace, "--json=" + result, "--csv=" + folder.name("./x")}, "both go to");
   check_refused({"cache", trace, "--json=" + result, "--json=" + result}, "given twice");
   check_refused({"cache", trace, "--json", "--json=-"}, "given twice");
-  check_refused({"cache", trace, "--json=" + trace}, "would overwrite the trace");
+  check_refused({"cache", trace, "--json=" + trace}, "would overwrite what is read");
   std::filesystem::create_symlink("t.csv", folder.path / "link");
-  check_refused({"cache", trace, "--csv=" + folder.name("link")}, "would overwrite the trace");
+  check_refused({"cache", trace, "--csv=" + folder.name("link")}, "would overwrite what is read");
   check_refused({"cache", trace, "--json=" + folder.path.string()}, "Is a directory");
   check_refused({"cache", trace, "--json=" + folder.name(std::string(300, 'x'))}, "too long");
   CHECK(folder.files() == 2);
