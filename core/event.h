@@ -30,7 +30,7 @@ struct Request {
 
 // A block by name: pass `pass` of lane `lane` of generation `generation`, block `block` of that
 // pass. A strict epoch e is generation e, pass 0 of each lane. In a weighted order the generation
-// is the digest of weights and epoch, and lane, pass are 0.
+// names weights, epoch and kind of draws, and pass is 0.
 struct BlockName {
   std::uint64_t generation = 0;
   std::uint32_t lane = 0;
@@ -112,6 +112,7 @@ struct JobJoined {
   double weight = 1.0;                 // of its stalls, for policies
   std::uint64_t draws = 0;             // weighted: of one epoch; 0: as many as there are samples
   bool multinomial = false;            // weighted: independent draws in place of systematic ones
+  Digest pipeline_hash = 0;            // what the job has trained with so far; 0: anything
   std::span<const NodeId> ranks;       // the node of each
   const Position* position = nullptr;  // where to start; null: at the beginning
 };
@@ -324,7 +325,8 @@ struct Deliver {
   std::uint32_t block_samples = 0;  // B and L of the blocks that slices name
   std::uint32_t lane_blocks = 0;
   std::span<const Slice> slices;              // fillers last
-  std::span<const SampleId> samples;          // the ids, for weighted orders; else empty
+  Digest weights = 0;                         // weighted: what the epoch is drawn from
+  std::span<const SampleId> samples;          // weighted: the ids; else empty
   std::span<const Ingredient> ingredients;    // of a listed order: the samples as they are stored
   std::span<const Replacement> replacements;  // `place` counts within the batch
   std::uint32_t repeats = 0;                  // samples this job had before with the same draws

@@ -58,8 +58,8 @@ BATCHFLOW_FIELDS(Score, sample, value)
 BATCHFLOW_FIELDS(CatalogueKnown, dataset, version)
 BATCHFLOW_FIELDS(PipelineKnown, pipeline, hash)
 BATCHFLOW_FIELDS(JobJoined, job, user, dataset, pipeline, order, has_shuffle_seed, shuffle_seed,
-                 batch_samples, drop_last, epochs, credits, weight, draws, multinomial, ranks,
-                 position)
+                 batch_samples, drop_last, epochs, credits, weight, draws, multinomial,
+                 pipeline_hash, ranks, position)
 BATCHFLOW_FIELDS(JobLeft, job)
 BATCHFLOW_FIELDS(RankLost, job, rank)
 BATCHFLOW_FIELDS(JobResized, job, batch_samples, ranks)
@@ -93,8 +93,8 @@ BATCHFLOW_FIELDS(Prepare, request, worker, node, lineage, share, slot, staging, 
 BATCHFLOW_FIELDS(Transfer, request, from, to, from_share, from_slot, to_share, to_slot, slice,
                  offset_samples)
 BATCHFLOW_FIELDS(Deliver, request, job, rank, step, epoch, last_of_epoch, in_place, place, share,
-                 slot, block_samples, lane_blocks, slices, samples, ingredients, replacements,
-                 repeats)
+                 slot, block_samples, lane_blocks, slices, weights, samples, ingredients,
+                 replacements, repeats)
 BATCHFLOW_FIELDS(Drop, share, place, form, item, slot)
 BATCHFLOW_FIELDS(Cancel, request)
 BATCHFLOW_FIELDS(Release, request)

@@ -23,7 +23,7 @@ WeightedEpoch::WeightedEpoch(const WeightTree& weights, KeyRoot root, std::uint6
     : weights_(weights),
       draws_(draws),
       drawing_(drawing),
-      generation_(hash(weights.digest(), epoch)),
+      generation_(hash(weights.digest(), epoch, draws, drawing == Drawing::multinomial ? 1 : 0)),
       start_(Random(weighted_start_key(root, epoch)).below(weights.total())),
       draw_key_(weighted_draw_key(root, epoch)),
       order_(order_of(drawing, weighted_key(root, epoch), draws)) {

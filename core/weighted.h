@@ -32,7 +32,8 @@ class WeightedEpoch {
                 Drawing drawing);
 
   std::uint64_t draws() const { return draws_; }
-  // What the draw keys and block names of this epoch have as their generation.
+  // What the draw keys and block names of this epoch have as their generation: it names all that
+  // its draws follow from, beside the key root.
   std::uint64_t generation() const { return generation_; }
   // REQUIRES: place < draws()
   Draw at(std::uint64_t place) const;

@@ -235,7 +235,10 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
   order.block_samples = batch.sizes.block_samples;
   order.lane_blocks = batch.sizes.lane_blocks;
   order.ingredients = s_.arena.copy(batch.ingredients);
-  if (job.drawn) order.samples = drawn_samples(job, batch);
+  if (job.drawn) {
+    order.weights = job.weights->frozen().digest();
+    order.samples = drawn_samples(job, batch);
+  }
   auto slices = s_.arena.make<Slice>(batch.pieces.size());
   for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
   order.slices = slices;

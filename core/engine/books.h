@@ -157,7 +157,8 @@ inline void draw(EngineState& s, Job& job, std::uint32_t epoch) {
   job.drawn =
       std::make_unique<WeightedEpoch>(weights, root, epoch, job.draws,
                                       job.multinomial ? Drawing::multinomial : Drawing::systematic);
-  job.committed.begin_draws(weights.digest(), job.draws);
+  // A job that goes on within an epoch has begun it before.
+  if (job.committed.consumed() == 0) job.committed.begin_draws(weights.digest(), job.draws);
 }
 
 // Carries out what shares have evicted: an order to drop it, and the books of blocks.

@@ -135,7 +135,9 @@ std::uint32_t Membership::stream_for(const JobJoined& event, const Position& pos
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset.value)];
   const Order family = family_of(event.order);
   const bool alone = !s_.config.share_streams || family == Order::listed;
-  const std::uint64_t draws = family == Order::weighted ? event.draws : 0;
+  // Jobs that draw otherwise from the same weights have nothing in common.
+  const bool weighted = family == Order::weighted;
+  const std::uint64_t draws = weighted ? hash(event.draws, event.multinomial ? 1 : 0) : 0;
   const std::uint64_t key =
       hash(dataset.id.value, dataset.catalogue->version(), event.pipeline.value,
            s_.pipelines.at(event.pipeline.value)->hash, position.fields().seed,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/keys.h"
 #include "core/replacement.h"
@@ -15,16 +16,29 @@ Checker::Checker(const JobPlan& plan, const DatasetPlan& dataset, std::uint64_t 
       dataset_(dataset),
       seed_(seed),
       seen_(dataset.samples, false),
-      last_draw_(dataset.samples, {0, 0}) {}
+      last_draw_(dataset.samples, {0, 0}) {
+  const bool weighted = plan.order == Order::weighted;
+  epoch_samples_ = weighted && plan.draws > 0 ? plan.draws : dataset.samples;
+  if (weighted) {
+    weighted_ = std::make_unique<WeightedCheck>(dataset.samples, epoch_samples_, plan.multinomial);
+  }
+}
 
-void Checker::began(std::size_t ranks, std::uint32_t batch_samples) {
+void Checker::began(std::size_t ranks, std::uint32_t batch_samples, bool anew) {
+  may_restart_ = may_restart_ || anew;
+  if (anew && weighted_) weighted_->joined_anew();
   ranks_ = ranks;
   batch_samples_ = batch_samples;
   steps_.clear();
 }
 
+void Checker::scored(SampleId sample, float score) {
+  if (weighted_) weighted_->scored(sample, score);
+}
+
 void Checker::handed(Rank rank, std::uint64_t step, std::uint32_t epoch, bool last_of_epoch,
                      std::vector<Handed> samples) {
+  if (weighted_ && epoch == epoch_) weighted_->handed();
   if (rank >= ranks_) violated("a batch for a rank that the job does not have");
   Step& mine = steps_.try_emplace(step, Step(ranks_)).first->second;
   if (mine[rank]) violated(fmt::format("rank {} is handed step {} twice", rank, step));
@@ -49,6 +63,7 @@ void Checker::count(const Step& step) {
   const std::uint32_t epoch = step.front()->epoch;
   if (epoch != epoch_) violated(fmt::format("a step of epoch {} in epoch {}", epoch, epoch_));
   if (plan_.epochs != 0 && epoch >= plan_.epochs) violated("more epochs than the job has");
+  restart_if_anew(step.front()->samples.front());
   check_shape(step);
   for (const auto& batch : step) {
     for (const Handed& sample : batch->samples) {
@@ -56,6 +71,17 @@ void Checker::count(const Step& step) {
     }
   }
   ++counted_steps_;
+}
+
+// A weighted epoch begins again in a service that does not have the scores it was drawn from.
+void Checker::restart_if_anew(const Handed& first) {
+  if (std::exchange(may_restart_, false) && weighted_ &&
+      !weighted_->is_of_epoch(first.generation)) {
+    weighted_->restart_epoch();
+    voided_samples_ += in_epoch_;
+    in_epoch_ = 0;
+    tail_seen_ = false;
+  }
 }
 
 // Equal counts; a whole step unless it is the epoch's last; fillers in that one alone.
@@ -80,7 +106,7 @@ void Checker::check_shape(const Step& step) {
   }
   if (plan_.drop_last) violated("a short step, though the tail is to be left out");
   if (!step.front()->last) violated("a short step in the middle of an epoch");
-  if (in_epoch_ + own != dataset_.samples) violated("a short step does not end its epoch");
+  if (in_epoch_ + own != epoch_samples_) violated("a short step does not end its epoch");
   if (step.front()->samples.size() != (own + ranks_ - 1) / ranks_) {
     violated("the tail is not cut evenly");
   }
@@ -109,6 +135,11 @@ void Checker::check_fillers(const Step& step, std::uint64_t own) {
 void Checker::count_sample(const Handed& sample) {
   const std::uint64_t id = sample.visited.value;
   if (id >= dataset_.samples) violated(fmt::format("there is no sample {}", id));
+  if (weighted_) {
+    weighted_->count(sample.visited, sample.generation, sample.occurrence);
+    ++in_epoch_;
+    return check_replacement(sample);
+  }
   if (seen_[id]) violated(fmt::format("sample {} twice in epoch {}", id, epoch_));
   seen_[id] = true;
   const bool sequential = plan_.order == Order::sequential;
@@ -129,7 +160,11 @@ void Checker::count_sample(const Handed& sample) {
   if (last_draw_[id] >= draw) violated(fmt::format("sample {} twice with the same draws", id));
   last_draw_[id] = draw;
   ++in_epoch_;
+  check_replacement(sample);
+}
 
+void Checker::check_replacement(const Handed& sample) {
+  const KeyRoot root{dataset_.version, seed_};
   const auto corrupt = [&](SampleId one) {
     return std::find(dataset_.corrupt.begin(), dataset_.corrupt.end(), one) !=
            dataset_.corrupt.end();
@@ -147,16 +182,17 @@ void Checker::count_sample(const Handed& sample) {
 
 // An epoch that had so many samples has no step left.
 bool Checker::is_over(std::uint64_t samples) const {
-  if (samples >= dataset_.samples) return true;
-  return plan_.drop_last && dataset_.samples - samples < ranks_ * batch_samples_;
+  if (samples >= epoch_samples_) return true;
+  return plan_.drop_last && epoch_samples_ - samples < ranks_ * batch_samples_;
 }
 
 void Checker::end_epoch() {
-  const std::uint64_t left = dataset_.samples - in_epoch_;
+  const std::uint64_t left = epoch_samples_ - in_epoch_;
   const std::uint64_t most = plan_.drop_last ? ranks_ * batch_samples_ - 1 : 0;
   if (left > most) {
     violated(fmt::format("epoch {} ends with {} samples left out", epoch_, left));
   }
+  if (weighted_) weighted_->end_epoch(left);
   seen_.assign(seen_.size(), false);
   in_epoch_ = 0;
   tail_seen_ = false;

@@ -17,6 +17,7 @@
 
 #include "core/permutation.h"
 #include "tests/driver/scenario.h"
+#include "tests/driver/weighted_check.h"
 
 namespace batchflow::test {
 
@@ -26,6 +27,7 @@ struct Handed {
   SampleId used;  // another one, if the visited is corrupt
   std::uint64_t generation = 0;
   std::uint32_t pass = 0;
+  std::uint64_t occurrence = 0;  // weighted: which of the epoch's visits of the sample it is
   bool filler = false;
   bool replaced = false;
 };
@@ -35,8 +37,11 @@ class Checker {
   // `seed`: of its seed group, by the rules of the order.
   Checker(const JobPlan& plan, const DatasetPlan& dataset, std::uint64_t seed);
 
-  // It goes on from the last step that counts, with these ranks.
-  void began(std::size_t ranks, std::uint32_t batch_samples);
+  // It goes on from the last step that counts, with these ranks; `anew`: in a service that may know
+  // nothing of it.
+  void began(std::size_t ranks, std::uint32_t batch_samples, bool anew);
+  // The job reports a score; it counts for weighted epochs that begin from here on.
+  void scored(SampleId sample, float score);
   void handed(Rank rank, std::uint64_t step, std::uint32_t epoch, bool last_of_epoch,
               std::vector<Handed> samples);
   void consumed(Rank rank, std::uint64_t step);
@@ -46,7 +51,10 @@ class Checker {
   void finished();
 
   std::uint32_t epoch() const { return epoch_; }
+  bool may_have_nothing_to_draw() const { return weighted_ && weighted_->may_be_empty(); }
   std::uint64_t counted_steps() const { return counted_steps_; }
+  // Had in weighted epochs that had to begin again.
+  std::uint64_t voided_samples() const { return voided_samples_; }
   std::uint64_t fillers() const { return fillers_; }
   std::uint64_t replaced() const { return replaced_; }
 
@@ -60,7 +68,9 @@ class Checker {
   using Step = std::vector<std::optional<Batch>>;  // a rank
 
   void count(const Step& step);
+  void restart_if_anew(const Handed& first);
   void count_sample(const Handed& sample);
+  void check_replacement(const Handed& sample);
   void check_shape(const Step& step);
   void check_fillers(const Step& step, std::uint64_t own);
   bool is_over(std::uint64_t samples) const;
@@ -73,14 +83,18 @@ class Checker {
   std::uint32_t batch_samples_ = 0;
   std::map<std::uint64_t, Step> steps_;  // not all consumed
   std::uint64_t counted_steps_ = 0;
+  std::uint64_t voided_samples_ = 0;
   std::uint64_t fillers_ = 0;
   std::uint64_t replaced_ = 0;
   std::uint32_t epoch_ = 0;
   std::uint32_t ended_ = 0;     // epochs the engine called ended
   std::uint64_t in_epoch_ = 0;  // samples that count, fillers apart
   bool tail_seen_ = false;
+  bool may_restart_ = false;     // the next step that counts may be the first of its epoch, again
+  std::uint64_t epoch_samples_;  // N, or the draws of a weighted epoch
   std::vector<bool> seen_;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> last_draw_;  // a sample: (g + 1, r)
+  std::unique_ptr<WeightedCheck> weighted_;
   std::unique_ptr<Permutation> sequence_;
   std::uint32_t sequence_epoch_ = UINT32_MAX;
 };

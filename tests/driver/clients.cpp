@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "core/keys.h"
 #include "tests/driver/driver.h"
@@ -64,6 +66,9 @@ void Driver::join(std::size_t index) {
   event.drop_last = client.plan.drop_last;
   event.epochs = client.plan.epochs_told ? client.plan.epochs : 0;
   event.credits = client.plan.credits;
+  event.draws = client.plan.draws;
+  event.multinomial = client.plan.multinomial;
+  client.joins_anew = true;
   node_lists_.push_back(client.nodes);
   event.ranks = node_lists_.back();
   positions_.push_back(client.position);
@@ -111,7 +116,8 @@ void Driver::on(const Admit& order) {
   client->attempts = 0;
   client->ranks.assign(client->nodes.size(), {});
   client->consumed.clear();
-  client->checker->began(client->nodes.size(), client->batch_samples);
+  client->checker->began(client->nodes.size(), client->batch_samples,
+                         std::exchange(client->joins_anew, false));
   for (Rank rank = 0; rank < client->ranks.size(); ++rank) {
     client->ranks[rank].node = client->nodes[rank];
     client->ranks[rank].next = order.first_step;
@@ -141,6 +147,9 @@ void Driver::on(const Refuse& order) {
     case Refusal::bad_request:
       if (nodes_up(client->nodes)) violated("a join is called a bad request");
       break;
+    case Refusal::nothing_to_draw:
+      if (!client->checker->may_have_nothing_to_draw()) violated("a job that could draw may not");
+      break;
     case Refusal::unknown_dataset:
     case Refusal::unknown_pipeline:
     case Refusal::bad_position:
@@ -160,6 +169,7 @@ void Driver::on(const Refuse& order) {
 std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
                                    std::vector<std::uint64_t>& tokens) {
   const DatasetPlan& dataset = dataset_of(client);
+  const bool weighted = client.plan.order == Order::weighted;
   Lineage lineage;
   lineage.dataset = dataset.id;
   lineage.dataset_version = dataset.version;
@@ -171,9 +181,9 @@ std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
   lineage.seed = seed_of(client.plan);
   lineage.block_samples = order.block_samples;
   lineage.lane_blocks = order.lane_blocks;
-  const LaneSizes sizes{dataset.samples, order.block_samples, order.lane_blocks};
+  const std::uint64_t samples = weighted ? draws_of(client.plan, dataset) : dataset.samples;
+  const LaneSizes sizes{samples, order.block_samples, order.lane_blocks};
   std::vector<Handed> handed;
-  std::vector<SampleId> ids;
   for (const Slice& slice : order.slices) {
     lineage.name = slice.name;
     if (slice.name.lane >= sizes.lanes() || slice.name.block >= sizes.blocks_of(slice.name.lane)) {
@@ -181,16 +191,23 @@ std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
     }
     lineage.samples = sizes.samples_of(slice.name.lane, slice.name.block);
     if (slice.from >= slice.to || slice.to > lineage.samples) violated("a slice of nothing");
-    expander_.expand(lineage, dataset.samples, slice.from, slice.to, ids);
-    for (const SampleId id : ids) {
-      Handed sample{id, id, slice.name.generation, slice.name.pass, slice.filler, false};
+    const std::vector<Draw>& contents = machine_.contents(lineage);
+    for (std::uint32_t place = slice.from; place < slice.to; ++place) {
+      const Draw& draw = contents.at(place);
+      const SampleId id = draw.sample;
+      Handed sample{id,           id,   slice.name.generation, slice.name.pass, draw.occurrence,
+                    slice.filler, false};
+      if (weighted &&
+          (handed.size() >= order.samples.size() || order.samples[handed.size()] != id)) {
+        violated("the ids that come with a batch are not those of its blocks");
+      }
       for (const Replacement& replacement : order.replacements) {
         if (replacement.place != handed.size()) continue;
         if (replacement.corrupt != id || sample.replaced) violated("a replacement out of place");
         sample.used = replacement.used;
         sample.replaced = true;
       }
-      tokens.push_back(token(lineage, sample.visited, sample.used));
+      tokens.push_back(token(lineage, draw, sample.used));
       handed.push_back(sample);
     }
   }
@@ -228,6 +245,7 @@ void Driver::on(const Deliver& order) {
     mine.slices.assign(order.slices.begin(), order.slices.end());
     mine.block_samples = order.block_samples;
     mine.lane_blocks = order.lane_blocks;
+    mine.weights = order.weights;
     client->held.push_back(std::move(mine));
     std::uint32_t outstanding = 0;
     for (const Held& one : client->held) {
@@ -319,8 +337,41 @@ void Driver::trained(std::size_t index, Rank rank, std::uint64_t incarnation, Du
   consumed.batches.resize(client.ranks.size());
   consumed.batches[rank] = *found;
   client.checker->consumed(rank, step);
+  report_scores(client, *found);
   if (++consumed.ranks == client.ranks.size()) commit(client, step);
   train(index);
+}
+
+// A rank that trained on a batch may say how much its samples are worth. Some of what it says makes
+// no sense.
+void Driver::report_scores(Client& client, const Held& batch) {
+  if (!chance_in_100(client.plan.scores_in_100)) return;
+  constexpr float kScores[] = {0, 0.25F, 1, 1, 2, 3, 50, -1, 1e-9F, 1e30F, INFINITY, NAN};
+  std::vector<Score> scores;
+  for (std::uint64_t i = 1 + random_.below(6); i > 0; --i) {
+    const SampleId sample(random_.below(dataset_of(client).samples));
+    scores.push_back({sample, kScores[random_.below(std::size(kScores))]});
+  }
+  if (random_.below(20) == 0) scores.push_back({SampleId(UINT64_MAX - random_.below(3)), 1});
+  for (const Score& score : scores) client.checker->scored(score.sample, score.value);
+  score_lists_.push_back(std::move(scores));
+  report(ScoresReported{batch.job, score_lists_.back()});
+}
+
+std::uint64_t Driver::draws_of(const JobPlan& plan, const DatasetPlan& dataset) {
+  return plan.draws > 0 ? plan.draws : dataset.samples;
+}
+
+// The first step of a weighted epoch; or of the same one again, in a service that does not have the
+// scores it was drawn from.
+void Driver::enter_draws(Client& client, const Held& first) {
+  Position& at = client.position;
+  if (at.consumed() != 0 && at.fields().weights == first.weights) return;
+  const Position::Fields& was = at.fields();
+  if (at.consumed() != 0) {
+    at = Position(Order::weighted, was.dataset_version, was.samples, was.seed, was.epoch);
+  }
+  at.begin_draws(first.weights, draws_of(client.plan, dataset_of(client)));
 }
 
 // All ranks have consumed the step: the job's own position moves on.
@@ -340,6 +391,7 @@ void Driver::commit(Client& client, std::uint64_t step) {
       position.begin_generation(generation, first.block_samples, first.lane_blocks);
     }
   }
+  if (client.plan.order == Order::weighted) enter_draws(client, first);
   const std::string problem = position.apply(slices);
   if (!problem.empty()) violated("a client's position: " + problem);
   if (first.last_of_epoch) position.finish_epoch();

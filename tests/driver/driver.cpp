@@ -102,6 +102,7 @@ bool Driver::step_once() {
   ++steps_;
   const auto commands = engine_->step(now_, events);
   lists_.clear();
+  score_lists_.clear();
   node_lists_.clear();
   positions_.clear();
   texts_.clear();
@@ -147,6 +148,7 @@ Outcomes Driver::outcomes() {
   result.end = now_;
   for (const Client& client : clients_) {
     result.counted_steps += client.checker->counted_steps();
+    result.voided_samples += client.checker->voided_samples();
     result.fillers += client.checker->fillers();
     result.replaced += client.checker->replaced();
     result.jobs_done += client.state == Client::State::done ? 1 : 0;
@@ -244,7 +246,9 @@ void Driver::on(const Prepare& order) {
     if (plan.id == order.lineage.dataset) dataset = &plan;
   }
   std::vector<SampleId> used;
-  if (order.ingredients.empty()) expander_.expand(order.lineage, dataset->samples, used);
+  if (order.ingredients.empty()) {
+    for (const Draw& draw : machine_.contents(order.lineage)) used.push_back(draw.sample);
+  }
   for (const Ingredient& ingredient : order.ingredients) used.push_back(ingredient.sample);
   for (const SampleId sample : used) {
     const auto& corrupt = dataset->corrupt;

@@ -32,6 +32,7 @@ struct Outcomes {
   std::uint64_t digest = 0;  // over all commands
   std::uint64_t steps = 0;   // of the engine
   std::uint64_t counted_steps = 0;
+  std::uint64_t voided_samples = 0;  // of weighted epochs that began again
   std::uint64_t fillers = 0;
   std::uint64_t replaced = 0;
   std::uint64_t samples_read_from_store = 0;
@@ -87,6 +88,7 @@ class Driver {
     std::vector<Slice> slices;
     std::uint32_t block_samples = 0;
     std::uint32_t lane_blocks = 0;
+    Digest weights = 0;
   };
   struct RankState {
     NodeId node;
@@ -114,6 +116,7 @@ class Driver {
     std::unique_ptr<Checker> checker;
     Instant stopped_until{};
     std::uint32_t attempts = 0;  // joins that were refused
+    bool joins_anew = false;     // it has joined, and was not admitted yet
     std::uint64_t listed_sent = 0;
     std::uint64_t listed_consumed = 0;
     std::map<std::uint64_t, Consumed> consumed;
@@ -134,6 +137,7 @@ class Driver {
   void after(Duration delay, std::function<void()> what);
   Duration drawn(Duration base);
   bool fails(std::uint32_t chance_in_1000);
+  bool chance_in_100(std::uint32_t chance) { return chance > 0 && random_.below(100) < chance; }
   bool step_once();
   void report(const Event& event) { facts_.push_back(event); }
   void complete(RequestId id, const Event& event) { completions_.push_back({event, id}); }
@@ -175,6 +179,9 @@ class Driver {
   void deliver_listed(Client& client, const Deliver& order);
   void over_to(std::size_t client, RequestId request, bool well);
   void commit(Client& client, std::uint64_t step);
+  void enter_draws(Client& client, const Held& first);
+  void report_scores(Client& client, const Held& batch);
+  static std::uint64_t draws_of(const JobPlan& plan, const DatasetPlan& dataset);
   void finish(Client& client);
   Held* held(Client& client, RequestId request);
   void ask_listed(Client& client, Rank rank);
@@ -225,6 +232,7 @@ class Driver {
   std::vector<Event> facts_;
   std::vector<Completion> completions_;
   std::deque<std::vector<SampleId>> lists_;  // what events refer to
+  std::deque<std::vector<Score>> score_lists_;
   std::deque<std::vector<NodeId>> node_lists_;
   std::deque<Position> positions_;
   std::deque<std::string> texts_;
@@ -237,7 +245,6 @@ class Driver {
   std::uint32_t next_job_ = 1;
   std::map<std::uint32_t, std::size_t> client_of_;
   std::map<std::uint64_t, std::size_t> delivery_of_;  // request to client
-  Expander expander_;
 
   std::map<std::uint32_t, Position> promised_;  // what the engine's promises add up to
   PromiseLog promise_log_{8192};                // the same, as it is written to a disk

@@ -192,6 +192,9 @@ void Driver::note_promises() {
           position.begin_generation(generation, promise.sizes.block_samples,
                                     promise.sizes.lane_blocks);
         }
+        if (position.order() == Order::weighted && position.consumed() == 0) {
+          position.begin_draws(promise.weights, promise.draws);
+        }
         const std::string problem = position.apply(promise.slices);
         if (!problem.empty()) violated("the promises: " + problem);
       }

@@ -37,10 +37,14 @@ bool same_block(const Lineage& a, const Lineage& b) {
 
 }  // namespace
 
-std::uint64_t token(const Lineage& lineage, SampleId visited, SampleId used) {
+std::uint64_t token(const Lineage& lineage, const Draw& visited, SampleId used) {
   const KeyRoot root{lineage.dataset_version, lineage.seed};
-  return hash(lineage.pipeline_hash, used.value,
-              draw_key(root, lineage.name.generation, lineage.name.pass, visited));
+  const std::uint64_t generation = lineage.name.generation;
+  const std::uint64_t key =
+      lineage.order == Order::weighted
+          ? occurrence_draw_key(root, generation, visited.sample, visited.occurrence)
+          : draw_key(root, generation, lineage.name.pass, visited.sample);
+  return hash(lineage.pipeline_hash, used.value, key);
 }
 
 Machine::Machine(const Scenario& scenario) : scenario_(scenario) {}
@@ -161,10 +165,43 @@ Machine::ItemKey Machine::find_item(Place place, Form form, DatasetId dataset, D
 // ---------------------------------------------------------------------------------------- reads
 // ----
 
-std::vector<SampleId> Machine::samples_of(const Lineage& lineage) {
-  std::vector<SampleId> ids;
-  expander_.expand(lineage, dataset(lineage.dataset).samples, ids);
-  return ids;
+Machine::BlockKey Machine::key_of(const Lineage& lineage) {
+  const BlockName& name = lineage.name;
+  return {lineage.dataset_version,
+          lineage.pipeline_hash,
+          lineage.seed,
+          lineage.block_samples,
+          lineage.lane_blocks,
+          name.generation,
+          name.lane,
+          name.pass,
+          name.block,
+          lineage.samples};
+}
+
+const std::vector<Draw>& Machine::contents(const Lineage& lineage) {
+  if (lineage.order == Order::weighted) {
+    const auto found = weighted_.find(key_of(lineage));
+    if (found == weighted_.end()) violated(name(lineage.name) + " is used, but was never made");
+    return found->second;
+  }
+  expander_.expand(lineage, dataset(lineage.dataset).samples, ids_);
+  contents_.clear();
+  for (const SampleId id : ids_) contents_.push_back({id, 0});
+  return contents_;
+}
+
+void Machine::learn(const Prepare& order) {
+  if (order.lineage.order != Order::weighted || order.ingredients.size() < order.lineage.samples) {
+    return;
+  }
+  std::vector<Draw> draws(order.lineage.samples, {SampleId(UINT64_MAX), 0});
+  for (const Ingredient& one : order.ingredients) {
+    draws.at(one.place) = {one.sample, one.occurrence};
+  }
+  for (const Replacement& one : order.replacements) draws.at(one.place).sample = one.corrupt;
+  const auto [at, fresh] = weighted_.try_emplace(key_of(order.lineage), draws);
+  if (!fresh && at->second != draws) violated(name(order.lineage.name) + " is made otherwise");
 }
 
 void Machine::read(const Read& order) {
@@ -176,7 +213,9 @@ void Machine::read(const Read& order) {
   staging.dataset = order.dataset;
   staging.form = order.form;
   staging.samples.assign(order.samples.begin(), order.samples.end());
-  if (staging.samples.empty()) staging.samples = samples_of(order.lineage);
+  if (staging.samples.empty()) {
+    for (const Draw& draw : contents(order.lineage)) staging.samples.push_back(draw.sample);
+  }
   staging.staged = order.keep.is_none() || order.keep_at != order.to;
   staging.running = true;
   staging.from = order.from;
@@ -274,25 +313,26 @@ void Machine::prepare(const Prepare& order) {
   mine.slot = key;
   mine.node = order.node;
   mine.running = true;
-  const std::vector<SampleId> ids = samples_of(order.lineage);
-  if (ids.size() != order.lineage.samples) violated("a lineage that does not know its size");
+  learn(order);
+  const std::vector<Draw> draws = contents(order.lineage);
+  if (draws.size() != order.lineage.samples) violated("a lineage that does not know its size");
   const auto take = [&](std::uint32_t place, SampleId used) {
-    SampleId expected = ids.at(place);
+    SampleId expected = draws.at(place).sample;
     for (const Replacement& replacement : order.replacements) {
       if (replacement.place != place) continue;
       if (replacement.corrupt != expected) violated("a replacement of what is not there");
       expected = replacement.used;
     }
     if (used != expected) violated("an ingredient that is not the lineage's");
-    mine.tokens.emplace_back(place, token(order.lineage, ids[place], used));
+    mine.tokens.emplace_back(place, token(order.lineage, draws[place], used));
     mine.used.emplace_back(place, used);
   };
   if (order.ingredients.empty()) {
-    for (std::uint32_t place = 0; place < ids.size(); ++place) {
-      if (!in_staging(order.staging, order.node, ids[place], Form::encoded)) {
+    for (std::uint32_t place = 0; place < draws.size(); ++place) {
+      if (!in_staging(order.staging, order.node, draws[place].sample, Form::encoded)) {
         violated("a block is prepared from staging memory that does not hold it");
       }
-      take(place, ids[place]);
+      take(place, draws[place].sample);
     }
   }
   for (const Ingredient& ingredient : order.ingredients) {
@@ -310,6 +350,10 @@ void Machine::prepare(const Prepare& order) {
       mine.sources.push_back(item);
     }
     take(ingredient.place, ingredient.sample);
+    if (order.lineage.order == Order::weighted &&
+        draws[ingredient.place].occurrence != ingredient.occurrence) {
+      violated("an ingredient drawn as another visit");
+    }
     if (!ingredient.keep_decoded) continue;
     if (order.decoded_share.is_none()) violated("decoded samples are to be kept nowhere");
     shares_[{dram, Form::decoded, of, info.prefix_hash}] = order.decoded_share.value;

@@ -7,6 +7,7 @@
 // say, a read from where nothing is, more in a place than it holds.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -16,6 +17,7 @@
 
 #include "core/event.h"
 #include "core/order.h"
+#include "core/weighted.h"
 #include "tests/driver/scenario.h"
 
 namespace batchflow::test {
@@ -25,7 +27,7 @@ struct Violation : std::runtime_error {
 };
 [[noreturn]] void violated(const std::string& what);
 
-std::uint64_t token(const Lineage& lineage, SampleId visited, SampleId used);
+std::uint64_t token(const Lineage& lineage, const Draw& visited, SampleId used);
 
 class Machine {
  public:
@@ -56,6 +58,10 @@ class Machine {
   void deliver_stored(const Deliver& order, DatasetId dataset);
 
   void drop(const Drop& order);
+
+  // The samples of a block, and for a weighted one which visit of each it is. What a weighted block
+  // holds is learnt from the first order that made it; every other must agree.
+  const std::vector<Draw>& contents(const Lineage& lineage);
 
   // Nobody uses anything any more: no staging memory may be left, no slot be held.
   void check_idle() const;
@@ -123,7 +129,7 @@ class Machine {
   void enter_item(ItemKey key, const Item& item);
   void erase_item(ItemKey key);
   Slot& claim(SlotKey key, Place place, Bytes bytes);
-  std::vector<SampleId> samples_of(const Lineage& lineage);
+  void learn(const Prepare& order);
   ItemKey find_item(Place place, Form form, DatasetId dataset, Digest prefix,
                     SampleId sample) const;
   bool in_staging(RequestId request, NodeId node, SampleId sample, Form form) const;
@@ -149,6 +155,11 @@ class Machine {
     auto operator<=>(const ShareName&) const = default;
   };
   std::map<ShareName, std::uint32_t> shares_;
+  using BlockKey = std::array<std::uint64_t, 10>;
+  static BlockKey key_of(const Lineage& lineage);
+  std::map<BlockKey, std::vector<Draw>> weighted_;
+  std::vector<Draw> contents_;  // scratch
+  std::vector<SampleId> ids_;   // scratch
   std::map<std::uint64_t, Staging> stagings_;
   std::map<std::uint64_t, Preparation> preparations_;
   std::map<std::uint64_t, Copy> copies_;

@@ -160,11 +160,12 @@ class Maker {
       plan.user = chance(70) ? 1 : from(2, 3);
       plan.dataset = one_of(made_.datasets).id;
       plan.pipeline = one_of(made_.pipelines).id;
-      const std::uint64_t kind = from(0, 9);
-      plan.order = kind < 6   ? Order::relaxed
-                   : kind < 8 ? Order::strict
-                   : kind < 9 ? Order::sequential
-                              : Order::listed;
+      const std::uint64_t kind = from(0, 12);
+      plan.order = kind < 6    ? Order::relaxed
+                   : kind < 8  ? Order::strict
+                   : kind < 9  ? Order::sequential
+                   : kind < 10 ? Order::listed
+                               : Order::weighted;
       plan.has_shuffle_seed = chance(30);
       plan.shuffle_seed = from(1, 2);
       plan.ranks = ranks();
@@ -179,6 +180,9 @@ class Maker {
       plan.compute = us(static_cast<std::int64_t>(from(0, 2000)));
       plan.hold = chance(50) ? Duration(0) : us(static_cast<std::int64_t>(from(0, 3000)));
       plan.listed_batches = from(1, 30);
+      if (plan.order == Order::weighted && chance(40)) plan.draws = from(samples, 2 * samples);
+      plan.multinomial = chance(20);
+      plan.scores_in_100 = plan.order == Order::weighted ? small(0, 100) : chance(20) ? 20 : 0;
       made_.jobs.push_back(plan);
     }
   }

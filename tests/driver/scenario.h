@@ -61,6 +61,9 @@ struct JobPlan {
   Duration joins{0};
   Duration compute = ms(1);          // of a step
   Duration hold{0};                  // from a batch consumed to its slot released
+  std::uint64_t draws = 0;           // weighted: of an epoch; 0: as many as there are samples
+  bool multinomial = false;          // weighted
+  std::uint32_t scores_in_100 = 0;   // after how many of its steps a rank reports scores
   std::uint64_t listed_batches = 0;  // of a listed order: how many in all
 };
 

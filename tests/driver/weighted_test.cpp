@@ -1,0 +1,84 @@
+// Weighted orders end to end. The checker counts every draw; here stands what is made and shared.
+#include <doctest/doctest.h>
+
+#include "policies/registry.h"
+#include "tests/driver/driver.h"
+
+namespace batchflow::test {
+
+namespace {
+
+// 64 samples in blocks of 8, batches of 4: 8 blocks and 16 steps an epoch.
+JobPlan weighted(std::uint32_t epochs) {
+  JobPlan job;
+  job.order = Order::weighted;
+  job.ranks = {NodeId(1)};
+  job.epochs = epochs;
+  return job;
+}
+
+Scenario scenario_of(std::vector<JobPlan> jobs) {
+  Scenario scenario = small_scenario();
+  scenario.nodes[0].dram = 64 * 512;
+  scenario.jobs = std::move(jobs);
+  return scenario;
+}
+
+Outcomes run(const Scenario& scenario) {
+  const Outcomes out = Driver(scenario, policy_list()).run();
+  CHECK(out.engine.refused_proposals == 0);
+  CHECK(out.refusals == 0);
+  CHECK(out.jobs_done == scenario.jobs.size());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a weighted epoch is so many draws, however many samples there are") {
+  for (const std::uint64_t draws : {0, 5, 64, 150}) {
+    for (const bool multinomial : {false, true}) {
+      JobPlan job = weighted(3);
+      job.draws = draws;
+      job.multinomial = multinomial;
+      job.scores_in_100 = 60;
+      const Outcomes out = run(scenario_of({job}));
+      const std::uint64_t in_epoch = draws == 0 ? 64 : draws;
+      CHECK(out.counted_steps == 3 * ((in_epoch + 3) / 4));
+      CHECK(out.engine.preparations == 3 * ((in_epoch + 7) / 8));
+    }
+  }
+}
+
+TEST_CASE("equal weights share blocks, other weights and other kinds of draws do not") {
+  CHECK(run(scenario_of({weighted(2), weighted(2)})).engine.preparations == 2 * 8);
+  // Its scores count from the second epoch on.
+  JobPlan scoring = weighted(2);
+  scoring.scores_in_100 = 100;
+  CHECK(run(scenario_of({weighted(2), scoring})).engine.preparations == 3 * 8);
+  JobPlan multinomial = weighted(2);
+  multinomial.multinomial = true;
+  CHECK(run(scenario_of({weighted(2), multinomial})).engine.preparations == 4 * 8);
+}
+
+TEST_CASE("a weighted epoch goes on after a loss of ranks, and begins again after one of scores") {
+  for (const Fault::Kind kind :
+       {Fault::Kind::rank_lost, Fault::Kind::job_resized, Fault::Kind::job_leaves,
+        Fault::Kind::coordinator_lost, Fault::Kind::node_lost}) {
+    for (const bool scores : {false, true}) {
+      JobPlan job = weighted(3);
+      job.scores_in_100 = scores ? 100 : 0;
+      Scenario scenario = scenario_of({job});
+      scenario.from_promises = scores;
+      // In the middle of the second epoch: 16 steps of 1 ms and what comes before them.
+      scenario.faults = {{kind, ms(28), 0, ms(3), 3, {NodeId(1), NodeId(1)}, 0, {}}};
+      CAPTURE(static_cast<int>(kind));
+      const Outcomes out = Driver(scenario, policy_list()).run();
+      CHECK(out.jobs_done == 1);
+      // It joins again, and the service it joins knows nothing of its scores.
+      const bool anew = kind == Fault::Kind::job_leaves || kind == Fault::Kind::coordinator_lost;
+      CHECK((out.voided_samples > 0) == (anew && scores));
+    }
+  }
+}
+
+}  // namespace batchflow::test
