@@ -246,13 +246,14 @@ struct Admit {
 enum class Refusal : std::uint8_t {
   no_room,  // its minimum does not fit: `needed` and `available` bytes
   unknown_dataset,
-  unknown_pipeline,
+  unknown_pipeline,  // or another by that id: `needed` is the hash the job knows, `available` ours
   bad_position,      // another dataset version, seed or size: `needed` is theirs, `available` ours
   bad_request,       // zero ranks, zero batch, an unknown node, a repeated id
   rank_lost,         // no resize came in time
   too_many_corrupt,  // `needed` corrupt samples, `available` allowed
   storage_failed,    // a read failed more often than the configuration allows
-  no_workers,        // preparation failed more often than the configuration allows
+  no_workers,        // preparation failed more often than the configuration allows, or nobody could
+                     // prepare for the job for as long as a rank is waited for
   nothing_to_draw,   // a weighted order in which all weights are zero
 };
 // The job is not served, or no longer: every rank gets this as its answer.

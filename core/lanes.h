@@ -103,6 +103,8 @@ class Lanes {
 
   // A job reports this generation: new ones get greater numbers.
   void observe(std::uint64_t generation);  // REQUIRES: at most LanePosition::kGenerationMost
+  // Of generations opened from now on.
+  std::uint64_t blocks() const { return options_.sizes.blocks(); }
   // For generations opened from now on; those begun keep theirs.
   void set_sizes(const LaneSizes& sizes);
   // How many blocks the engine keeps here ahead of the member; not counted against its hunger.

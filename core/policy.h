@@ -173,11 +173,13 @@ struct WorkCandidate {
   Instant deadline;         // when the job is expected to need it
   std::uint32_t waiting;    // ranks that wait for a batch right now
   std::uint32_t needed_by;  // jobs of the stream that will use the block
-  std::uint32_t lead;       // blocks the job is ahead of the slowest job of its stream
-  double cached;            // share of its samples that need no read from a store
-  double prepare_s;         // expected time of its preparation
-  double stall_s;           // what the job has stalled of late, smoothed
-  std::uint64_t served;     // blocks started for this job so far
+  // Blocks the job is ahead of the slowest job of its stream; for who came later, what the others
+  // had before does not count.
+  std::uint32_t lead;
+  double cached;          // share of the dataset, and so of its samples, that some cache keeps
+  double prepare_s;       // expected time of its preparation
+  double stall_fraction;  // stall / (stall + compute) of its worst rank since its ranks came
+  std::uint64_t served;   // blocks started for this job so far
 };
 
 struct DispatchView {
@@ -191,6 +193,9 @@ class DispatchPolicy {
   // The index of the candidate to start now, or kNoChoice to hold all of them back. Asked again
   // after each start while there is room for another, and in each step while it holds all back.
   virtual std::size_t next(const DispatchView& view) = 0;
+  // When it holds all back for the sake of time alone: when to ask again, whatever happens until
+  // then. Asked after each kNoChoice; kNever: it waits for something to happen.
+  virtual Instant ask_again() { return kNever; }
 };
 
 // ----------------------------------------------------------------------------------- scaling ----
@@ -202,7 +207,7 @@ struct NodeView {
   std::uint32_t busy;
   std::uint32_t ready_to_prepare;  // blocks that wait for a worker
   double prepare_s;                // smoothed time of one preparation
-  double stall_fraction;           // of the jobs on this node, smoothed
+  double stall_fraction;           // of the job that stalls most of those with ranks here
 };
 
 struct JobView {
@@ -210,14 +215,15 @@ struct JobView {
   double step_s;     // smoothed compute time of one step
   double prepare_s;  // smoothed preparation time of one block of its stream
   double blocks_per_step;
-  double stall_fraction;
-  std::uint32_t window;  // blocks the stream's share holds
+  double stall_fraction;  // of its first rank
+  std::uint32_t window;   // blocks the stream's share holds
 };
 
 class ScalingPolicy {
  public:
   virtual ~ScalingPolicy() = default;
-  // At most `workers_most`, and the depth at most `window`; what is more is cut and counted.
+  // At most `workers_most`, and while there are jobs at least one; the depth at most `window`. What
+  // is more, or less, is cut and counted.
   virtual std::uint32_t workers(const NodeView& view) = 0;
   // How many blocks the engine keeps ready or in preparation ahead of the job; 0 makes a block
   // only when the job waits for it.

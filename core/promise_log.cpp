@@ -17,7 +17,7 @@ namespace {
 
 // A position has a byte for each: what a damaged record may claim is bounded.
 constexpr std::uint32_t kLanesMost = 1 << 24;
-constexpr std::uint64_t kLastKind = static_cast<std::uint64_t>(Promise::Kind::left);
+constexpr std::uint64_t kLastKind = static_cast<std::uint64_t>(Promise::Kind::resized);
 
 JobJoined whole(const PromisedJoin& promised) {
   JobJoined join = promised.join;
@@ -46,6 +46,9 @@ void put(const Promise& promise, FieldWriter& writer) {
       return writer.put(promise.epoch);
     case Promise::Kind::left:
       return;
+    case Promise::Kind::resized:
+      writer.put(promise.batch_samples);
+      return writer.put(std::span<const NodeId>(promise.ranks));
   }
 }
 
@@ -77,6 +80,11 @@ std::optional<Promise> taken(std::span<const std::byte> payload, Arena& arena) {
     promise.slices.assign(slices.begin(), slices.end());
   } else if (promise.kind == Promise::Kind::epoch_finished) {
     reader.take(promise.epoch);
+  } else if (promise.kind == Promise::Kind::resized) {
+    std::span<const NodeId> ranks;
+    reader.take(promise.batch_samples);
+    reader.take(ranks);
+    promise.ranks.assign(ranks.begin(), ranks.end());
   }
   if (!reader.ok() || !reader.at_end()) return std::nullopt;
   return promise;
@@ -124,6 +132,9 @@ std::string Promises::apply(const Promise& promise) {
   if (found == jobs_.end()) return fmt::format("job {} has not joined", promise.job.value);
   if (promise.kind == Promise::Kind::committed) return committed(found->second, promise);
   if (promise.kind == Promise::Kind::epoch_finished) return epoch_finished(found->second, promise);
+  if (promise.kind == Promise::Kind::resized) {
+    return resized(found->second, promise);
+  }
   jobs_.erase(found);
   return "";
 }
@@ -135,6 +146,15 @@ std::string Promises::joined(const Promise& promise) {
   job.join = promise.join;
   job.join.join.ranks = {};
   job.join.join.position = nullptr;
+  return "";
+}
+
+std::string Promises::resized(Job& job, const Promise& promise) {
+  if (promise.batch_samples == 0 || promise.ranks.empty()) {
+    return fmt::format("job {} is resized to nothing", promise.job.value);
+  }
+  job.join.join.batch_samples = promise.batch_samples;
+  job.join.ranks = promise.ranks;
   return "";
 }
 

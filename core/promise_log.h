@@ -4,7 +4,8 @@
 // Its records are the engine's promises in order (core/promise.h). Promises keeps the state they
 // add up to; a log that has grown to its bound begins anew with that state (a snapshot), and the
 // old one can be removed. After a crash recover_promises gives the joins to feed a new engine, each
-// with the position of its job's last committed step.
+// with the size its job had last, the position of its last committed step, and the hash of the
+// pipeline it was served with: an engine that knows another by that name refuses it.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,7 @@ class Promises {
 
  private:
   std::string joined(const Promise& promise);
+  static std::string resized(Job& job, const Promise& promise);
   static std::string committed(Job& job, const Promise& promise);
   static std::string epoch_finished(Job& job, const Promise& promise);
 
@@ -49,7 +51,7 @@ class Promises {
 // Writes the log and keeps its state.
 class PromiseLog {
  public:
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
 
   explicit PromiseLog(Bytes bytes_max);
   // Goes on from what a recovery found; its bytes are a snapshot.

@@ -20,6 +20,8 @@ enum class AlarmKind : std::uint8_t {
   retry_prepare,
   late_prepare,
   rank_timeout,
+  stranded,
+  ask_dispatch,
   go_on
 };
 

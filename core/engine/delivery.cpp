@@ -146,6 +146,7 @@ void Delivery::unhand(std::uint32_t index) {
       if (part.share != batch.reserved) continue;
       --part.reserve;
       keep_promise(s_, part);
+      s_.room_changed = true;
     }
     batch.reserved = kNone;
   }
@@ -157,6 +158,8 @@ void Delivery::unhand(std::uint32_t index) {
     if (batch.written && !s_.is_lost(batch.node)) {
       s_.order(Drop{part.id, part.spec.place, Form::prepared, batch.item, batch.slot});
     }
+    // Where nothing could leave before, something can begin now.
+    if (part.share->evictable() == 0) s_.room_changed = true;
     s_.memory.give_back(batch.share, batch.item);
     batch.share = kNone;
   }
@@ -273,7 +276,8 @@ void Delivery::lost_block(Handle handle) {
 
 // ----------------------------------------------------------------------------- commit ----
 
-void Delivery::apply(Job& job, const EpochRun& run) {
+// False: the position the job came with was not that of any job, and it is not served any more.
+bool Delivery::apply(Job& job, const EpochRun& run) {
   if (job.order == Order::relaxed && !s_.slices.empty()) {
     const std::uint64_t generation = s_.slices.front().name.generation;
     if (!job.committed.has_generation() || job.committed.lanes().generation != generation) {
@@ -281,8 +285,10 @@ void Delivery::apply(Job& job, const EpochRun& run) {
       job.committed.begin_generation(generation, sizes.block_samples, sizes.lane_blocks);
     }
   }
-  const std::string problem = job.committed.apply(s_.slices);
-  BF_CHECK_MSG(problem.empty(), problem.c_str());
+  if (job.committed.apply(s_.slices).empty()) return true;
+  job.contradicts = true;
+  s_.contradicting_jobs.push_back(job.index);
+  return false;
 }
 
 void Delivery::commit(Job& job) {
@@ -292,7 +298,7 @@ void Delivery::commit(Job& job) {
     job.committed_step = all;
     return;
   }
-  while (job.committed_step < all) {
+  while (job.committed_step < all && !job.contradicts) {
     const std::uint64_t step = job.committed_step;
     EpochRun& run = grants_.run_of(job, step);
     const Places places = run.plan.step(step - run.first_step);
@@ -304,7 +310,7 @@ void Delivery::commit(Job& job) {
                            grant.from + static_cast<std::uint32_t>(end - grant.start), false});
       at = end;
     }
-    apply(job, run);
+    if (!apply(job, run)) return;
     s_.promise_committed(job, step, run.epoch, s_.slices);
     run.acknowledged += places.count();
     ++job.committed_step;

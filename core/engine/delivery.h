@@ -54,7 +54,7 @@ class Delivery {
   void close_delivery(Batch& batch);
   void believe_released(Job& job, Batch& batch);
   bool release_held(Job& job, const SlotReleased& event);
-  void apply(Job& job, const EpochRun& run);
+  bool apply(Job& job, const EpochRun& run);
   void commit(Job& job);
   std::uint32_t batch_share(const Job& job, NodeId node) const;
 

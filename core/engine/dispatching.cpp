@@ -84,10 +84,30 @@ void Dispatching::adopt(Grant& grant, std::uint32_t index) {
 }
 
 // How far the job has come, in blocks: the same measure for all jobs of a stream.
-std::uint64_t Dispatching::progress(const Stream& stream, const Job& job) {
+std::int64_t Dispatching::progress(const Stream& stream, const Job& job) {
   const EpochRun& run = job.runs.back();
-  return static_cast<std::uint64_t>(run.epoch) * stream.lanes->sizes(job.member).blocks() +
-         (run.plan.consumed + run.granted) / stream.block_samples;
+  const std::uint64_t blocks = run.epoch * stream.lanes->sizes(job.member).blocks() +
+                               (run.plan.consumed + run.granted) / stream.block_samples;
+  return static_cast<std::int64_t>(blocks) + job.head_start;
+}
+
+// The progress of the slowest job of the stream; INT64_MAX: there is none.
+std::int64_t Dispatching::slowest(const Stream& stream, const Job* but) const {
+  std::int64_t least = INT64_MAX;
+  for (const std::uint32_t index : stream.jobs) {
+    const Job& one = s_.jobs[index];
+    if (&one == but || one.state != Job::State::running || one.runs.empty()) continue;
+    least = std::min(least, progress(stream, one));
+  }
+  return least;
+}
+
+void Dispatching::level(Job& job) {
+  const Stream& stream = s_.streams[job.stream];
+  const std::int64_t others = slowest(stream, &job);
+  if (others == INT64_MAX) return;
+  const std::int64_t behind = others - progress(stream, job);
+  if (job.numbering == 0 || behind > 0) job.head_start += behind;
 }
 
 // How many blocks the job is ahead of the slowest of its stream; others move on, so this is found
@@ -98,15 +118,10 @@ std::uint32_t Dispatching::lead(const Job& job) {
   if (slowest_.size() <= job.stream) slowest_.resize(job.stream + 1);
   Slowest& slowest = slowest_[job.stream];
   if (slowest.asked != times_asked_) {
-    slowest = {times_asked_, UINT64_MAX};
-    for (const std::uint32_t index : stream.jobs) {
-      const Job& one = s_.jobs[index];
-      if (one.state != Job::State::running || one.runs.empty()) continue;
-      slowest.progress = std::min(slowest.progress, progress(stream, one));
-    }
+    slowest = {times_asked_, this->slowest(stream, nullptr)};
   }
-  const std::uint64_t lead = progress(stream, job) - slowest.progress;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(lead, UINT32_MAX));
+  const std::int64_t lead = std::max<std::int64_t>(0, progress(stream, job) - slowest.progress);
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(lead, UINT32_MAX));
 }
 
 WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
@@ -130,9 +145,10 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   view.deadline = s_.now + Duration(static_cast<std::int64_t>(std::min(until_s, 1e8) * 1e9));
   view.needed_by =
       need.ref.is_none() ? 1 : stream.lanes->needed(need.ref) + stream.lanes->may_join(need.ref);
+  view.cached = preparation_.cached(stream);
   view.prepare_s = stream.prepare_s;
   for (const RankState& rank : job.ranks) {
-    view.stall_s = std::max(view.stall_s, rank.stall.stall_fraction(s_.now));
+    view.stall_fraction = std::max(view.stall_fraction, rank.stall.stall_fraction(s_.now));
   }
   view.served = job.served_blocks;
   return view;
@@ -184,6 +200,17 @@ bool Dispatching::met(const Need& need) {
   return !lanes.valid(need.what.ref) || is_here(lanes.state(need.what.ref));
 }
 
+// The policy waits for time to pass: nothing else may happen until then.
+void Dispatching::wake_policy() {
+  constexpr Duration kLeast = std::chrono::microseconds(10);  // it cannot keep a backend busy
+  const Instant wanted = dispatch_->ask_again();
+  if (wanted == kNever) return;
+  const Instant at = std::max(wanted, s_.now + kLeast);
+  if (wake_at_ > s_.now && wake_at_ <= at) return;  // asked by then anyway
+  wake_at_ = at;
+  s_.alarms.set(at, {AlarmKind::ask_dispatch});
+}
+
 bool Dispatching::start_some() {
   bool any = false;
   held_back_ = false;
@@ -211,6 +238,7 @@ bool Dispatching::start_some() {
     const std::size_t choice = dispatch_->next({s_.now, views_});
     if (choice == kNoChoice) {
       held_back_ = true;
+      wake_policy();
       return any;
     }
     if (choice >= views_.size()) {
@@ -247,7 +275,26 @@ bool Dispatching::start_some() {
   return any;
 }
 
+// Stalls are smoothed over far longer than this.
+void Dispatching::measure_stalls() {
+  constexpr Duration kInterval = std::chrono::milliseconds(100);
+  if (s_.now < stalls_measured_ + kInterval) return;
+  stalls_measured_ = s_.now;
+  for (Node& node : s_.nodes) node.stall_fraction = 0;
+  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
+    if (!s_.jobs.live(index)) continue;
+    for (const RankState& rank : s_.jobs[index].ranks) {
+      const auto found = s_.node_of.find(rank.node.value);
+      if (found == s_.node_of.end()) continue;
+      Node& node = s_.nodes[found->second];
+      node.stall_fraction = std::max(node.stall_fraction, rank.stall.stall_fraction(s_.now));
+    }
+  }
+}
+
 void Dispatching::scale() {
+  measure_stalls();
+  const bool jobs = !s_.job_of.empty();
   for (Node& node : s_.nodes) {
     if (!node.takes_work) continue;
     NodeView view{};
@@ -257,9 +304,12 @@ void Dispatching::scale() {
     view.busy = node.workers - static_cast<std::uint32_t>(node.idle.size());
     view.ready_to_prepare = static_cast<std::uint32_t>(node.ready.size());
     view.prepare_s = node.prepare_s;
+    view.stall_fraction = node.stall_fraction;
     const std::uint32_t answer = scaling_->workers(view);
-    if (answer > node.cores) ++refused_;
-    const std::uint32_t wanted = std::min(answer, node.cores);
+    // A node without a worker would measure nothing, and so never be given one again.
+    const std::uint32_t least = jobs && node.cores > 0 ? 1 : 0;
+    const std::uint32_t wanted = std::min(std::max(answer, least), node.cores);
+    if (answer != wanted) ++refused_;
     if (wanted == node.workers_wanted) continue;
     node.workers_wanted = wanted;
     s_.order(SetWorkers{node.id, wanted});

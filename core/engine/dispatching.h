@@ -27,6 +27,9 @@ class Dispatching {
   void forget(Job& job);
   // Starts what the policy chooses, as long as something can be started; true if anything was.
   bool start_some();
+  // The job takes its place beside those of its stream: whoever comes later, or comes back, is not
+  // behind for what the others had without it.
+  void level(Job& job);
   // Tells nodes how many workers they should have, where the answer has changed.
   void scale();
 
@@ -43,15 +46,18 @@ class Dispatching {
     bool waits = false;  // the job waits for it, so that it may be made where nothing else may
   };
 
+  void measure_stalls();
   std::uint32_t depth(const Job& job);
   std::optional<Preparation::Need> next_need(Job& job);
   Grant* lost_grant(Job& job);
   void adopt(Grant& grant, std::uint32_t block);
   WorkCandidate view_of(Job& job, const Preparation::Need& need);
+  void wake_policy();
   bool met(const Need& need);
   void put(Job& job, const Preparation::Need& need);
-  static std::uint64_t progress(const Stream& stream, const Job& job);
+  static std::int64_t progress(const Stream& stream, const Job& job);
   std::uint32_t lead(const Job& job);
+  std::int64_t slowest(const Stream& stream, const Job* but) const;
 
   EngineState& s_;
   Grants& grants_;
@@ -61,11 +67,13 @@ class Dispatching {
   std::vector<Need> needs_;  // at most one a job, in no particular order
   struct Slowest {           // of a stream, as of when the policy was last asked
     std::uint64_t asked = 0;
-    std::uint64_t progress = 0;
+    std::int64_t progress = 0;
   };
   std::vector<Slowest> slowest_;
   std::uint64_t times_asked_ = 0;
   bool held_back_ = false;  // the policy started nothing though something could be started
+  Instant stalls_measured_{};
+  Instant wake_at_{};  // when the policy is asked again, if that is to come
   std::uint64_t asked_ = 0;
   std::uint64_t refused_ = 0;
   std::vector<WorkCandidate> views_;      // of those that can be started now

@@ -102,8 +102,14 @@ struct Engine::Parts final : Reads::Listener {
     preparation.joined(event);
     membership.worker_joined(event.node);
   }
-  void on(const WorkerQuiesced& event) { preparation.quiesced(event); }
-  void on(const WorkerLost& event) { preparation.lost(event); }
+  void on(const WorkerQuiesced& event) {
+    preparation.quiesced(event);
+    membership.worker_gone();
+  }
+  void on(const WorkerLost& event) {
+    preparation.lost(event);
+    membership.worker_gone();
+  }
   void on(const CapacityChanged& event) { membership.capacity_changed(event); }
   void on(const PolicyChanged& event);
   void on(const ConfigurationChanged& event);
@@ -233,6 +239,12 @@ void Engine::Parts::handle_alarms() {
       case AlarmKind::rank_timeout:
         membership.timed_out(alarm->subject, alarm->serial);
         break;
+      case AlarmKind::stranded:
+        membership.still_stranded(alarm->subject, alarm->serial);
+        break;
+      case AlarmKind::ask_dispatch:
+        s.room_changed = true;
+        break;
       case AlarmKind::go_on:
         break;
     }
@@ -256,6 +268,12 @@ void Engine::Parts::handle_failures() {
       membership.refuse(s.jobs[index], Refusal::nothing_to_draw, 0, 0);
     }
   }
+  for (const std::uint32_t index : s.contradicting_jobs) {
+    if (s.jobs.live(index) && s.jobs[index].contradicts) {
+      membership.refuse(s.jobs[index], Refusal::bad_position, 0, 0);
+    }
+  }
+  s.contradicting_jobs.clear();
   listed.refuse_failed([&](Job& job, Refusal why) { membership.refuse(job, why, 0, 0); });
 }
 
@@ -304,9 +322,9 @@ void Engine::Parts::settle_weights() {
 void Engine::Parts::decide() {
   needs_told = 0;
   for (bool more = true; more;) {
-    s.memory.plan_now();
+    s.memory.plan_now(s.now);
     if (s.memory.has_planned()) preparation.strip_ahead();
-    bool shrinking = s.memory.settle(kSlice, s.evicted);
+    bool shrinking = s.memory.settle(s.now, kSlice, s.evicted);
     drop_evicted(s);
     s.room_changed = s.memory.has_grown() || s.room_changed;
     if (shrinking) s.alarms.set(s.now, {});

@@ -25,8 +25,11 @@ void Grants::begin(Job& job) {
     }
   } else {
     const std::uint64_t generation = job.drawn ? job.drawn->generation() : position.epoch();
-    job.member =
-        stream.lanes->add_strict(job.index, generation, position.consumed() / stream.block_samples);
+    // An epoch all of which is consumed, and which nobody has called finished, has no next block:
+    // what is left of its last one is given up when the next epoch begins.
+    const std::uint64_t last = stream.lanes->blocks() - 1;
+    job.member = stream.lanes->add_strict(
+        job.index, generation, std::min(position.consumed() / stream.block_samples, last));
   }
   open_run(job, position.epoch(), position.consumed());
 }

@@ -108,6 +108,22 @@ bool Items::plain(const Stream& stream) const {
   return true;
 }
 
+double Items::cached(const Stream& stream) const {
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  std::size_t encoded = 0;
+  std::size_t decoded = 0;
+  for (const Cache& cache : caches_) {
+    if (cache.dataset != dataset.id) continue;
+    if (cache.prefix != 0 && cache.prefix != stream.pipeline->prefix_hash) continue;
+    for (const std::uint32_t share : {cache.tiers.dram, cache.tiers.nvme}) {
+      if (share == kNone) continue;
+      (cache.prefix == 0 ? encoded : decoded) += s_.memory[share].share->residents();
+    }
+  }
+  return static_cast<double>(std::max(encoded, decoded)) /
+         static_cast<double>(dataset.catalogue->samples());
+}
+
 void Items::purge(DatasetId dataset, SampleId sample) {
   const ItemId item = item_of(sample);
   for (const Cache& cache : caches_) {

@@ -36,6 +36,8 @@ class Items {
   void gather(std::uint32_t making, const std::vector<Draw>& draws);
   // Whether `gather` has to know the ids at all: nothing can be cached, shared or corrupt.
   bool plain(const Stream& stream) const;
+  // Share of the dataset that is cached in a form the stream can use: of the one of which most is.
+  double cached(const Stream& stream) const;
 
   // One sample of a listed order, wanted as it is stored.
   void want_listed(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample,

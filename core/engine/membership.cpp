@@ -14,6 +14,15 @@ Order family_of(Order order) {
   return order == Order::strict ? Order::relaxed : order;
 }
 
+// Whether a job can go on from there: it must be able to count on, and nobody cuts larger blocks.
+bool leaves_room(const Position& position) {
+  constexpr std::uint32_t kEpochMost = 1u << 31;
+  constexpr std::uint64_t kGenerationMost = LanePosition::kGenerationMost / 2;
+  const LanePosition& lanes = position.lanes();
+  return position.epoch() <= kEpochMost && lanes.generation <= kGenerationMost &&
+         lanes.sizes.block_samples <= kBlockSamplesMost;
+}
+
 }  // namespace
 
 // ----------------------------------------------------------------------------------- joining ----
@@ -46,6 +55,11 @@ void Membership::joined(const JobJoined& event) {
     s_.order(Refuse{event.job, *why, 0, 0});
     return;
   }
+  const Digest pipeline = s_.pipelines.at(event.pipeline.value)->hash;
+  if (event.pipeline_hash != 0 && event.pipeline_hash != pipeline) {
+    s_.order(Refuse{event.job, Refusal::unknown_pipeline, event.pipeline_hash, pipeline});
+    return;
+  }
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset.value)];
   const std::uint64_t seed = seed_group(event);
   const Digest version = dataset.catalogue->version();
@@ -53,7 +67,7 @@ void Membership::joined(const JobJoined& event) {
   Position position(event.order, version, samples, seed);
   if (event.position) {
     if (!event.position->mismatch(version, samples, seed).empty() ||
-        event.position->order() != event.order) {
+        event.position->order() != event.order || !leaves_room(*event.position)) {
       const Position::Fields& theirs = event.position->fields();
       const bool by_version = theirs.dataset_version != version;
       s_.order(Refuse{event.job, Refusal::bad_position,
@@ -138,18 +152,38 @@ std::uint32_t Membership::stream_for(const JobJoined& event, const Position& pos
   // Jobs that draw otherwise from the same weights have nothing in common.
   const bool weighted = family == Order::weighted;
   const std::uint64_t draws = weighted ? hash(event.draws, event.multinomial ? 1 : 0) : 0;
+  const std::uint32_t block = block_samples(event, position);
   const std::uint64_t key =
       hash(dataset.id.value, dataset.catalogue->version(), event.pipeline.value,
            s_.pipelines.at(event.pipeline.value)->hash, position.fields().seed,
-           static_cast<std::uint64_t>(family), draws, alone ? event.job.value + 1 : 0);
+           static_cast<std::uint64_t>(family), draws, block, alone ? event.job.value + 1 : 0);
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (s_.streams.live(index) && s_.streams[index].sharing_key == key) return index;
   }
-  return make_stream(event, position.fields().seed, key);
+  return make_stream(event, position.fields().seed, key, block);
 }
 
-std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed,
-                                      std::uint64_t key) {
+Bytes Membership::sample_bytes(const JobJoined& event) const {
+  const PipelineInfo& pipeline = *s_.pipelines.at(event.pipeline.value);
+  const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset.value)].catalogue;
+  return std::max<Bytes>(
+      1, pipeline.prepared_bytes ? pipeline.prepared_bytes : catalogue.mean_bytes());
+}
+
+// B: by the configuration; but a job that goes on within a generation of larger blocks needs slots
+// that hold those.
+std::uint32_t Membership::block_samples(const JobJoined& event, const Position& position) const {
+  const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset.value)].catalogue;
+  std::uint32_t block = block_samples_for(sample_bytes(event), s_.config.block_bytes);
+  const LanePosition& lanes = position.lanes();
+  if (position.has_generation() && !lanes.at_epoch_start() && !lanes.epoch_done()) {
+    block = std::max(block, lanes.sizes.block_samples);
+  }
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(block, catalogue.samples()));
+}
+
+std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key,
+                                      std::uint32_t block_samples) {
   const std::uint32_t index = s_.streams.make();
   Stream& stream = s_.streams[index];
   stream.id = StreamId(index);
@@ -161,11 +195,8 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
   stream.sharing_key = key;
   Dataset& dataset = s_.datasets[stream.dataset];
   ++dataset.streams;
-  const Bytes bytes = stream.pipeline->prepared_bytes ? stream.pipeline->prepared_bytes
-                                                      : dataset.catalogue->mean_bytes();
-  stream.sample_bytes = std::max<Bytes>(1, bytes);
-  stream.block_samples = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-      block_samples_for(stream.sample_bytes, s_.config.block_bytes), dataset.catalogue->samples()));
+  stream.sample_bytes = sample_bytes(event);
+  stream.block_samples = block_samples;
   stream.block_bytes = stream.sample_bytes * stream.block_samples;
   Lanes::Options options;
   options.dataset_version = dataset.catalogue->version();
@@ -209,7 +240,7 @@ void Membership::add_node(Stream& stream, NodeId node) {
 
 // Lanes fit into half of the window that the allocation policy means the stream to have.
 void Membership::size_lanes(Stream& stream) {
-  s_.memory.plan_now();
+  s_.memory.plan_now(s_.now);
   Slots window = 0;
   for (const StreamNode& part : stream.nodes) window += s_.memory[part.share].target;
   LaneSizes sizes{stream.epoch_samples, stream.block_samples, 1};
@@ -308,6 +339,7 @@ void Membership::resized(Job& job, const JobResized& event) {
     job.ranks.back().node = node;
     job.ranks.back().next_step = job.ranks.back().consumed_steps = job.committed_step;
   }
+  s_.promise_resized(job);
   cover_nodes(s_.streams[job.stream], event.ranks);
   job.state = Job::State::joining;
   job.credits = std::max(credits, s_.config.credits);

@@ -30,12 +30,14 @@ class Membership {
   void rank_lost(Job& job, Rank rank);
   void resized(Job& job, const JobResized& event);
   void timed_out(std::uint32_t job, std::uint64_t serial);
+  void still_stranded(std::uint32_t stream, std::uint64_t serial);
   void refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64_t available);
 
   void node_joined(const NodeJoined& event);
   void node_quiesced(const NodeQuiesced& event);
   void node_lost(const NodeLost& event);
   void worker_joined(NodeId node);
+  void worker_gone() { stranded_due_ = true; }
   void capacity_changed(const CapacityChanged& event);
 
   // Lets in whose memory is there by now; frees streams that nobody uses. True if anything changed.
@@ -47,7 +49,10 @@ class Membership {
   void forget_node(Job& job, NodeId node);
   std::optional<Refusal> objection(const JobJoined& event) const;
   std::uint32_t stream_for(const JobJoined& event, const Position& position);
-  std::uint32_t make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key);
+  std::uint32_t make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key,
+                            std::uint32_t block_samples);
+  Bytes sample_bytes(const JobJoined& event) const;
+  std::uint32_t block_samples(const JobJoined& event, const Position& position) const;
   void cover_nodes(Stream& stream, std::span<const NodeId> ranks);
   void add_node(Stream& stream, NodeId node);
   void size_lanes(Stream& stream);
@@ -60,6 +65,7 @@ class Membership {
   void take_reserve(Job& job);
   void promise(const StreamNode& part);
   bool stand_by();
+  void find_stranded();
   void give_up_reserve(Job& job);
   void start_over(Job& job, bool all_ranks_gone);
   void admit(Job& job);
@@ -78,6 +84,7 @@ class Membership {
   Delivery& delivery_;
   Dispatching& dispatching_;
   std::vector<std::uint32_t> joining_;
+  bool stranded_due_ = false;           // some stream may have lost, or found, who prepares for it
   bool standby_due_ = false;            // some stream may be promised a slot on one more node
   std::vector<std::uint32_t> refused_;  // jobs whose ranks still have batches
   std::vector<std::uint32_t> closing_;  // streams without jobs

@@ -34,7 +34,10 @@ Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint
 
 Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction,
                std::uint64_t seed)
-    : allocation_(allocation), eviction_(std::move(eviction)), seed_(seed) {
+    : allocation_(allocation), seed_(seed) {
+  for (PolicyChoice& choice : eviction) {
+    eviction_.push_back(std::make_shared<const PolicyChoice>(std::move(choice)));
+  }
   BF_CHECK(eviction_.size() == kForms);
   change_allocation(allocation);
 }
@@ -84,9 +87,13 @@ bool Memory::promises_kept(Place place) const {
 
 // ---------------------------------------------------------------------------------- shares ----
 
+const std::shared_ptr<const PolicyChoice>& Memory::choice_for(const ShareSpec& spec) const {
+  return eviction_[static_cast<std::size_t>(form_of(spec.use))];
+}
+
 std::unique_ptr<EvictionPolicy> Memory::make_policy(const ShareSpec& spec, Slots capacity,
-                                                    std::uint64_t changes) {
-  const PolicyChoice& choice = eviction_[static_cast<std::size_t>(form_of(spec.use))];
+                                                    std::uint64_t changes) const {
+  const PolicyChoice& choice = *choice_for(spec);
   return std::get<MakeEviction>(choice.entry->make)(
       {spec.items, capacity, policy_random(seed_, spec, changes), choice.parameters});
 }
@@ -99,6 +106,7 @@ std::uint32_t Memory::add_share(const ShareSpec& spec) {
   SharePart& part = shares_[index];
   part.spec = spec;
   part.id = ShareId(index);
+  part.choice = choice_for(spec);
   part.share = std::make_unique<Share>(spec.items, 0, make_policy(spec, 0, 0));
   place->second.shares.push_back(index);
   plan_again(spec.place);
@@ -196,18 +204,21 @@ void Memory::plan_again(Place place) {
   found->second.settled = false;
 }
 
-void Memory::plan(Place place, PlacePart& part) {
+void Memory::plan(Instant now, Place place, PlacePart& part) {
   part.plan_due = false;
   planned_ = true;
   std::vector<ShareView> views;
   views.reserve(part.shares.size());
   for (const std::uint32_t index : part.shares) {
-    const SharePart& share = shares_[index];
+    SharePart& share = shares_[index];
     const auto& counters = share.share->counters();
-    const double requests = static_cast<double>(counters.hits + counters.misses);
+    const std::uint64_t asked = counters.hits + counters.misses;
+    const auto requests = static_cast<double>(asked);
+    share.requests.add(now, static_cast<double>(asked - std::exchange(share.requests_seen, asked)));
     views.push_back({share.id, form_of(share.spec.use), share.spec.dataset, share.spec.slot_bytes,
                      share.share->capacity(), share.least, share.spec.slots_all, share.jobs,
-                     requests, requests > 0 ? static_cast<double>(counters.hits) / requests : 0.0,
+                     share.requests.per_second(now),
+                     requests > 0 ? static_cast<double>(counters.hits) / requests : 0.0,
                      share.saved_s_per_hit});
   }
   std::vector<Slots> slots(views.size(), 0);
@@ -294,16 +305,16 @@ void Memory::grow(PlacePart& part) {
   }
 }
 
-void Memory::plan_now() {
+void Memory::plan_now(Instant now) {
   for (auto& [place, part] : places_) {
-    if (part.plan_due) plan(place, part);
+    if (part.plan_due) plan(now, place, part);
   }
 }
 
-bool Memory::settle(std::size_t limit, std::vector<Resident>& evicted) {
+bool Memory::settle(Instant now, std::size_t limit, std::vector<Resident>& evicted) {
   bool more = false;
   for (auto& [place, part] : places_) {
-    if (part.plan_due) plan(place, part);
+    if (part.plan_due) plan(now, place, part);
     if (part.settled) continue;
     const std::size_t before = evicted.size();
     part.settled = shrink(part, limit, evicted);
@@ -324,13 +335,14 @@ void Memory::change_allocation(const PolicyChoice& choice) {
 }
 
 void Memory::change_eviction(const PolicyChoice& choice, Form form) {
-  eviction_[static_cast<std::size_t>(form)] = choice;
+  eviction_[static_cast<std::size_t>(form)] = std::make_shared<const PolicyChoice>(choice);
   for (std::uint32_t index = 0; index < shares_.size(); ++index) {
     if (!shares_.live(index) || form_of(shares_[index].spec.use) != form) continue;
     SharePart& part = shares_[index];
     ShareSpec spec = part.spec;
     spec.items = std::max(spec.items, part.owner_of.size());
     part.share->swap_policy(make_policy(spec, part.share->capacity(), ++part.policy_changes));
+    part.incoming_choice = choice_for(spec);
     adopting_.push_back(index);
   }
 }
@@ -340,7 +352,11 @@ bool Memory::adopt(std::size_t limit, std::vector<Resident>& adopted) {
   const std::uint32_t index = adopting_.back();
   SharePart& part = shares_[index];
   std::vector<ItemId> shown;
-  if (part.share->adopt(limit, &shown)) adopting_.pop_back();
+  if (part.share->adopt(limit, &shown)) {
+    adopting_.pop_back();
+    if (part.incoming_choice) part.choice = std::move(part.incoming_choice);
+    part.incoming_choice.reset();
+  }
   for (const ItemId item : shown) {
     const bool block = of_blocks(part.spec.use);
     adopted.push_back({index, item, block ? part.owner_of[item.value] : kNone,

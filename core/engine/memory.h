@@ -19,6 +19,7 @@
 
 #include "core/policy_list.h"
 #include "core/pool.h"
+#include "core/rates.h"
 #include "core/share.h"
 #include "core/types.h"
 
@@ -45,7 +46,12 @@ struct SharePart {
   Slots target = 0;        // what the allocation policy wants, raised to `least`
   std::uint32_t jobs = 0;  // that read from it
   std::uint64_t policy_changes = 0;
+  // A policy may go on reading its parameters: they stay as long as it is there.
+  std::shared_ptr<const PolicyChoice> choice;
+  std::shared_ptr<const PolicyChoice> incoming_choice;
   double saved_s_per_hit = 0;
+  SmoothedRate requests;            // as of the last plan
+  std::uint64_t requests_seen = 0;  // by it
   // Shares of blocks and batches: ids are drawn from a pool, and each resident has a slot.
   std::vector<ItemId> free_items;
   std::vector<SlotId> free_slots;
@@ -112,10 +118,10 @@ class Memory {
   // -------------------------------------------------------------------------- allocation ----
   // Something changed: ask the allocation policy before the next `settle`.
   void plan_again(Place place);
-  // Asks it at once where that is due; nothing moves yet.
-  void plan_now();
+  // Asks it at once where that is due; nothing moves yet. What it is told of rates is as of `now`.
+  void plan_now(Instant now);
   // Moves memory towards the targets, at most `limit` evictions; true when more is left to do.
-  bool settle(std::size_t limit, std::vector<Resident>& evicted);
+  bool settle(Instant now, std::size_t limit, std::vector<Resident>& evicted);
   // Whether targets have been set anew since this was last asked.
   bool has_planned() { return std::exchange(planned_, false); }
   // Whether a share has grown since this was last asked.
@@ -147,16 +153,17 @@ class Memory {
   void note_evicted(std::uint32_t share, const std::vector<ItemId>& gone,
                     std::vector<Resident>& evicted);
   void free_item(SharePart& part, ItemId item);
-  void plan(Place place, PlacePart& part);
+  void plan(Instant now, Place place, PlacePart& part);
   void scale_down(const PlacePart& part, std::vector<Slots>& slots) const;
   bool shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted);
   void grow(PlacePart& part);
   void set_share_capacity(PlacePart& part, SharePart& share, Slots capacity);
+  const std::shared_ptr<const PolicyChoice>& choice_for(const ShareSpec& spec) const;
   std::unique_ptr<EvictionPolicy> make_policy(const ShareSpec& spec, Slots capacity,
-                                              std::uint64_t changes);
+                                              std::uint64_t changes) const;
 
   PolicyChoice allocation_;
-  std::vector<PolicyChoice> eviction_;  // a form
+  std::vector<std::shared_ptr<const PolicyChoice>> eviction_;  // a form
   std::unique_ptr<AllocationPolicy> allocate_;
   std::uint64_t seed_;
   std::uint64_t allocations_made_ = 0;

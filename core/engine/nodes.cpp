@@ -20,6 +20,7 @@ void Membership::node_quiesced(const NodeQuiesced& event) {
   const auto found = s_.node_of.find(event.node.value);
   if (found == s_.node_of.end()) return s_.protocol_error();
   s_.nodes[found->second].takes_work = false;
+  stranded_due_ = true;
 }
 
 // Streams prepare on every node that can.
@@ -62,6 +63,7 @@ void Membership::node_lost(const NodeLost& event) {
   const auto found = s_.node_of.find(event.node.value);
   if (found == s_.node_of.end()) return s_.protocol_error();
   const std::uint32_t node = found->second;
+  stranded_due_ = true;
   s_.nodes[node].takes_work = false;
   s_.nodes[node].lost = true;
   for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {

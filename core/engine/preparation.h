@@ -28,6 +28,8 @@ class Preparation {
     std::uint32_t part = 0;  // of the stream's nodes
     Charge charge = Charge::none;
   };
+  // Share of the stream's samples that need no read of the store.
+  double cached(const Stream& stream) const { return items_.cached(stream); }
   std::optional<Site> site(const Stream& stream, const Job& job);
   // False: everything in the share is pinned for the moment.
   bool start(Job& job, Need need, Site site);

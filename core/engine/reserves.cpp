@@ -1,5 +1,6 @@
 // What jobs are promised of each place when they join, and what becomes of the promises.
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 #include "core/engine/books.h"
@@ -62,6 +63,7 @@ void Membership::promise(const StreamNode& part) {
 bool Membership::stand_by() {
   if (!standby_due_) return false;
   standby_due_ = false;
+  stranded_due_ = true;
   bool changed = false;
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
@@ -151,14 +153,45 @@ void Membership::admit(Job& job) {
     size_lanes(stream);
     grants_.begin(job);
     s_.needs_changed(job.stream);
+    dispatching_.level(job);
   }
   s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
   if (job.order != Order::listed) delivery_.end_epochs(job);
   s_.touch(job.index);
 }
 
+// Whether a node that prepares has, or will have, a slot for the stream's blocks.
+static bool is_stranded(const EngineState& s, const Stream& stream) {
+  return std::none_of(stream.nodes.begin(), stream.nodes.end(), [&](const StreamNode& part) {
+    const Node& node = s.nodes[s.node_of.at(part.node.value)];
+    return node.takes_work && node.workers > 0 && (part.jobs > 0 || part.standby);
+  });
+}
+
+// Workers may come back, and memory may become free. But ranks wait for an answer no longer than
+// for one of their own.
+void Membership::find_stranded() {
+  if (!std::exchange(stranded_due_, false)) return;
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index) || s_.streams[index].family == Order::listed) continue;
+    Stream& stream = s_.streams[index];
+    const bool stranded = !stream.jobs.empty() && is_stranded(s_, stream);
+    if (stranded == (stream.stranded != 0)) continue;
+    stream.stranded = stranded ? ++s_.serials : 0;
+    if (!stranded) continue;
+    s_.alarms.set(s_.now + s_.config.rank_timeout, {AlarmKind::stranded, index, stream.stranded});
+  }
+}
+
+void Membership::still_stranded(std::uint32_t index, std::uint64_t serial) {
+  if (!s_.streams.live(index) || s_.streams[index].stranded != serial) return;
+  const std::vector<std::uint32_t> jobs = s_.streams[index].jobs;
+  for (const std::uint32_t job : jobs) refuse(s_.jobs[job], Refusal::no_workers, 0, 0);
+}
+
 bool Membership::settle() {
   bool changed = stand_by();
+  find_stranded();
   std::vector<std::uint32_t> waiting;
   waiting.swap(joining_);
   for (const std::uint32_t index : waiting) {
@@ -217,6 +250,7 @@ void Membership::keep_promises(Place place) {
 void Membership::give_up_standby(Place place) {
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index)) continue;
+    stranded_due_ = true;
     for (StreamNode& part : s_.streams[index].nodes) {
       if (dram_of(part.node) != place || part.jobs > 0) continue;
       part.standby = false;

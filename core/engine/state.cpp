@@ -67,7 +67,17 @@ void EngineState::promise_joined(const Job& job, const JobJoined& event) {
   promise.job = job.id;
   promise.join.join = event;
   promise.join.ranks.assign(event.ranks.begin(), event.ranks.end());
+  promise.join.join.pipeline_hash = streams[job.stream].pipeline->hash;
   promise.join.position = job.committed;
+  promises.push_back(std::move(promise));
+}
+
+void EngineState::promise_resized(const Job& job) {
+  Promise promise;
+  promise.kind = Promise::Kind::resized;
+  promise.job = job.id;
+  promise.batch_samples = job.batch_samples;
+  for (const RankState& rank : job.ranks) promise.ranks.push_back(rank.node);
   promises.push_back(std::move(promise));
 }
 

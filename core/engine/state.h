@@ -61,6 +61,7 @@ struct Node {
   std::uint32_t started = 0;         // makings not finished
   std::deque<std::uint32_t> ready;   // makings that wait for a worker only
   double prepare_s = 0;              // smoothed
+  double stall_fraction = 0;         // as of late, of the job that stalls most
 };
 
 // ----------------------------------------------------------------------------------- blocks ----
@@ -228,6 +229,8 @@ struct Stream {
   std::vector<SampleId> scratch;
   Expander expander;           // block names to sample ids
   bool needs_changed = false;  // stands in EngineState::changed_streams
+  std::uint64_t stranded =
+      0;  // since nobody can prepare for it: the serial of that; 0: somebody can
 
   void reset() { *this = Stream(); }
 };
@@ -353,7 +356,8 @@ struct Job {
   std::deque<EpochRun> runs;         // oldest uncommitted first; the last one is granting
   std::uint64_t committed_step = 0;  // all below are committed
   Position committed;
-  std::unique_ptr<Weights> weights;      // weighted orders
+  bool contradicts = false;          // what it had does not follow from the position it came with
+  std::unique_ptr<Weights> weights;  // weighted orders
   std::unique_ptr<WeightedEpoch> drawn;  // the running epoch of one
   std::uint64_t draws = 0;               // samples of one epoch
   bool multinomial = false;
@@ -366,6 +370,7 @@ struct Job {
   std::uint32_t makings = 0;             // under way that were started for it
   std::uint64_t served_blocks = 0;       // makings started for it
   std::uint64_t asked = 0;               // when its present need arose
+  std::int64_t head_start = 0;           // blocks it counts as having had when it came
   std::uint32_t candidate_slot = kNone;  // in the engine's list of needs
   double step_s = 0;                     // smoothed compute time of a step
   std::uint64_t lost_serial = 0;         // of its present loss of a rank
@@ -413,6 +418,7 @@ struct EngineState {
   std::uint64_t serials = 0;
 
   std::vector<std::uint32_t> weighted_jobs;
+  std::vector<std::uint32_t> contradicting_jobs;  // to be refused before the step ends
   // Samples looked up in this step. Blocks are large, so what is over the bound starts in the next.
   static constexpr std::uint64_t kSamplesAStep = 2048;
   std::uint64_t samples_gathered = 0;
@@ -458,6 +464,7 @@ struct EngineState {
 
   std::vector<Promise> promises;  // of this step, for the promise log
   void promise_joined(const Job& job, const JobJoined& event);
+  void promise_resized(const Job& job);
   void promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,
                          const std::vector<Slice>& committed);
   void promise_epoch_finished(const Job& job, std::uint32_t epoch);

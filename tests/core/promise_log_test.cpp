@@ -54,6 +54,15 @@ Promise left(std::uint32_t job) {
   return promise;
 }
 
+Promise resized(std::uint32_t job, std::uint32_t batch_samples, std::vector<NodeId> ranks) {
+  Promise promise;
+  promise.kind = Promise::Kind::resized;
+  promise.job = JobId(job);
+  promise.batch_samples = batch_samples;
+  promise.ranks = std::move(ranks);
+  return promise;
+}
+
 // Eight samples of a strict epoch.
 Slice strict_slice(std::uint64_t epoch, std::uint32_t from) {
   return {{epoch, 0, 0, 0}, from, from + 8, false};
@@ -100,6 +109,7 @@ void small_history(PromiseLog& log, After&& after) {
     }
     add(finished(1, epoch));
   }
+  add(resized(1, 6, {NodeId(0), NodeId(4), NodeId(4)}));
   add(left(3));
   add(committed(1, step, 2, {strict_slice(2, 0)}));
 }
@@ -108,7 +118,8 @@ std::string summary(const Promises& promises) {
   std::string text;
   for (const auto& [id, job] : promises.jobs()) {
     const JobJoined join = job.rejoin();
-    text += std::to_string(id) + ":" + std::to_string(join.ranks.size()) + " " +
+    text += std::to_string(id) + ":" + std::to_string(join.ranks.size()) + "x" +
+            std::to_string(join.batch_samples) + " " +
             (join.position ? to_json(*join.position) : "listed") + ";";
   }
   return text;
@@ -126,8 +137,10 @@ TEST_CASE("recovery gives each job the position of its last committed step") {
   const JobJoined again = jobs.at(1).rejoin();
   CHECK(again.position->epoch() == 2);
   CHECK(again.position->consumed() == 8);
-  CHECK(again.ranks.size() == 2);
-  CHECK(again.batch_samples == 4);
+  CHECK(again.ranks.size() == 3);  // as it was resized
+  CHECK(again.batch_samples == 6);
+  CHECK(jobs.at(2).rejoin().ranks.size() == 2);
+  CHECK(jobs.at(2).rejoin().batch_samples == 4);
   CHECK(jobs.at(2).rejoin().position->lanes().generation == 5);
   CHECK(jobs.at(2).rejoin().position->samples_had(1, 1) == 4);
   CHECK(jobs.at(4).rejoin().position == nullptr);

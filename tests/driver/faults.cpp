@@ -145,6 +145,10 @@ void Driver::lose_coordinator(Duration back_after) {
                         found == jobs.end() ? "no place" : to_json(found->second.join.position),
                         to_json(client.position)));
       }
+      if (found->second.join.ranks != client.nodes ||
+          found->second.join.join.batch_samples != client.batch_samples) {
+        violated(fmt::format("the promise log has job {} at another size", client.id.value));
+      }
     }
     client.listed_sent = client.listed_consumed;
     rejoin_later(client, back_after + drawn(ms(5)));
@@ -180,6 +184,8 @@ void Driver::note_promises() {
         continue;
       case Promise::Kind::left:
         promised_.erase(promise.job.value);
+        continue;
+      case Promise::Kind::resized:
         continue;
       case Promise::Kind::epoch_finished:
         promised_.at(promise.job.value).finish_epoch();

@@ -81,7 +81,7 @@ inline std::vector<WorkCandidate> random_work(Random& random, std::size_t count)
     candidate.lead = static_cast<std::uint32_t>(random.below(2) == 0 ? 0 : random_size(random));
     candidate.cached = random.unit();
     candidate.prepare_s = random.unit() * 10;
-    candidate.stall_s = random.unit();
+    candidate.stall_fraction = random.unit();
     candidate.served = random.below(3) == 0 ? random_size(random) : random.below(10);
     candidates.push_back(candidate);
   }
