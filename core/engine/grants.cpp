@@ -24,14 +24,27 @@ void Grants::begin(Job& job) {
       job.member = stream.lanes->add_relaxed(job.index, lanes);
     }
   } else {
-    const std::uint64_t generation = job.drawn ? job.drawn->generation() : position.epoch();
-    // An epoch all of which is consumed, and which nobody has called finished, has no next block:
-    // what is left of its last one is given up when the next epoch begins.
-    const std::uint64_t last = stream.lanes->blocks() - 1;
-    job.member = stream.lanes->add_strict(
-        job.index, generation, std::min(position.consumed() / stream.block_samples, last));
+    return begin_in_sequence(job);
   }
   open_run(job, position.epoch(), position.consumed());
+}
+
+// Orders that have one sequence of blocks an epoch. Of an epoch that is over nothing is needed,
+// whether or not anybody has called it finished.
+void Grants::begin_in_sequence(Job& job) {
+  Lanes& lanes = *s_.streams[job.stream].lanes;
+  const Position& position = job.committed;
+  const std::uint64_t generation = job.drawn ? job.drawn->generation() : position.epoch();
+  // A weighted epoch that no step was handed out of is not drawn yet: that is done from the one
+  // before it.
+  const bool undrawn = job.weights && position.fields().draws == 0;
+  const bool over = undrawn || position.consumed() == job.draws;
+  const std::uint64_t next = position.consumed() / s_.streams[job.stream].block_samples;
+  job.member = lanes.add_strict(job.index, generation, over ? lanes.blocks() - 1 : next);
+  if (over) lanes.end_epoch(job.member);
+  open_run(job, position.epoch() - (undrawn ? 1 : 0), undrawn ? job.draws : position.consumed());
+  job.runs.back().ended = undrawn;
+  job.lanes_epoch = job.runs.back().epoch + (over ? 1 : 0);
 }
 
 void Grants::resume(Job& job, const Position::PartBlock& part, LanePosition& lanes) {

@@ -49,6 +49,7 @@ class Grants {
   bool freeze(Job& job);
   bool may_open_next(const Job& job) const;
   bool take_next(Job& job, EpochRun& run);
+  void begin_in_sequence(Job& job);
   void resume(Job& job, const Position::PartBlock& part, LanePosition& lanes);
   static std::uint32_t fillers_in(const EpochRun& run, const Grant& grant);
   void uncharge_unneeded(const Job& job);

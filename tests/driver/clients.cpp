@@ -146,6 +146,13 @@ void Driver::on(const Refuse& order) {
       if (order.needed <= order.available) violated("a refusal for want of room there is");
       break;
     case Refusal::bad_request:
+      if (!can_be_asked_for(*client)) {
+        client->batch_samples = client->plan.batch_samples;
+        client->nodes = client->plan.ranks;
+        if (can_be_asked_for(*client)) break;
+        client->state = Client::State::done;  // it asks for what nobody can have
+        return;
+      }
       if (nodes_up(client->nodes)) violated("a join is called a bad request");
       break;
     case Refusal::nothing_to_draw:
@@ -163,6 +170,14 @@ void Driver::on(const Refuse& order) {
   if (client->attempts < 10) return;
   ++without_room_;
   client->state = Client::State::done;
+}
+
+// An epoch that leaves out its tail must have a step besides.
+bool Driver::can_be_asked_for(const Client& client) const {
+  const DatasetPlan& dataset = dataset_of(client);
+  const std::uint64_t epoch =
+      client.plan.order == Order::weighted ? draws_of(client.plan, dataset) : dataset.samples;
+  return !client.plan.drop_last || client.nodes.size() * client.batch_samples <= epoch;
 }
 
 // ----------------------------------------------------------------------------------- batches ----
@@ -322,7 +337,7 @@ void Driver::trained(std::size_t index, Rank rank, std::uint64_t incarnation, Du
   state.training = false;
   const std::uint64_t step = state.next++;
   report(BatchConsumed{client.id, rank, step, compute});
-  last_progress_ = now_;
+  client.last_progress = now_;
   const auto found = std::find_if(client.held.begin(), client.held.end(), [&](const Held& one) {
     return one.rank == rank && one.step == step && one.incarnation == incarnation;
   });
@@ -339,7 +354,10 @@ void Driver::trained(std::size_t index, Rank rank, std::uint64_t incarnation, Du
   consumed.batches[rank] = *found;
   client.checker->consumed(rank, step);
   report_scores(client, *found);
-  if (++consumed.ranks == client.ranks.size()) commit(client, step);
+  if (++consumed.ranks == client.ranks.size()) {
+    commit(client, step);
+    strike_after_steps(client);
+  }
   train(index);
 }
 
@@ -467,7 +485,7 @@ void Driver::deliver_listed(Client& client, const Deliver& order) {
 // -------------------------------------------------------------------------------------- losses
 // ----
 
-void Driver::lose_rank(Client& client, Rank rank) {
+void Driver::lose_rank(Client& client, Rank rank, bool resized_later) {
   if (client.state != Client::State::running || !client.ranks[rank].alive) return;
   report(RankLost{client.id, rank});
   client.state = Client::State::degraded;
@@ -490,6 +508,7 @@ void Driver::lose_rank(Client& client, Rank rank) {
     });
     return;
   }
+  if (!resized_later) return;
   // By default it goes on as it was once that can be; faults may say otherwise.
   after(ms(15), [this, index = client.index, incarnation = client.incarnation] {
     Client& mine = clients_[index];

@@ -11,7 +11,6 @@ namespace batchflow::test {
 namespace {
 
 constexpr std::uint64_t kStepsMost = 2'000'000;
-constexpr Duration kPatience = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -20,6 +19,7 @@ Driver::Driver(const Scenario& scenario, const PolicyList& policies, Hooks hooks
       policies_(policies),
       hooks_(std::move(hooks)),
       machine_(scenario_),
+      config_(scenario.config),
       random_(hash(9, scenario.seed)) {
   for (const DatasetPlan& plan : scenario_.datasets) {
     catalogues_.add(plan.id, Catalogue::uniform("d", plan.version, plan.samples, plan.bytes));
@@ -51,7 +51,7 @@ Driver::Driver(const Scenario& scenario, const PolicyList& policies, Hooks hooks
 Driver::~Driver() = default;
 
 void Driver::start_engine() {
-  engine_ = std::make_unique<Engine>(scenario_.config, policies_, catalogues_);
+  engine_ = std::make_unique<Engine>(config_, policies_, catalogues_);
   ++engine_incarnation_;
   engine_down_ = false;
   for (const DatasetPlan& plan : scenario_.datasets) report(CatalogueKnown{plan.id, plan.version});
@@ -109,7 +109,13 @@ bool Driver::step_once() {
   note_promises();
   digest_.add(commands);
   if (hooks_.stepped) hooks_.stepped(commands);
-  carry_out(commands);
+  if (hooks_.spoil) {
+    std::vector<Command> spoilt(commands.begin(), commands.end());
+    hooks_.spoil(spoilt);
+    carry_out(spoilt);
+  } else {
+    carry_out(commands);
+  }
   if (hooks_.after_step) hooks_.after_step(*engine_);
   return true;
 }
@@ -117,9 +123,7 @@ bool Driver::step_once() {
 Outcomes Driver::run() {
   while (step_once()) {
     if (steps_ > kStepsMost) violated("the run does not end; " + who_waits());
-    if (now_ > std::max(last_progress_, at(scenario_.heal)) + kPatience) {
-      violated("nobody gets on; " + who_waits());
-    }
+    check_progress();
     if (all_done()) break;
   }
   if (!all_done())
@@ -146,6 +150,7 @@ Outcomes Driver::outcomes() {
   result.refusals = refusals_;
   result.jobs_without_room = without_room_;
   result.end = now_;
+  result.longest_wait = longest_wait_;
   for (const Client& client : clients_) {
     result.counted_steps += client.checker->counted_steps();
     result.voided_samples += client.checker->voided_samples();
@@ -154,6 +159,50 @@ Outcomes Driver::outcomes() {
     result.jobs_done += client.state == Client::State::done ? 1 : 0;
   }
   return result;
+}
+
+// How long a job may wait for its next step when nothing fails any more, from the scenario's own
+// times: one worker makes, one after the other, all that all jobs may have asked for by then, and
+// each of them goes through a step of its own meanwhile.
+Duration Driver::patience() const {
+  const Timings& times = scenario_.timings;
+  const auto longest = [](Duration base) { return base + base / 2; };
+  std::size_t bad = 0;
+  for (const DatasetPlan& plan : scenario_.datasets) bad = std::max(bad, plan.corrupt.size());
+  // A block with corrupt samples is read and prepared again twice for each of them that it meets.
+  const Duration block =
+      (longest(times.read) + longest(times.prepare)) * static_cast<std::int64_t>(1 + 2 * bad);
+  Duration all = config_.rank_timeout + config_.retry_wait * (std::int64_t{1} << 9) + ms(50);
+  for (const Client& client : clients_) {
+    const std::uint64_t ranks = std::max(client.nodes.size(), client.plan.ranks.size());
+    const std::uint64_t samples = ranks * std::max(client.batch_samples, client.plan.batch_samples);
+    const Bytes sample = scenario_.pipelines[client.plan.pipeline.value - 1].info.prepared_bytes;
+    const std::uint64_t made = std::max<std::uint64_t>(1, config_.block_bytes / 2 / sample);
+    const std::uint64_t blocks = std::min(samples, dataset_of(client).samples) / made + 2;
+    const auto credits = static_cast<std::int64_t>(std::max(4u, client.plan.credits));
+    all += block * (credits * static_cast<std::int64_t>(blocks) + 10);
+    all += credits *
+           (longest(client.plan.compute) + longest(client.plan.hold) + longest(times.deliver) +
+            longest(times.transfer) * static_cast<std::int64_t>(blocks + 1));
+  }
+  return all;
+}
+
+void Driver::check_progress() {
+  const Duration most = patience();
+  for (Client& client : clients_) {
+    const bool served =
+        client.state == Client::State::running || client.state == Client::State::joining;
+    if (!served || engine_down_) client.last_progress = now_;
+    const Instant since =
+        std::max({client.last_progress, at(scenario_.heal), client.stopped_until});
+    if (now_ <= since) continue;
+    longest_wait_ = std::max(longest_wait_, now_ - since);
+    if (now_ - since > most) {
+      violated(fmt::format("job {} does not get on for {} us; {}", client.id.value,
+                           most.count() / 1000, who_waits()));
+    }
+  }
 }
 
 bool Driver::all_done() const {

@@ -40,11 +40,14 @@ struct Outcomes {
   std::uint64_t jobs_done = 0;
   std::uint64_t jobs_without_room = 0;
   Instant end{};
+  Duration longest_wait{0};  // of a job that nothing was wrong with, between two of its steps
 };
 
 // What a test may do between engine and clients: to prove that the checker would notice.
 struct Hooks {
   std::function<void(const Command&)> ordered;
+  // Changes what the engine ordered before it is carried out: a broken engine.
+  std::function<void(std::vector<Command>&)> spoil;
   std::function<void(std::vector<Handed>&, Rank, std::uint64_t step)> handed;
   std::function<void(Instant, std::span<const Event>)> before_step;
   std::function<void(std::span<const Command>)> stepped;
@@ -115,6 +118,7 @@ class Driver {
     Position position;
     std::unique_ptr<Checker> checker;
     Instant stopped_until{};
+    Instant last_progress{};
     std::uint32_t attempts = 0;  // joins that were refused
     bool joins_anew = false;     // it has joined, and was not admitted yet
     std::uint64_t listed_sent = 0;
@@ -185,7 +189,7 @@ class Driver {
   void finish(Client& client);
   Held* held(Client& client, RequestId request);
   void ask_listed(Client& client, Rank rank);
-  void lose_rank(Client& client, Rank rank);
+  void lose_rank(Client& client, Rank rank, bool resized_later = true);
   void resize(Client& client, std::uint32_t batch_samples, std::vector<NodeId> nodes);
   bool nodes_up(const std::vector<NodeId>& nodes);
   void check_rank_nodes(std::size_t node);
@@ -198,6 +202,12 @@ class Driver {
   // ---- faults
   void plan_faults();
   void strike(const Fault& fault);
+  void strike_node(const Fault& fault);
+  void abandon_rank(Client& client, Rank rank);
+  void strike_after_steps(const Client& client);
+  Duration patience() const;
+  void check_progress();
+  bool can_be_asked_for(const Client& client) const;
   void talk_nonsense(std::uint64_t which);
   void lose_coordinator(Duration back_after);
   void start_engine();
@@ -215,6 +225,7 @@ class Driver {
   std::unique_ptr<Engine> engine_;
   std::uint64_t engine_incarnation_ = 0;
   bool engine_down_ = false;
+  EngineConfig config_;  // of the engine there is
   Random random_;
 
   struct Happening {
@@ -228,7 +239,7 @@ class Driver {
   std::priority_queue<Happening> heap_;
   std::uint64_t serials_ = 0;
   Instant now_{};
-  Instant last_progress_{};
+  Duration longest_wait_{0};
   std::vector<Event> facts_;
   std::vector<Completion> completions_;
   std::deque<std::vector<SampleId>> lists_;  // what events refer to

@@ -10,7 +10,7 @@ namespace batchflow::test {
 
 void Driver::plan_faults() {
   for (const Fault& fault : scenario_.faults) {
-    after(fault.when, [this, &fault] { strike(fault); });
+    if (fault.after_steps == 0) after(fault.when, [this, &fault] { strike(fault); });
   }
 }
 
@@ -27,7 +27,16 @@ void Driver::strike(const Fault& fault) {
       return;
     }
     case Fault::Kind::node_lost:
-      return lose_node(fault.number % nodes_.size(), fault.later);
+    case Fault::Kind::node_quiesced:
+    case Fault::Kind::capacity:
+      return strike_node(fault);
+    case Fault::Kind::rank_abandoned:
+      if (client->state != Client::State::running) return;
+      return abandon_rank(*client, static_cast<Rank>(fault.number % client->ranks.size()));
+    case Fault::Kind::configuration:
+      texts_.push_back(fault.text);
+      change_setting(config_, fault.text);
+      return report(ConfigurationChanged{texts_.back()});
     case Fault::Kind::rank_lost: {
       if (client->state != Client::State::running) return;
       const std::uint64_t incarnation = client->incarnation;
@@ -54,15 +63,8 @@ void Driver::strike(const Fault& fault) {
       }
       return rejoin_later(*client, fault.later);
     case Fault::Kind::coordinator_lost:
+      if (fault.bytes != 0) config_.block_bytes = fault.bytes;
       return lose_coordinator(fault.later);
-    case Fault::Kind::capacity: {
-      Node& node = nodes_[fault.number % nodes_.size()];
-      if (!node.up) return;
-      const Place place{node.plan.id, Tier::dram, 0};
-      // What is in use beyond it may stay until it is let go; nothing may be added.
-      machine_.set_capacity(place, fault.bytes);
-      return report(CapacityChanged{place, fault.bytes});
-    }
     case Fault::Kind::policy:
       texts_.push_back(fault.text);
       return report(PolicyChanged{texts_.back()});
@@ -71,6 +73,42 @@ void Driver::strike(const Fault& fault) {
       return;
     case Fault::Kind::nonsense:
       return talk_nonsense(fault.number);
+  }
+}
+
+void Driver::strike_node(const Fault& fault) {
+  const std::size_t index = fault.number % nodes_.size();
+  Node& node = nodes_[index];
+  if (fault.kind == Fault::Kind::node_lost) return lose_node(index, fault.later);
+  if (!node.up) return;
+  if (fault.kind == Fault::Kind::node_quiesced) {
+    report(NodeQuiesced{node.plan.id});
+    if (fault.later.count() == 0) return;
+    return after(fault.later, [this, index, incarnation = node.incarnation] {
+      if (nodes_[index].incarnation == incarnation) lose_node(index, ms(5));
+    });
+  }
+  const Place place{node.plan.id, Tier::dram, 0};
+  // What is in use beyond it may stay until it is let go; nothing may be added.
+  machine_.set_capacity(place, fault.bytes);
+  report(CapacityChanged{place, fault.bytes});
+}
+
+// Nobody resizes the job: in time all its ranks get their answer.
+void Driver::abandon_rank(Client& client, Rank rank) {
+  lose_rank(client, rank, false);
+  after(config_.rank_timeout + us(1), [this, index = client.index, id = client.id] {
+    const Client& mine = clients_[index];
+    if (mine.id == id && mine.state == Client::State::degraded) {
+      violated("the loss of a rank is never answered");
+    }
+  });
+}
+
+void Driver::strike_after_steps(const Client& client) {
+  for (const Fault& fault : scenario_.faults) {
+    if (client.index != 0 || fault.after_steps != client.checker->counted_steps()) continue;
+    if (fault.after_steps != 0) after(us(1), [this, &fault] { strike(fault); });
   }
 }
 

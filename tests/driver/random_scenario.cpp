@@ -146,7 +146,8 @@ class Maker {
   std::uint32_t batch(std::uint64_t samples, std::size_t ranks) {
     const std::uint64_t block =
         std::max<std::uint64_t>(1, made_.config.block_bytes / sample_bytes_);
-    const std::uint64_t most = std::max<std::uint64_t>(1, samples / ranks);
+    // Seldom a step is more than there is in an epoch.
+    const std::uint64_t most = std::max<std::uint64_t>(1, samples * (chance(8) ? 3 : 1) / ranks);
     const std::uint64_t wanted = chance(30)   ? block
                                  : chance(40) ? from(1, block)
                                               : from(1, 3 * block);
@@ -195,7 +196,7 @@ class Maker {
 
   Fault fault() {
     Fault fault{};
-    fault.kind = static_cast<Fault::Kind>(from(0, 9));
+    fault.kind = static_cast<Fault::Kind>(from(0, 12));
     fault.when = us(static_cast<std::int64_t>(from(0, 150'000)));
     fault.number = random_.below(1000);
     fault.later = us(static_cast<std::int64_t>(chance(20) ? 0 : from(0, 30'000)));
@@ -217,13 +218,27 @@ class Maker {
     }
     if (fault.kind == Fault::Kind::policy) {
       constexpr const char* kKinds[] = {"allocation",        "eviction.encoded", "eviction.decoded",
-                                        "eviction.prepared", "selection",        "dispatch"};
-      constexpr PolicyKind kOf[] = {PolicyKind::allocation, PolicyKind::eviction,
-                                    PolicyKind::eviction,   PolicyKind::eviction,
-                                    PolicyKind::selection,  PolicyKind::dispatch};
-      const std::size_t k = random_.below(6);
+                                        "eviction.prepared", "selection",        "dispatch",
+                                        "eviction",          "scaling"};
+      constexpr PolicyKind kOf[] = {
+          PolicyKind::allocation, PolicyKind::eviction, PolicyKind::eviction, PolicyKind::eviction,
+          PolicyKind::selection,  PolicyKind::dispatch, PolicyKind::eviction, PolicyKind::scaling};
+      const std::size_t k = random_.below(8);
       fault.text = std::string(kKinds[k]) + "=" + policy(kOf[k]);
+      if (kOf[k] == PolicyKind::scaling && chance(50)) {
+        fault.text += ":depth=" + std::to_string(from(0, 9));
+      }
     }
+    if (fault.kind == Fault::Kind::configuration) {
+      fault.text =
+          one_of<std::string>({"credits=1", "credits=3", "corrupt_ratio_max=50%",
+                               "rank_timeout=60ms", "retry_wait=100us", "read_attempts=9"});
+    }
+    if (fault.kind == Fault::Kind::coordinator_lost && chance(30)) {
+      fault.bytes = sample_bytes_ << from(0, 6);
+    }
+    // A node that rests for ever may leave nobody who prepares.
+    if (fault.kind == Fault::Kind::node_quiesced) fault.later = us(1) + fault.later;
     return fault;
   }
 

@@ -92,20 +92,25 @@ struct Fault {
     rank_lost,         // number: the job; its ranks are `ranks` after `later`, 0: never resized
     job_resized,       // without a loss
     job_leaves,        // and comes back after `later` with its position
-    coordinator_lost,  // all that is left are clients' positions; a new engine after `later`
+    coordinator_lost,  // all that is left are clients' positions; a new engine after `later`, with
+                       // `bytes` as its block size if that is not 0
     capacity,          // number: the node; bytes
     policy,            // text
     rank_stops,        // number: the job; it computes no more for `later`
     nonsense,          // number: which, events that cannot be
+    rank_abandoned,    // number: the job; nobody resizes it
+    node_quiesced,     // number: the node; it is lost after `later`, 0: never, and comes back
+    configuration,     // text
   };
   Kind kind;
-  Duration when{0};
+  Duration when{0};  // or after so many steps of the first job, see `after_steps`
   std::uint64_t number = 0;
   Duration later{0};
   std::uint32_t batch_samples = 0;
   std::vector<NodeId> ranks = {};
   Bytes bytes = 0;
   std::string text = {};
+  std::uint64_t after_steps = 0;
 };
 
 struct Scenario {
