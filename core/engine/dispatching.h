@@ -27,8 +27,8 @@ class Dispatching {
   void forget(Job& job);
   // Starts what the policy chooses, as long as something can be started; true if anything was.
   bool start_some();
-  // The job takes its place beside those of its stream: whoever comes later, or comes back, is not
-  // behind for what the others had without it.
+  // The job takes its place beside the others: whoever comes later, or comes back, is not behind
+  // for what they had without it, neither with its own stream nor in turns.
   void level(Job& job);
   // Tells nodes how many workers they should have, where the answer has changed.
   void scale();
@@ -57,6 +57,7 @@ class Dispatching {
   void put(Job& job, const Preparation::Need& need);
   static std::int64_t progress(const Stream& stream, const Job& job);
   std::uint32_t lead(const Job& job);
+  std::uint64_t least_served(const Job& but) const;
   std::int64_t slowest(const Stream& stream, const Job* but) const;
 
   EngineState& s_;

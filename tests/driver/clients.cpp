@@ -238,7 +238,10 @@ void Driver::on(const Deliver& order) {
   if (order.repeats != 0) violated("repeats, though nobody asked for re-use");
   const bool listed = client->plan.order == Order::listed;
   if (Held* again = held(*client, order.request.id)) {
-    if (again->arrived) violated("a batch is handed over twice");
+    if (again->arrived || order.request.attempt <= again->attempt) {
+      violated("a batch is handed over twice");
+    }
+    again->attempt = order.request.attempt;
   } else {
     Held mine;
     if (listed) {
@@ -252,6 +255,7 @@ void Driver::on(const Deliver& order) {
                               std::move(handed));
     }
     mine.request = order.request.id;
+    mine.attempt = order.request.attempt;
     mine.job = client->id;
     mine.rank = order.rank;
     mine.step = order.step;

@@ -128,6 +128,7 @@ Outcomes Driver::run() {
   }
   if (!all_done())
     violated(fmt::format("deadlock at {} ns: {}", now_.time_since_epoch().count(), who_waits()));
+  end_ = now_;
   // What is still under way comes to its end; then nothing is in use any more.
   while (step_once()) {
   }
@@ -149,7 +150,7 @@ Outcomes Driver::outcomes() {
   result.samples_read_from_store = machine_.samples_read_from_store;
   result.refusals = refusals_;
   result.jobs_without_room = without_room_;
-  result.end = now_;
+  result.end = end_ == Instant{} ? now_ : end_;
   result.longest_wait = longest_wait_;
   for (const Client& client : clients_) {
     result.counted_steps += client.checker->counted_steps();

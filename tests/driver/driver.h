@@ -39,7 +39,7 @@ struct Outcomes {
   std::uint64_t refusals = 0;
   std::uint64_t jobs_done = 0;
   std::uint64_t jobs_without_room = 0;
-  Instant end{};
+  Instant end{};             // of the last job, or of the run if it was cut short
   Duration longest_wait{0};  // of a job that nothing was wrong with, between two of its steps
 };
 
@@ -79,6 +79,7 @@ class Driver {
   // A batch in the hands of a rank, or on its way there.
   struct Held {
     RequestId request;
+    std::uint32_t attempt = 0;
     JobId job;
     Rank rank = 0;
     std::uint64_t step = 0;
@@ -240,6 +241,7 @@ class Driver {
   std::uint64_t serials_ = 0;
   Instant now_{};
   Duration longest_wait_{0};
+  Instant end_{};  // when all jobs were done
   std::vector<Event> facts_;
   std::vector<Completion> completions_;
   std::deque<std::vector<SampleId>> lists_;  // what events refer to

@@ -185,7 +185,9 @@ const std::vector<Draw>& Machine::contents(const Lineage& lineage) {
     if (found == weighted_.end()) violated(name(lineage.name) + " is used, but was never made");
     return found->second;
   }
-  expander_.expand(lineage, dataset(lineage.dataset).samples, ids_);
+  const std::uint64_t samples = dataset(lineage.dataset).samples;
+  if (!valid_lineage(lineage, samples)) violated("a block that does not exist");
+  expander_.expand(lineage, samples, ids_);
   contents_.clear();
   for (const SampleId id : ids_) contents_.push_back({id, 0});
   return contents_;
