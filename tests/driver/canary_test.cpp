@@ -2,7 +2,9 @@
 // broken policy would propose, and the engine must refuse.
 #include <doctest/doctest.h>
 
-#include "policies/registry.h"
+#include <algorithm>
+
+#include "tests/driver/canaries.h"
 #include "tests/driver/driver.h"
 
 namespace batchflow::test {
@@ -82,29 +84,106 @@ class WildScaling final : public ScalingPolicy {
   std::uint32_t depth(const JobView&) override { return UINT32_MAX; }
 };
 
-template <class Interface, class Policy>
-std::unique_ptr<Interface> make(const PolicyContext& context) {
-  return std::make_unique<Policy>(context);
-}
+// ---- eviction: the oldest resident, but for each third victim, which breaks one rule
+enum class Rule { pinned, not_resident, out_of_range, nobody };
 
-const PolicyEntry kNeverDispatch{"never", "", &make<DispatchPolicy, NeverDispatch>};
-const PolicyEntry kNeverSelect{"never", "", &make<SelectionPolicy, NeverSelect>};
-const PolicyEntry kWildDispatch{"wild", "", &make<DispatchPolicy, WildDispatch>};
-const PolicyEntry kWildSelection{"wild", "", &make<SelectionPolicy, WildSelection>};
-const PolicyEntry kGreedyAllocation{"greedy", "", &make<AllocationPolicy, GreedyAllocation>};
-const PolicyEntry kWildScaling{"wild", "", &make<ScalingPolicy, WildScaling>};
-
-struct Canaries {
-  Canaries() {
-    for (const PolicyEntry* entry : policy_list().entries()) entries.push_back(entry);
-    for (const PolicyEntry* entry : {&kNeverDispatch, &kNeverSelect, &kWildDispatch,
-                                     &kWildSelection, &kGreedyAllocation, &kWildScaling}) {
-      entries.push_back(entry);
+template <Rule rule>
+class BreaksRule final : public EvictionPolicy {
+ public:
+  explicit BreaksRule(const EvictionContext& context) : items_(context.items) {}
+  void hit(const Access&) override {}
+  Admission missed(const Access&) override { return Admission::insert; }
+  void inserted(const Access& access) override { residents_.push_back(access.item); }
+  ItemId victim(const Access&, const Pins& pins) override {
+    if (++asked_ % 3 == 0) {
+      const ItemId wrong = broken(pins);
+      if (!wrong.is_none() || rule == Rule::nobody) return wrong;
     }
+    for (const ItemId item : residents_) {
+      if (!pins.pinned(item)) return item;
+    }
+    return ItemId::none();
   }
-  std::vector<const PolicyEntry*> entries;
-  PolicyList list() const { return PolicyList(entries); }
+  void removed(ItemId item, Removal) override { std::erase(residents_, item); }
+  void resized(Slots) override {}
+  void grow(std::size_t items) override { items_ = items; }
+  void forget(ItemId) override {}
+
+ private:
+  ItemId broken(const Pins& pins) const {
+    if (rule == Rule::out_of_range) return ItemId(static_cast<std::uint32_t>(items_ + 5));
+    for (std::uint32_t i = 0; i < items_ && rule != Rule::nobody; ++i) {
+      const bool here = std::count(residents_.begin(), residents_.end(), ItemId(i)) != 0;
+      if (rule == Rule::not_resident ? !here : here && pins.pinned(ItemId(i))) return ItemId(i);
+    }
+    return ItemId::none();
+  }
+
+  std::size_t items_;
+  std::uint64_t asked_ = 0;
+  std::vector<ItemId> residents_;
 };
+
+// ---- selection and dispatch: each third answer breaks one rule
+class SelectsUnready final : public SelectionPolicy {
+ public:
+  explicit SelectsUnready(const PolicyContext&) {}
+  std::size_t choose(const SelectionView& view) override {
+    for (std::size_t i = 0; i < view.candidates.size() && ++asked_ % 3 == 0; ++i) {
+      if (!view.candidates[i].ready) return i;
+    }
+    for (std::size_t i = 0; i < view.candidates.size(); ++i) {
+      if (view.candidates[i].ready) return i;
+    }
+    return kNoChoice;
+  }
+
+ private:
+  std::uint64_t asked_ = 0;
+};
+class SelectsNobody final : public SelectionPolicy {
+ public:
+  explicit SelectsNobody(const PolicyContext&) {}
+  std::size_t choose(const SelectionView& view) override {
+    if (++asked_ % 3 == 0) return view.candidates.size();
+    for (std::size_t i = 0; i < view.candidates.size(); ++i) {
+      if (view.candidates[i].ready) return i;
+    }
+    return kNoChoice;
+  }
+
+ private:
+  std::uint64_t asked_ = 0;
+};
+class DispatchesNobody final : public DispatchPolicy {
+ public:
+  explicit DispatchesNobody(const PolicyContext&) {}
+  std::size_t next(const DispatchView& view) override {
+    return ++asked_ % 3 == 0 ? view.candidates.size() : 0;
+  }
+
+ private:
+  std::uint64_t asked_ = 0;
+};
+
+const PolicyEntry kNeverDispatch{"never", "", &make_canary<DispatchPolicy, NeverDispatch>};
+const PolicyEntry kNeverSelect{"never", "", &make_canary<SelectionPolicy, NeverSelect>};
+const PolicyEntry kWildDispatch{"wild", "", &make_canary<DispatchPolicy, WildDispatch>};
+const PolicyEntry kWildSelection{"wild", "", &make_canary<SelectionPolicy, WildSelection>};
+const PolicyEntry kGreedyAllocation{"greedy", "", &make_canary<AllocationPolicy, GreedyAllocation>};
+const PolicyEntry kWildScaling{"wild", "", &make_canary<ScalingPolicy, WildScaling>};
+const PolicyEntry kSelectsUnready{"unready", "", &make_canary<SelectionPolicy, SelectsUnready>};
+const PolicyEntry kSelectsNobody{"nobody", "", &make_canary<SelectionPolicy, SelectsNobody>};
+const PolicyEntry kDispatchesNobody{"nobody", "", &make_canary<DispatchPolicy, DispatchesNobody>};
+const PolicyEntry kPinned{"pinned", "", &make_eviction_canary<BreaksRule<Rule::pinned>>};
+const PolicyEntry kAbsent{"absent", "", &make_eviction_canary<BreaksRule<Rule::not_resident>>};
+const PolicyEntry kBeyond{"beyond", "", &make_eviction_canary<BreaksRule<Rule::out_of_range>>};
+const PolicyEntry kNobody{"nobody", "", &make_eviction_canary<BreaksRule<Rule::nobody>>};
+
+const Canaries kCanaries{&kNeverDispatch,    &kNeverSelect,    &kWildDispatch,  &kWildSelection,
+                         &kGreedyAllocation, &kWildScaling,    &kSelectsUnready, &kSelectsNobody,
+                         &kDispatchesNobody, &kPinned,         &kAbsent,        &kBeyond,
+                         &kNobody};
 
 }  // namespace
 
@@ -124,8 +203,7 @@ TEST_CASE("the checker notices what a broken engine would deliver") {
 }
 
 TEST_CASE("a policy that never dispatches, or never selects, delivers nothing") {
-  const Canaries canaries;
-  const PolicyList list = canaries.list();
+  const PolicyList list = kCanaries.list();
   Scenario scenario = two_ranks(Order::relaxed);
   scenario.config.policies.dispatch = "never";
   Outcomes out = Driver(scenario, list).run_for(10'000);
@@ -140,8 +218,7 @@ TEST_CASE("a policy that never dispatches, or never selects, delivers nothing") 
 }
 
 TEST_CASE("policies that break their rules are counted and harm nothing") {
-  const Canaries canaries;
-  const PolicyList list = canaries.list();
+  const PolicyList list = kCanaries.list();
   for (const char* what : {"dispatch", "selection", "allocation", "scaling"}) {
     Scenario scenario = two_ranks(Order::relaxed);
     const std::string kind = what;
@@ -152,9 +229,45 @@ TEST_CASE("policies that break their rules are counted and harm nothing") {
     CAPTURE(kind);
     const Outcomes out = Driver(scenario, list).run();
     CHECK(out.counted_steps == 14);
-    // A number of workers or a depth is never wrong: it is bounded.
-    if (kind != "scaling") CHECK(out.engine.refused_proposals > 0);
+    CHECK(out.engine.refused_proposals > 0);
   }
+}
+
+TEST_CASE("each rule broken now and then is refused each time, and nothing else changes") {
+  const PolicyList list = kCanaries.list();
+  // Four jobs of different speeds in memory for a fraction of their samples and blocks.
+  Scenario scenario = two_ranks(Order::relaxed);
+  scenario.pipelines[0].info.prefix_hash = 5;
+  scenario.pipelines[0].info.decoded_bytes = 64;
+  scenario.nodes[0].dram = 24 * 512;
+  for (const std::int64_t speed : {1, 2, 4}) {
+    JobPlan job = scenario.jobs[0];
+    job.ranks = {NodeId(1)};
+    job.compute = ms(speed);
+    scenario.jobs.push_back(job);
+  }
+  const std::uint64_t steps = 14 + 3 * 2 * 13;
+  const auto refused = [&](auto set, const char* name) {
+    Scenario spoilt = scenario;
+    set(spoilt.config.policies, name);
+    CAPTURE(name);
+    const Outcomes out = Driver(spoilt, list).run();
+    CHECK(out.counted_steps == steps);
+    CHECK(out.jobs_done == 4);
+    CHECK(out.engine.protocol_errors == 0);
+    return out.engine.refused_proposals;
+  };
+  const auto selection = [](PolicyTexts& texts, const char* name) { texts.selection = name; };
+  const auto dispatch = [](PolicyTexts& texts, const char* name) { texts.dispatch = name; };
+  const auto eviction = [](PolicyTexts& texts, const char* name) { texts.eviction.fill(name); };
+  CHECK(refused(selection, "unready") > 0);
+  CHECK(refused(selection, "nobody") > 0);
+  CHECK(refused(dispatch, "nobody") > 0);
+  CHECK(refused(eviction, "pinned") > 0);
+  CHECK(refused(eviction, "absent") > 0);
+  CHECK(refused(eviction, "beyond") > 0);
+  CHECK(refused(eviction, "nobody") > 0);
+  CHECK(refused(eviction, "fifo") == 0);
 }
 
 }  // namespace batchflow::test
