@@ -49,8 +49,7 @@ TEST_CASE("a job that computes longer than its blocks take waits for the first o
     scenario.jobs[0].compute = ms(3);
     const Timings& t = scenario.timings;
     // first block and its delivery, then 8 steps an epoch
-    const Duration exact =
-        kWorkers + t.read + t.prepare + t.deliver + epochs * 8 * ms(3);
+    const Duration exact = kWorkers + t.read + t.prepare + t.deliver + epochs * 8 * ms(3);
     CHECK(time_of(scenario) == exact);
   }
 }
@@ -59,13 +58,12 @@ TEST_CASE("a job that computes nothing is as fast as the core that prepares for 
   Scenario scenario = jobs_alone(1, 1, 2);
   scenario.jobs[0].compute = us(1);
   const Timings& t = scenario.timings;
-  CHECK(time_of(scenario) ==
-        kWorkers + t.read + 16 * t.prepare + t.deliver + us(1));
+  CHECK(time_of(scenario) == kWorkers + t.read + 16 * t.prepare + t.deliver + us(1));
 }
 
 TEST_CASE("k jobs on c cores: each core is always busy, and no job ends after all are made") {
-  for (const char* dispatch : {"fifo", "round-robin", "earliest-deadline", "bounded-lag",
-                               "coordinated"}) {
+  for (const char* dispatch :
+       {"fifo", "round-robin", "earliest-deadline", "bounded-lag", "coordinated"}) {
     for (const std::uint32_t cores : {1, 2, 3, 4}) {
       for (const std::uint32_t jobs : {1, 2, 3, 5}) {
         Scenario scenario = jobs_alone(jobs, cores, 2);
@@ -96,8 +94,7 @@ TEST_CASE("jobs of one stream end together with the first, for what one of them 
       job.compute = us(1);
     }
     const Timings& t = scenario.timings;
-    CHECK(time_of(scenario) ==
-          kWorkers + t.read + 16 * t.prepare + t.deliver + us(1));
+    CHECK(time_of(scenario) == kWorkers + t.read + 16 * t.prepare + t.deliver + us(1));
   }
 }
 

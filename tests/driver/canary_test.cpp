@@ -180,10 +180,10 @@ const PolicyEntry kAbsent{"absent", "", &make_eviction_canary<BreaksRule<Rule::n
 const PolicyEntry kBeyond{"beyond", "", &make_eviction_canary<BreaksRule<Rule::out_of_range>>};
 const PolicyEntry kNobody{"nobody", "", &make_eviction_canary<BreaksRule<Rule::nobody>>};
 
-const Canaries kCanaries{&kNeverDispatch,    &kNeverSelect,    &kWildDispatch,  &kWildSelection,
-                         &kGreedyAllocation, &kWildScaling,    &kSelectsUnready, &kSelectsNobody,
-                         &kDispatchesNobody, &kPinned,         &kAbsent,        &kBeyond,
-                         &kNobody};
+const Canaries kCanaries{
+    &kNeverDispatch, &kNeverSelect,    &kWildDispatch,  &kWildSelection,    &kGreedyAllocation,
+    &kWildScaling,   &kSelectsUnready, &kSelectsNobody, &kDispatchesNobody, &kPinned,
+    &kAbsent,        &kBeyond,         &kNobody};
 
 }  // namespace
 

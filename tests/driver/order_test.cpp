@@ -68,8 +68,7 @@ TEST_CASE("a rank, an agent or the coordinator killed at each of fifty steps cos
         CAPTURE(step);
         const Outcomes out = Driver(scenario, policy_list()).run();
         CHECK(out.jobs_done == 2);
-        const bool begins_again =
-            order == Order::weighted && kind == Fault::Kind::coordinator_lost;
+        const bool begins_again = order == Order::weighted && kind == Fault::Kind::coordinator_lost;
         if (!begins_again) CHECK(out.counted_steps == 7 * 8 + 4 * 16);
       }
     }
@@ -113,7 +112,8 @@ TEST_CASE("one in a hundred corrupt: strict is the same for any batch, number of
   }
 }
 
-TEST_CASE("a state saved at each step is restored at other sizes into a service that knows nothing") {
+TEST_CASE(
+    "a state saved at each step is restored at other sizes into a service that knows nothing") {
   for (const Order order : {Order::strict, Order::sequential, Order::relaxed, Order::weighted}) {
     for (const bool drop_last : {false, true}) {
       for (std::uint64_t step = 1; step <= 24; ++step) {

@@ -178,7 +178,8 @@ class Maker {
       plan.epochs_told = chance(80);
       plan.credits = chance(50) ? 0 : small(1, 4);
       plan.joins = chance(50) ? Duration(0) : ms(static_cast<std::int64_t>(from(0, 100)));
-      plan.compute = us(static_cast<std::int64_t>(from(0, 2000)));
+      // Never nothing: a job would train on two epochs before it hears that the first one is over.
+      plan.compute = us(static_cast<std::int64_t>(from(1, 2000)));
       plan.hold = chance(50) ? Duration(0) : us(static_cast<std::int64_t>(from(0, 3000)));
       plan.listed_batches = from(1, 30);
       if (plan.order == Order::weighted && chance(40)) plan.draws = from(samples, 2 * samples);
