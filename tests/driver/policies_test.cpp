@@ -208,22 +208,21 @@ TEST_CASE("a policy's parameters are its own while another is taking over") {
   const Canaries canaries{&kReadsParameters};
   const PolicyList list = canaries.list();
   Scenario scenario = small_scenario();
-  scenario.nodes[0].dram = 12 * 512;
+  scenario.nodes[0].dram = 1 << 20;
+  scenario.timings.jitter = false;
   scenario.config.policies.eviction.fill("reads-parameters:value=7");
-  scenario.jobs = {one_rank(Order::relaxed, 6), one_rank(Order::strict, 6)};
+  scenario.jobs = {one_rank(Order::relaxed, 2), one_rank(Order::strict, 2)};
+  // Blocks are made at whole milliseconds too: policies change in steps that ask the old ones.
   for (std::int64_t i = 1; i < 40; ++i) {
-    scenario.faults.push_back({Fault::Kind::policy,
-                               ms(2 * i),
-                               0,
-                               {},
-                               0,
-                               {},
-                               0,
-                               "eviction=reads-parameters:value=" + std::to_string(i)});
+    Fault fault{};
+    fault.kind = Fault::Kind::policy;
+    fault.when = ms(i);
+    fault.text = "eviction=reads-parameters:value=" + std::to_string(i);
+    scenario.faults.push_back(fault);
   }
   ReadsParameters::changed = 0;
   const Outcomes out = Driver(scenario, list).run();
-  CHECK(out.counted_steps == 2 * 6 * 16);
+  CHECK(out.counted_steps == 2 * 2 * 16);
   CHECK(ReadsParameters::changed == 0);
 }
 
@@ -233,8 +232,9 @@ TEST_CASE("who joins late holds back nobody for what they had before") {
     scenario.nodes[0].dram = 64 * 512;
     scenario.timings.jitter = false;
     scenario.config.policies.dispatch = policy;
-    JobPlan early = one_rank(Order::relaxed, 10);
-    JobPlan late = one_rank(Order::relaxed, 4);
+    // In sequence: what the late one has made is of no use to the other.
+    JobPlan early = one_rank(Order::strict, 10);
+    JobPlan late = one_rank(Order::strict, 4);
     late.joins = ms(100);
     scenario.jobs = {early, late};
     CAPTURE(policy);
