@@ -91,12 +91,20 @@ std::int64_t Dispatching::progress(const Stream& stream, const Job& job) {
   return static_cast<std::int64_t>(blocks) + job.head_start;
 }
 
+// The job has taken all that it will: nobody has to wait for it to move on.
+bool Dispatching::has_taken_all(const Job& job) {
+  const EpochRun& run = job.runs.back();
+  if (job.epochs == 0 || run.epoch + 1 < job.epochs) return false;
+  return run.steps == 0 || run.plan.consumed + run.granted >= run.plan.step(run.steps - 1).to;
+}
+
 // The progress of the slowest job of the stream; INT64_MAX: there is none.
 std::int64_t Dispatching::slowest(const Stream& stream, const Job* but) const {
   std::int64_t least = INT64_MAX;
   for (const std::uint32_t index : stream.jobs) {
     const Job& one = s_.jobs[index];
     if (&one == but || one.state != Job::State::running || one.runs.empty()) continue;
+    if (has_taken_all(one)) continue;
     least = std::min(least, progress(stream, one));
   }
   return least;

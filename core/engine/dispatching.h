@@ -55,6 +55,7 @@ class Dispatching {
   void wake_policy();
   bool met(const Need& need);
   void put(Job& job, const Preparation::Need& need);
+  static bool has_taken_all(const Job& job);
   static std::int64_t progress(const Stream& stream, const Job& job);
   std::uint32_t lead(const Job& job);
   std::uint64_t least_served(const Job& but) const;

@@ -176,8 +176,7 @@ const std::vector<Canary>& canaries() {
       {{"starts-beyond", "", kDispatch<StartsBeyond>}, Ending::stuck},
       {{"never-starts", "", kDispatch<NeverStarts>}, Ending::idle},
       {{"wants-four-billion", "", kScaling<WantsFourBillion>}, Ending::refused},
-      // This backend keeps its workers, so only the look-ahead goes.
-      {{"wants-nothing", "", kScaling<WantsNothing>}, Ending::allowed},
+      {{"wants-nothing", "", kScaling<WantsNothing>}, Ending::refused},
   };
   return all;
 }
