@@ -226,8 +226,10 @@ TEST_CASE("what is no trace is named, with what makes it one") {
   refused("BZh91AY&SY" + std::string(14, '\x99'), "bzip2 -dc");
   refused(std::string("\xfd\x37zXZ\0", 6) + std::string(18, '\x99'), "xz -dc");
   refused("PK\x03\x04" + std::string(20, '\x99'), "unzip -p");
-  refused("\xff\xfe" + std::string("0\0,\0001\0,\0001\0\n\0000\0,\0001\0,\0", 22), "UTF-16");
-  refused(std::string("0\0,\0001\0,\0001\0\n\0000\0,\0001\0,\0001\0", 24), "neither CSV");
+  std::string wide;  // UTF-16
+  for (char c : std::string("0,1,1\n0,1,1\n")) wide += {c, '\0'};
+  refused("\xff\xfe" + wide.substr(0, 22), "iconv -f UTF-16");
+  refused(wide, "neither CSV text nor");
   refused(std::string(24, '\x99'), "neither CSV text nor oracleGeneral");
   refused("0,1,4\n0,\x01,4\n0,1,41,42,43", "t:2: the id '\\x01'");
   refused("0,1,4\n0,\x1b[31m,4\n", "t:2: the id '\\x1b[31m'");

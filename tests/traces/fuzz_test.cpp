@@ -143,7 +143,7 @@ TEST_CASE("what is damaged below is sound") {
 }
 
 TEST_CASE("damaged traces are errors, or other traces") {
-  for_seeds("test_traces", "damaged traces*", 1000, read_damaged);
+  for_seeds("test_traces", "damaged traces*", 400, read_damaged);
 }
 
 TEST_CASE("damaged generators are errors, or other generators") {
@@ -159,7 +159,7 @@ TEST_SUITE("long") {
 
 TEST_CASE("a little compressed data that stands for much is read in little memory, or refused") {
   const File file;
-  constexpr std::size_t kMuch = std::size_t{64} << 20;
+  constexpr std::size_t kMuch = std::size_t{16} << 20;
   for (const char byte : {'\n', ',', '7', ' ', '\r', '\0', '\x99'}) {
     CAPTURE(static_cast<int>(byte));
     CHECK_THROWS_AS(read_access_trace(file.with(compressed(std::string(kMuch, byte)))),
