@@ -160,7 +160,9 @@ struct Score {
   SampleId sample;
   float value;
 };
-// At most 2048 in one event; a backend that has more reports them in several steps.
+// A backend that has more reports them in several steps. Each may be the first to touch a page of
+// memory, which takes microseconds.
+inline constexpr std::size_t kScoresMost = 256;  // in one event
 struct ScoresReported {
   JobId job;
   std::span<const Score> scores;

@@ -61,10 +61,11 @@ WeightTree::Found WeightTree::find(std::uint64_t point) const {
   for (std::uint64_t step = greatest_step_; step > 0; step /= 2) {
     // The point lies below the total, so the last group (a short one, maybe) is never passed over.
     if (group + step >= groups_) continue;
+    // Whether it lies beyond is as good as random: no branch that could be guessed wrong.
     const std::uint64_t sum = before + step * kGroup * first_weight_ + sums_[group + step];
-    if (sum > point) continue;
-    before = sum;
-    group += step;
+    const bool beyond = sum <= point;
+    before = beyond ? sum : before;
+    group += beyond ? step : 0;
   }
   std::uint64_t sample = group * kGroup;
   while (true) {

@@ -162,7 +162,7 @@ void Engine::Parts::on(const PipelineKnown& event) {
 void Engine::Parts::on(const ScoresReported& event) {
   Job* of = job(event.job);
   if (!of) return;
-  if (event.scores.size() > kSlice) return s.protocol_error();
+  if (event.scores.size() > kScoresMost) return s.protocol_error();
   const Dataset& dataset = s.datasets[of->dataset];
   for (const Score& score : event.scores) {
     if (score.sample.value >= dataset.catalogue->samples()) {

@@ -184,8 +184,8 @@ void BM_MillionScores(benchmark::State& state) {
       scores[i] = {SampleId(mix(i) % scores.size()), static_cast<float>(i % 97)};
     }
     Stopwatch watch;
-    for (std::size_t at = 0; at < scores.size(); at += 2000) {
-      world.backend.add(ScoresReported{JobId(1), std::span(scores).subspan(at, 2000)});
+    for (std::size_t at = 0; at < scores.size(); at += 250) {
+      world.backend.add(ScoresReported{JobId(1), std::span(scores).subspan(at, 250)});
       watch.step(world.backend);
     }
     while (world.backend.deliveries() < 3907 * 3) {
