@@ -118,6 +118,10 @@ function(batchflow_check_boundaries)
       endif()
     endforeach()
   endforeach()
-  batchflow_must_not_link(batchflow_sim "runtime|uring|cuda")
-  batchflow_must_not_link(batchflow_runtime "batchflow_sim|simgrid")
+  # SimGrid's distribution packages link GPL libraries: it stays in the simulated world, which only
+  # the simulator's program and its tests link.
+  batchflow_must_not_link(batchflow_sim "runtime|uring|cuda|simgrid|batchflow_world")
+  batchflow_must_not_link(batchflow_world "runtime|uring|cuda|batchflow_sim")
+  batchflow_must_not_link(batchflow_configs "batchflow_sim|batchflow_world|runtime|simgrid")
+  batchflow_must_not_link(batchflow_runtime "batchflow_sim|batchflow_world|simgrid")
 endfunction()

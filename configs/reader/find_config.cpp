@@ -1,0 +1,64 @@
+// Where configurations are found by name.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "configs/reader/scenario.h"
+
+namespace batchflow {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Folders that may hold `folder`, the nearest first.
+std::vector<fs::path> roots(const std::string& near) {
+  std::vector<fs::path> found;
+  if (const char* set = std::getenv("BATCHFLOW_CONFIGS")) found.emplace_back(set);
+  if (!near.empty() && near != "-") {
+    const fs::path folder = fs::path(near).parent_path();
+    found.push_back(folder);
+    found.push_back(folder / "..");
+  }
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) found.push_back(program.parent_path() / ".." / "share" / "batchflow" / "configs");
+  found.emplace_back(BATCHFLOW_CONFIGS_DIR);
+  return found;
+}
+
+bool is_path(const std::string& place) {
+  return place == "-" || place.find('/') != std::string::npos || place.ends_with(".yaml") ||
+         place.ends_with(".yml");
+}
+
+}  // namespace
+
+std::string find_config(const std::string& place, const std::string& folder,
+                        const std::string& near) {
+  std::error_code error;
+  if (is_path(place)) {
+    const fs::path beside = fs::path(near).parent_path() / place;
+    const bool is_beside = !near.empty() && fs::is_regular_file(beside, error);
+    return is_beside ? beside.string() : place;
+  }
+  std::vector<std::string> names;
+  for (const fs::path& root : roots(near)) {
+    for (const fs::path& where : {root / folder, root}) {
+      const fs::path file = where / (place + ".yaml");
+      if (fs::is_regular_file(file, error)) return file.string();
+    }
+    for (const auto& entry : fs::directory_iterator(root / folder, error)) {
+      if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  const std::string nearest = nearest_name(place, {names.begin(), names.end()});
+  throw ConfigError(fmt::format(
+      "no '{}' among the {}; {}", place.substr(0, 100), folder,
+      nearest.empty() ? "write the path of a file" : fmt::format("write '{}'", nearest)));
+}
+
+}  // namespace batchflow

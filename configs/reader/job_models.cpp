@@ -1,0 +1,137 @@
+#include "configs/reader/job_models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/random.h"
+
+namespace batchflow {
+
+namespace {
+
+constexpr std::int64_t kJobsMost = 1'000'000;
+
+// The index of the model that `key` names.
+template <class Model>
+int find_named(ConfigSection& section, std::string_view key, const std::vector<Model>& models) {
+  section.require(key, fmt::format("the name of a {}", key));
+  const std::string name = section.text(key, "");
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    if (models[i].name == name) return static_cast<int>(i);
+    names.push_back(models[i].name);
+  }
+  const std::string nearest = nearest_name(name, names);
+  section.refuse(key, fmt::format("there is no {} '{}'", key, name),
+                 nearest.empty() ? fmt::format("name one under {}s", key)
+                                 : fmt::format("write '{}'", nearest));
+}
+
+void read_data(ConfigSection& entry, const Scenario& scenario, JobModel& job) {
+  job.dataset = find_named(entry, "dataset", scenario.datasets);
+  job.pipeline = find_named(entry, "pipeline", scenario.pipelines);
+  const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
+  const PipelineModel& pipeline = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
+  if (dataset.format == DatasetModel::Format::jpeg && !pipeline.decodes()) {
+    entry.refuse("pipeline",
+                 fmt::format("dataset '{}' is JPEG and pipeline '{}' has no decode step",
+                             dataset.name, pipeline.name),
+                 "add a step with `decode` in its name, or write format: raw for the dataset");
+  }
+}
+
+void read_order(ConfigSection& entry, JobModel& job) {
+  job.order = entry.choice("order", {"strict", "sequential", "relaxed", "weighted"}, job.order);
+  job.has_shuffle_seed = entry.has("shuffle_seed");
+  job.shuffle_seed = entry.seed("shuffle_seed", 0);
+}
+
+void read_batch(ConfigSection& entry, const Scenario& scenario, JobModel& job) {
+  const std::uint32_t grain = scenario.grain.samples_per_item;
+  job.batch = static_cast<std::uint32_t>(entry.integer("batch", job.batch, 1, 1 << 24));
+  if (job.batch % grain != 0) {
+    entry.refuse("batch", fmt::format("a batch of {} is no whole number of items", job.batch),
+                 fmt::format("write a multiple of grain.samples_per_item, which is {}", grain));
+  }
+  job.drop_last = entry.flag("drop_last", job.drop_last);
+  job.epochs = static_cast<std::uint32_t>(entry.integer("epochs", job.epochs, 1, 1'000'000));
+  job.credits = static_cast<std::uint32_t>(entry.integer("credits", 0, 0, 1024));
+  job.weight = entry.number("weight", job.weight);
+}
+
+void read_ranks(ConfigSection& entry, const Scenario& scenario, JobModel& job) {
+  const ClusterModel& cluster = scenario.cluster;
+  job.ranks = static_cast<std::uint32_t>(entry.integer("ranks", job.ranks, 1, 1'000'000));
+  std::uint32_t gpus = 0;
+  for (const std::string& name : entry.texts("nodes")) {
+    const int node = cluster.node(name);
+    if (node < 0) {
+      std::vector<std::string_view> names;
+      for (const NodeModel& model : cluster.nodes) names.push_back(model.name);
+      const std::string nearest = nearest_name(name, names);
+      entry.refuse("nodes", fmt::format("the cluster has no node '{}'", name),
+                   nearest.empty() ? "write the name of one of its nodes"
+                                   : fmt::format("write '{}'", nearest));
+    }
+    job.nodes.push_back(node);
+    gpus += cluster.nodes[static_cast<std::size_t>(node)].gpus;
+  }
+  if (job.nodes.empty()) gpus = cluster.gpus();
+  if (job.ranks > gpus) {
+    entry.refuse("ranks", fmt::format("{} ranks, and there are {} GPUs for them", job.ranks, gpus),
+                 "write fewer ranks, or more GPUs into the cluster");
+  }
+}
+
+void read_times(ConfigSection& entry, JobModel& job) {
+  entry.require("step", "the time a GPU computes on one batch, as 104ms");
+  job.step = entry.duration("step", job.step);
+  job.step_spread = read_spread(entry, "step");
+  job.arrives = Instant(entry.duration("arrives", Duration(0)));
+  job.leaves_after = entry.duration("leaves_after", job.leaves_after);
+}
+
+// Copies of one job, one after another.
+void add_copies(ConfigSection& entry, const Scenario& scenario, JobModel job,
+                std::vector<JobModel>& jobs) {
+  const auto count = entry.integer("count", 1, 1, kJobsMost);
+  const Duration every = entry.duration("every", Duration(0));
+  const bool by_chance = entry.one_of("every_shape", {"constant", "exponential"}, 0) == 1;
+  if (static_cast<std::int64_t>(jobs.size()) + count > kJobsMost) {
+    entry.refuse("count", "more than a million jobs", "write fewer");
+  }
+  Random random(hash(scenario.seed, 1, jobs.size()));
+  const std::string name = job.name;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (count > 1) job.name = fmt::format("{}-{}", name, i);
+    jobs.push_back(job);
+    const double factor = by_chance ? -std::log(uniform(random)) : 1;
+    job.arrives += Duration(std::llround(static_cast<double>(every.count()) * factor));
+  }
+}
+
+}  // namespace
+
+std::vector<JobModel> read_jobs(ConfigSection& section, const Scenario& scenario) {
+  std::vector<JobModel> jobs;
+  section.require("jobs", "a list of jobs");
+  section.sections("jobs", [&](ConfigSection& entry) {
+    JobModel job;
+    job.name = entry.text("name", fmt::format("job-{}", jobs.size()));
+    job.user = entry.text("user", "user");
+    read_data(entry, scenario, job);
+    read_order(entry, job);
+    read_batch(entry, scenario, job);
+    read_ranks(entry, scenario, job);
+    read_times(entry, job);
+    add_copies(entry, scenario, std::move(job), jobs);
+  });
+  if (jobs.empty()) section.refuse("jobs", "there are none", "name at least one");
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [](const JobModel& a, const JobModel& b) { return a.arrives < b.arrives; });
+  return jobs;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,46 @@
+// What models are made of beside numbers: curves measured at a few points, and quantities that
+// vary. Doubles live here and in the simulator; nothing the engine decides comes from them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/config.h"
+#include "core/random.h"
+#include "core/types.h"
+
+namespace batchflow {
+
+// Linear between its points, flat outside them.
+struct Curve {
+  struct Point {
+    double x;
+    double y;
+  };
+  std::vector<Point> points;  // x grows
+
+  static Curve constant(double y) { return {{{0, y}}}; }
+  bool empty() const { return points.empty(); }
+  double at(double x) const;  // REQUIRES: !empty()
+};
+
+// How a quantity varies about its mean: as a lognormal, exponential or normal (cut at zero)
+// distribution with this ratio of standard deviation to mean.
+struct Spread {
+  enum class Shape : std::uint8_t { lognormal, exponential, normal };
+  double ratio = 0;  // 0: it does not vary
+  Shape shape = Shape::lognormal;
+
+  // A factor of mean 1. Of the mean of `count` independent quantities: the ratio falls with the
+  // square root of it, and the shape is kept, so that one draw stands for many at any grain.
+  double draw(Random& random, double count = 1) const;
+};
+
+// `KEY_jitter: 10%` and `KEY_shape: lognormal|exponential|normal`.
+Spread read_spread(ConfigSection& section, std::string_view key);
+
+// In (0, 1).
+double uniform(Random& random);
+
+}  // namespace batchflow

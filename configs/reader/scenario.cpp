@@ -1,0 +1,136 @@
+#include "configs/reader/scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "configs/reader/job_models.h"
+#include "configs/reader/yaml.h"
+#include "core/block_size.h"
+
+namespace batchflow {
+
+namespace {
+
+constexpr std::uint64_t kItemsMost = 0xffff'fffe;  // items have 32-bit ids
+
+GrainModel read_grain(ConfigSection& section) {
+  GrainModel grain;
+  section.section("grain", [&](ConfigSection& entry) {
+    grain.samples_per_item =
+        static_cast<std::uint32_t>(entry.integer("samples_per_item", 1, 1, 1 << 24));
+    grain.items_per_block =
+        static_cast<std::uint32_t>(entry.integer("items_per_block", 0, 0, kBlockSamplesMost));
+    if ((grain.items_per_block & (grain.items_per_block - 1)) != 0) {
+      entry.refuse("items_per_block", fmt::format("{} is no power of two", grain.items_per_block),
+                   "write a power of two, or 0 for blocks that fit engine.block_bytes");
+    }
+  });
+  return grain;
+}
+
+FaultModel read_fault(ConfigSection& section) {
+  FaultModel fault{};
+  fault.kind = section.choice("kind",
+                              {"node-lost", "worker-lost", "drive-slow", "link-down", "link-slow",
+                               "worker-slow", "corrupt-samples"},
+                              FaultModel::Kind::node_lost);
+  fault.at = Instant(section.duration("at", Duration(0)));
+  fault.lasts = section.duration("lasts", fault.lasts);
+  section.require("target", "the name of a node, a link or a dataset, or `store`");
+  fault.target = section.text("target", "");
+  fault.factor = section.number("factor", 1, 1e-6, 1);
+  fault.count = static_cast<std::uint64_t>(section.integer("count", 1, 1));
+  return fault;
+}
+
+void check_grain(ConfigSection& section, const Scenario& scenario) {
+  for (const DatasetModel& dataset : scenario.datasets) {
+    if (dataset.samples % scenario.grain.samples_per_item != 0) {
+      section.refuse("grain",
+                     fmt::format("{} samples of dataset '{}' are no whole number of items of {}",
+                                 dataset.samples, dataset.name, scenario.grain.samples_per_item),
+                     "write samples_per_item and samples that divide");
+    }
+    if (scenario.items(dataset) > kItemsMost) {
+      section.refuse("grain", fmt::format("dataset '{}' has too many items", dataset.name),
+                     "write a greater samples_per_item");
+    }
+  }
+}
+
+// One figure fits the blocks of all streams, so all must have samples of one prepared size.
+void fit_blocks(ConfigSection& section, Scenario& scenario) {
+  if (scenario.grain.items_per_block == 0) return;
+  Bytes item = 0;
+  for (const JobModel& job : scenario.jobs) {
+    const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
+    const PipelineModel& pipeline = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
+    const Bytes mine = pipeline.info(dataset.bytes, scenario.grain.samples_per_item).prepared_bytes;
+    if (item != 0 && mine != item) {
+      section.refuse("grain", "items_per_block fits samples of one prepared size only",
+                     "leave it out, and write engine.block_bytes");
+    }
+    item = mine;
+  }
+  scenario.engine.block_bytes = item * scenario.grain.items_per_block;
+}
+
+}  // namespace
+
+std::uint64_t Scenario::items(const DatasetModel& dataset) const {
+  return dataset.samples / grain.samples_per_item;
+}
+
+std::uint32_t Scenario::item_batch(const JobModel& job) const {
+  return job.batch / grain.samples_per_item;
+}
+
+Bytes Scenario::item_bytes(const DatasetModel& dataset) const {
+  return dataset.bytes * grain.samples_per_item;
+}
+
+ConfigNode load_scenario(const std::string& place) {
+  const std::string path = find_config(place, "scenarios");
+  ConfigNode tree = read_yaml_file(path);
+  ConfigNode* cluster = tree.find("cluster");
+  if (cluster != nullptr && cluster->kind == ConfigNode::Kind::scalar) {
+    try {
+      *cluster = read_yaml_file(find_config(cluster->scalar, "clusters", path));
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("{}: key 'cluster': {}", cluster->place.text(), error.what()));
+    }
+  }
+  return tree;
+}
+
+Scenario read_scenario(const ConfigNode& tree) {
+  Scenario scenario;
+  read_config(tree, [&](ConfigSection& section) {
+    const std::string kind = section.text("kind", "scenario");
+    if (kind != "scenario") {
+      section.refuse("kind", fmt::format("this is a {}", kind), "name a file of kind: scenario");
+    }
+    scenario.name = section.text("name", "");
+    section.text("about", "");
+    scenario.seed = section.seed("seed", scenario.seed);
+    scenario.ends_after = section.duration("ends_after", scenario.ends_after);
+    scenario.grain = read_grain(section);
+    section.require("cluster", "the name of a cluster, or its nodes and store");
+    section.section("cluster",
+                    [&](ConfigSection& cluster) { scenario.cluster = read_cluster(cluster); });
+    scenario.datasets = read_datasets(section);
+    scenario.pipelines = read_pipelines(section);
+    check_grain(section, scenario);
+    scenario.jobs = read_jobs(section, scenario);
+    section.section("engine",
+                    [&](ConfigSection& engine) { scenario.engine = read_engine_config(engine); });
+    if (scenario.engine.seed == 0) scenario.engine.seed = scenario.seed;
+    fit_blocks(section, scenario);
+    section.sections("faults",
+                     [&](ConfigSection& fault) { scenario.faults.push_back(read_fault(fault)); });
+  });
+  return scenario;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,78 @@
+// A scenario: everything a simulated run depends on, read from YAML and checked before it runs.
+//
+// A scenario names its cluster (a file found by name or path, or a map in place), its datasets,
+// pipelines and jobs, the configuration of the engine, a seed and a grain. What cannot be right is
+// a ConfigError with file, line and what to write instead. The simulator runs it; the runtime's
+// load generator reads the same.
+//
+// Grain: at `samples_per_item` above one, the engine counts items of so many samples in place of
+// samples; everything here stays of one sample, and the `item_*` functions convert.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "configs/reader/cluster_model.h"
+#include "configs/reader/workload_model.h"
+#include "core/config.h"
+#include "core/engine_config.h"
+
+namespace batchflow {
+
+struct GrainModel {
+  std::uint32_t samples_per_item = 1;
+  std::uint32_t items_per_block = 0;  // 0: the engine fits blocks to their bytes
+};
+
+// Something that goes wrong, as data.
+struct FaultModel {
+  enum class Kind : std::uint8_t {
+    node_lost,
+    worker_lost,
+    drive_slow,
+    link_down,
+    link_slow,
+    worker_slow,
+    corrupt_samples,
+  };
+  Kind kind;
+  Instant at{};
+  Duration lasts{0};   // 0: for good
+  std::string target;  // a node, link, `store` or dataset
+  double factor = 1;   // of its speed, while it is slow
+  std::uint64_t count = 1;
+};
+
+struct Scenario {
+  std::string name;
+  std::uint64_t seed = 1;
+  ClusterModel cluster;
+  std::vector<DatasetModel> datasets;
+  std::vector<PipelineModel> pipelines;
+  std::vector<JobModel> jobs;  // by arrival
+  EngineConfig engine;
+  GrainModel grain;
+  std::vector<FaultModel> faults;
+  Duration ends_after{0};  // simulated time at which the run is cut; 0: when all jobs are done
+
+  // In units of the engine.
+  std::uint64_t items(const DatasetModel& dataset) const;
+  std::uint32_t item_batch(const JobModel& job) const;
+  Bytes item_bytes(const DatasetModel& dataset) const;
+};
+
+// `place` is a name (`laptop`: searched as configs/FOLDER/laptop.yaml) or the path of a file;
+// throws ConfigError naming the nearest name. Searched are $BATCHFLOW_CONFIGS, the folder `near`
+// lies in and its neighbours, the configurations installed with the program, those of its sources.
+std::string find_config(const std::string& place, const std::string& folder,
+                        const std::string& near = "");
+
+// The tree of a scenario, with its cluster in place; overrides are applied to it before it is read.
+ConfigNode load_scenario(const std::string& place);
+Scenario read_scenario(const ConfigNode& tree);
+
+// A commented scenario with every default.
+std::string scenario_template();
+
+}  // namespace batchflow

@@ -1,0 +1,114 @@
+#include "configs/reader/workload_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/random.h"
+
+namespace batchflow {
+
+namespace {
+
+// Names become digests; what has another name, or other steps, is other data.
+Digest digest_of(std::string_view text, Digest before = 0) {
+  Digest digest = hash(before, text.size());
+  for (const char c : text) digest = hash(digest, static_cast<unsigned char>(c));
+  return digest;
+}
+
+Digest digest_of(const StepModel& step, Digest before) {
+  return hash(digest_of(step.name, before), step.random, step.cost.count(), step.output.bytes,
+              step.output.ratio.parts);
+}
+
+template <class Model>
+void refuse_twice(ConfigSection& section, const std::vector<Model>& models,
+                  const std::string& name) {
+  for (const Model& model : models) {
+    if (model.name == name) section.refuse("name", "two have it", "rename one");
+  }
+}
+
+std::string read_name(ConfigSection& section) {
+  section.require("name", "what jobs call it");
+  return section.text("name", "");
+}
+
+StepModel read_step(ConfigSection& section) {
+  StepModel step;
+  section.require("name", "what reports call the step");
+  step.name = section.text("name", "");
+  step.random = section.flag("random", step.random);
+  step.cost = section.duration("cost", step.cost);
+  step.ns_per_byte = section.number("ns_per_byte", 0);
+  step.output = section.size("output", step.output);
+  return step;
+}
+
+}  // namespace
+
+bool PipelineModel::decodes() const {
+  return std::any_of(steps.begin(), steps.end(), [](const StepModel& step) {
+    return step.name.find("decode") != std::string::npos;
+  });
+}
+
+PipelineInfo PipelineModel::info(Bytes stored_bytes, std::uint32_t samples) const {
+  PipelineInfo info;
+  info.hash = hash(digest_of(name), stored_bytes, samples);
+  Digest prefix = 0;
+  Bytes bytes = stored_bytes;
+  bool before_random = true;
+  for (const StepModel& step : steps) {
+    if (step.random) before_random = false;
+    const auto cost =
+        step.cost + Duration(std::llround(step.ns_per_byte * static_cast<double>(bytes)));
+    bytes = std::max<Bytes>(1, step.output.of(bytes));
+    info.hash = digest_of(step, info.hash);
+    info.has_random = info.has_random || step.random;
+    (before_random ? info.decode_cost : info.augment_cost) += cost * samples;
+    if (!before_random) continue;
+    prefix = digest_of(step, prefix);
+    info.decoded_bytes = bytes * samples;
+  }
+  info.prefix_hash = hash(prefix, stored_bytes, samples);
+  info.prepared_bytes = bytes * samples;
+  return info;
+}
+
+std::vector<DatasetModel> read_datasets(ConfigSection& section) {
+  std::vector<DatasetModel> datasets;
+  section.require("datasets", "a list of datasets");
+  section.sections("datasets", [&](ConfigSection& entry) {
+    DatasetModel dataset;
+    dataset.name = read_name(entry);
+    refuse_twice(entry, datasets, dataset.name);
+    entry.require("samples", "how many there are");
+    dataset.samples = static_cast<std::uint64_t>(entry.integer("samples", 1, 1, 1'000'000'000'000));
+    entry.require("bytes", "of a stored sample, in the mean, as 115kb");
+    dataset.bytes = entry.bytes("bytes", 0, 1);
+    dataset.bytes_spread = read_spread(entry, "bytes");
+    dataset.format = entry.choice("format", {"raw", "jpeg"}, dataset.format);
+    datasets.push_back(std::move(dataset));
+  });
+  return datasets;
+}
+
+std::vector<PipelineModel> read_pipelines(ConfigSection& section) {
+  std::vector<PipelineModel> pipelines;
+  section.require("pipelines", "a list of pipelines");
+  section.sections("pipelines", [&](ConfigSection& entry) {
+    PipelineModel pipeline;
+    pipeline.name = read_name(entry);
+    refuse_twice(entry, pipelines, pipeline.name);
+    entry.sections("steps",
+                   [&](ConfigSection& step) { pipeline.steps.push_back(read_step(step)); });
+    pipeline.spread = read_spread(entry, "cost");
+    pipelines.push_back(std::move(pipeline));
+  });
+  return pipelines;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,69 @@
+// What is trained on a cluster: datasets, the pipelines that prepare them, and the jobs.
+//
+// All sizes and costs are of one sample, of whatever grain the scenario is simulated at.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "configs/reader/quantities.h"
+#include "core/catalogue.h"
+#include "core/config.h"
+#include "core/types.h"
+
+namespace batchflow {
+
+struct DatasetModel {
+  enum class Format : std::uint8_t { raw, jpeg };
+  std::string name;
+  std::uint64_t samples = 0;
+  Bytes bytes = 0;  // of a stored sample, in the mean
+  Spread bytes_spread;
+  Format format = Format::raw;
+};
+
+struct StepModel {
+  std::string name;
+  bool random = false;
+  Duration cost{0};                       // on one core
+  double ns_per_byte = 0;                 // of what it is given, beside `cost`
+  Size output{true, 0, {Ratio::kWhole}};  // bytes, or relative to what it is given
+};
+
+struct PipelineModel {
+  std::string name;
+  std::vector<StepModel> steps;
+  Spread spread;  // of the time a sample takes
+
+  bool decodes() const;
+  // As the engine wants to know it, for items of so many samples stored in so many bytes each.
+  PipelineInfo info(Bytes stored_bytes, std::uint32_t samples = 1) const;
+};
+
+struct JobModel {
+  std::string name;
+  std::string user;
+  int dataset = 0;  // index in the scenario
+  int pipeline = 0;
+  Order order = Order::relaxed;
+  bool has_shuffle_seed = false;
+  std::uint64_t shuffle_seed = 0;
+  std::uint32_t batch = 1;  // samples of one rank
+  bool drop_last = false;
+  std::uint32_t epochs = 1;
+  std::uint32_t credits = 0;  // 0: the engine's default
+  double weight = 1;
+  std::uint32_t ranks = 1;  // a GPU each
+  std::vector<int> nodes;   // where they run, in turn; empty: wherever GPUs are free
+  Duration step{0};         // of a rank's GPU on one batch
+  Spread step_spread;
+  Instant arrives{};
+  Duration leaves_after{0};  // of running; 0: when its epochs are done
+};
+
+std::vector<DatasetModel> read_datasets(ConfigSection& section);
+std::vector<PipelineModel> read_pipelines(ConfigSection& section);
+
+}  // namespace batchflow

@@ -1,0 +1,31 @@
+// One run of a scenario, from its first event to its last: what batchflow-sim asks of the simulated
+// world. It is in a library of its own (sim/world), which alone links SimGrid; where that is not
+// installed, simulate() says what to install.
+//
+// A process can simulate once: SimGrid has one clock. Whoever wants several runs forks.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "configs/reader/results.h"
+#include "configs/reader/scenario.h"
+
+namespace batchflow::sim {
+
+struct SimulateOptions {
+  std::string journal;  // where the trace journal goes; empty: nowhere
+  // Told each event and order with its time, in words; empty: nobody is.
+  std::function<void(const std::string&)> explain;
+  // Asked now and then, with the share that is done and the simulated time; false: stop here, with
+  // the results so far.
+  std::function<bool(double done, double simulated_s)> goes_on;
+};
+
+// Throws ConfigError for what the scenario asks for and cannot be simulated.
+RunResult simulate(const Scenario& scenario, const SimulateOptions& options);
+
+// Whether there is anything to simulate with.
+bool can_simulate();
+
+}  // namespace batchflow::sim

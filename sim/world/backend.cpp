@@ -1,0 +1,218 @@
+#include "sim/world/backend.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+#include "sim/world/chance.h"
+
+namespace batchflow::sim {
+
+Backend::Backend(const Parts& parts, Customer& customer)
+    : kernel_(parts.kernel),
+      errands_(parts.errands),
+      platform_(parts.platform),
+      scenario_(parts.scenario),
+      workload_(parts.workload),
+      reports_(parts.reports),
+      counters_(parts.counters),
+      customer_(customer),
+      nodes_(parts.scenario.cluster.nodes.size()) {}
+
+void Backend::bring_up() {
+  for (const Workload::Data& data : workload_.datasets()) {
+    reports_.fact(CatalogueKnown{data.id, data.version});
+  }
+  for (const Workload::Preparation& one : workload_.preparations()) {
+    reports_.fact(PipelineKnown{one.id, one.info.hash});
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const NodeModel& model = scenario_.cluster.nodes[i];
+    const NodeId id(static_cast<std::uint32_t>(i));
+    reports_.fact(NodeJoined{id, model.cores});
+    reports_.fact(CapacityChanged{{id, Tier::dram, 0}, model.cache});
+    if (model.nvme > 0) reports_.fact(CapacityChanged{{id, Tier::nvme, 0}, model.nvme});
+  }
+}
+
+void Backend::carry_out(std::span<const Command> commands) {
+  for (const Command& command : commands) {
+    std::visit([this](const auto& order) { on(order); }, command);
+  }
+}
+
+// An errand that counts as carried out only as long as nobody cancels the order.
+ErrandId Backend::begin(const Request& request, Then over, std::uint32_t worker) {
+  const ErrandId errand = errands_.begin([this, id = request.id.value, over = std::move(over)] {
+    running_.erase(id);
+    over();
+  });
+  running_[request.id.value] = {request.attempt, errand, worker};
+  return errand;
+}
+
+// ----------------------------------------------------------------------------------- reads ----
+
+// Where an order names its block alone, its items are not looked at: they have the mean size.
+Bytes Backend::bytes_of(const Read& order, std::uint64_t items) const {
+  if (order.form == Form::decoded) {
+    return items * workload_.preparation(order.lineage.pipeline).info.decoded_bytes;
+  }
+  const Catalogue& catalogue = *workload_.data(order.dataset).catalogue;
+  if (catalogue.is_uniform() || order.samples.empty()) {
+    const auto all = static_cast<unsigned __int128>(catalogue.total_bytes()) * items;
+    return static_cast<Bytes>(all / catalogue.samples());
+  }
+  Bytes bytes = 0;
+  for (const SampleId sample : order.samples) bytes += catalogue.bytes(sample);
+  return bytes;
+}
+
+void Backend::on(const Read& order) {
+  const std::uint64_t items = order.samples.empty() ? order.lineage.samples : order.samples.size();
+  const Bytes bytes = bytes_of(order, items);
+  const std::uint64_t samples = workload_.samples(items);
+  const Request request = order.request;
+  const ErrandId errand = begin(request, [this, request] {
+    reports_.completion(request.id, ReadDone{request, Outcome::done, {}});
+  });
+  const std::size_t to = index_of(order.to.node);
+  if (order.from.tier == Tier::store) {
+    counters_.storage_bytes += bytes;
+    counters_.samples_read += samples;
+    ++counters_.storage_reads;
+    if (platform_.store_is_remote(to)) counters_.network_bytes += bytes;
+    platform_.read_store(errand, to, {samples, bytes},
+                         chance_of(scenario_.seed, Chance::store_latency, request.id.value));
+  } else {
+    const std::size_t from = index_of(order.from.node);
+    if (order.from.tier == Tier::nvme) {
+      counters_.nvme_bytes += bytes;
+      platform_.read_nvme(errand, from, {samples, bytes},
+                          chance_of(scenario_.seed, Chance::nvme_latency, request.id.value));
+    }
+    if (from != to) {
+      counters_.network_bytes += bytes;
+      platform_.copy(errand, from, to, bytes);
+    }
+  }
+  errands_.go(errand);
+}
+
+// ---------------------------------------------------------------------------- preparations ----
+
+Duration Backend::preparation_time(const Prepare& order, std::uint64_t encoded,
+                                   std::uint64_t decoded) const {
+  const Workload::Preparation& preparation = workload_.preparation(order.lineage.pipeline);
+  const PipelineInfo& info = preparation.info;
+  const Duration mean = info.decode_cost * static_cast<std::int64_t>(encoded) +
+                        info.augment_cost * static_cast<std::int64_t>(encoded + decoded);
+  const BlockName& name = order.lineage.name;
+  Random chance = chance_of(scenario_.seed, Chance::preparation, name.generation, name.lane,
+                            name.pass, name.block, order.request.attempt);
+  const auto samples = static_cast<double>(workload_.samples(encoded + decoded));
+  const double factor = preparation.spread.draw(chance, samples) /
+                        scenario_.cluster.nodes[index_of(order.node)].core_speed;
+  return factor == 1 ? mean : Duration(std::llround(static_cast<double>(mean.count()) * factor));
+}
+
+void Backend::on(const Prepare& order) {
+  const std::uint64_t items =
+      order.ingredients.empty() ? order.lineage.samples : order.ingredients.size();
+  const auto decoded = static_cast<std::uint64_t>(
+      std::count_if(order.ingredients.begin(), order.ingredients.end(),
+                    [](const Ingredient& one) { return one.form == Form::decoded; }));
+  counters_.samples_requested += workload_.samples(items);
+  counters_.samples_decoded += workload_.samples(items - decoded);
+  const Duration time = preparation_time(order, items - decoded, decoded);
+  const std::uint32_t worker = order.worker.value;
+  workers_[worker].busy = true;
+  // Copies name the share alone.
+  if (item_bytes_of_.size() <= order.share.value) item_bytes_of_.resize(order.share.value + 1);
+  item_bytes_of_[order.share.value] =
+      workload_.preparation(order.lineage.pipeline).info.prepared_bytes;
+  const Request request = order.request;
+  const ErrandId errand = begin(
+      request,
+      [this, request, items, time, worker] {
+        counters_.samples_prepared += workload_.samples(items);
+        ++counters_.blocks_prepared;
+        counters_.preparation += time;
+        workers_[worker].busy = false;
+        reports_.completion(request.id, PreparationDone{request, Outcome::done, {}});
+        match_workers(workers_[worker].node);
+      },
+      worker);
+  errands_.add_delay(errand, time);
+  errands_.go(errand);
+}
+
+// A worker comes at once; one that is to go finishes what it has.
+void Backend::match_workers(NodeId id) {
+  Node& node = nodes_[index_of(id)];
+  for (; node.there < node.wanted; ++node.there) {
+    reports_.fact(WorkerJoined{WorkerId(static_cast<std::uint32_t>(workers_.size())), id});
+    workers_.push_back({id});
+  }
+  for (std::uint32_t i = 0; i < workers_.size() && node.there > node.wanted; ++i) {
+    Worker& worker = workers_[i];
+    if (worker.node != id || worker.busy || !worker.there) continue;
+    worker.there = false;
+    --node.there;
+    reports_.fact(WorkerQuiesced{WorkerId(i)});
+  }
+}
+
+void Backend::on(const SetWorkers& order) {
+  nodes_[index_of(order.node)].wanted = order.workers;
+  match_workers(order.node);
+}
+
+// --------------------------------------------------------------------------------- batches ----
+
+void Backend::on(const Transfer& order) {
+  const Request request = order.request;
+  const std::uint64_t items = order.slice.to - order.slice.from;
+  const Bytes bytes = items * item_bytes_of_.at(order.from_share.value);
+  const ErrandId errand = begin(request, [this, request] {
+    reports_.completion(request.id, TransferDone{request, Outcome::done});
+  });
+  const std::size_t from = index_of(order.from.node);
+  const std::size_t to = index_of(order.to.node);
+  (from == to ? counters_.copied_bytes : counters_.network_bytes) += bytes;
+  platform_.copy(errand, from, to, bytes);
+  errands_.go(errand);
+}
+
+void Backend::on(const Deliver& order) {
+  Delivered batch{order.job, order.rank, order.step, order.epoch, order.last_of_epoch, 0, 0};
+  for (const Slice& slice : order.slices) {
+    (slice.filler ? batch.fillers : batch.samples) += workload_.samples(slice.to - slice.from);
+  }
+  counters_.repeats += workload_.samples(order.repeats);
+  const Request request = order.request;
+  const ErrandId errand = begin(request, [this, request, batch] {
+    reports_.completion(request.id, DeliveryDone{request, Outcome::done});
+    customer_.delivered(batch);
+  });
+  std::uint64_t items = 0;
+  for (const Slice& slice : order.slices) items += slice.to - slice.from;
+  const Bytes bytes = items * customer_.item_bytes(order.job);
+  counters_.pcie_bytes += bytes;
+  platform_.to_gpu(errand, customer_.node_of(order.job, order.rank), bytes);
+  errands_.go(errand);
+}
+
+void Backend::on(const Cancel& order) {
+  const auto found = running_.find(order.request.id.value);
+  if (found == running_.end() || found->second.attempt != order.request.attempt) return;
+  errands_.cancel(found->second.errand);
+  if (found->second.worker != kNone) workers_[found->second.worker].busy = false;
+  running_.erase(found);
+}
+
+void Backend::on(const SetTimer& order) {
+  kernel_.at(order.at, [this, id = order.timer] { reports_.fact(TimerFired{id}); });
+}
+
+}  // namespace batchflow::sim

@@ -1,0 +1,113 @@
+// Carries out the engine's orders on the platform: reads, preparations, copies, deliveries,
+// workers, timers. It decides nothing; what it is not told to do does not happen.
+//
+// Whatever an order comes to is a report for the engine's next step. What is delivered goes to the
+// jobs, which are told of everything else that concerns them, too.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "sim/world/counters.h"
+#include "sim/world/errands.h"
+#include "sim/world/platform.h"
+#include "sim/world/reports.h"
+#include "sim/world/workload.h"
+
+namespace batchflow::sim {
+
+// What a batch is, for the rank that gets it.
+struct Delivered {
+  JobId job;
+  Rank rank;
+  std::uint64_t step;
+  std::uint32_t epoch;
+  bool last_of_epoch;
+  std::uint64_t samples;  // fillers excluded
+  std::uint64_t fillers;
+};
+
+// Whom the backend tells: the jobs.
+class Customer {
+ public:
+  virtual void admitted(const Admit& order) = 0;
+  virtual void refused(const Refuse& order) = 0;
+  virtual void delivered(const Delivered& batch) = 0;
+  virtual void epoch_ended(const EpochEnded& order) = 0;
+  // The node a rank of the job is on, and the bytes of a prepared item of it.
+  virtual std::size_t node_of(JobId job, Rank rank) const = 0;
+  virtual Bytes item_bytes(JobId job) const = 0;
+
+ protected:
+  ~Customer() = default;
+};
+
+class Backend {
+ public:
+  struct Parts {
+    Kernel& kernel;
+    Errands& errands;
+    Platform& platform;
+    const Scenario& scenario;
+    const Workload& workload;
+    Reports& reports;
+    Counters& counters;
+  };
+  Backend(const Parts& parts, Customer& customer);
+
+  // Tells the engine of all datasets, pipelines and nodes.
+  void bring_up();
+  void carry_out(std::span<const Command> commands);
+
+ private:
+  struct Running {  // an order under way
+    std::uint32_t attempt;
+    ErrandId errand;
+    std::uint32_t worker;  // of a preparation; kNone
+  };
+  struct Worker {
+    NodeId node;
+    bool busy = false;
+    bool there = true;
+  };
+  struct Node {
+    std::uint32_t wanted = 0;
+    std::uint32_t there = 0;
+  };
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+
+  void on(const Admit& order) { customer_.admitted(order); }
+  void on(const Refuse& order) { customer_.refused(order); }
+  void on(const Read& order);
+  void on(const Prepare& order);
+  void on(const Transfer& order);
+  void on(const Deliver& order);
+  void on(const Drop&) {}
+  void on(const Cancel& order);
+  void on(const Release&) {}
+  void on(const EpochEnded& order) { customer_.epoch_ended(order); }
+  void on(const SetWorkers& order);
+  void on(const SetTimer& order);
+
+  ErrandId begin(const Request& request, Then over, std::uint32_t worker = kNone);
+  Bytes bytes_of(const Read& order, std::uint64_t items) const;
+  Duration preparation_time(const Prepare& order, std::uint64_t encoded,
+                            std::uint64_t decoded) const;
+  void match_workers(NodeId node);
+  std::size_t index_of(NodeId node) const { return node.value; }
+
+  Kernel& kernel_;
+  Errands& errands_;
+  Platform& platform_;
+  const Scenario& scenario_;
+  const Workload& workload_;
+  Reports& reports_;
+  Counters& counters_;
+  Customer& customer_;
+  std::unordered_map<std::uint64_t, Running> running_;  // by request; looked up, never walked
+  std::vector<Worker> workers_;
+  std::vector<Node> nodes_;
+  std::vector<Bytes> item_bytes_of_;  // by share of blocks
+};
+
+}  // namespace batchflow::sim

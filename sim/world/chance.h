@@ -1,0 +1,17 @@
+// Where each thing that varies gets its chance from: the seed of the scenario, what it is, and
+// which one. So a GPU's hundredth step takes equally long under every policy, and a comparison of
+// policies compares them in the same weather.
+#pragma once
+
+#include "core/random.h"
+
+namespace batchflow::sim {
+
+enum class Chance : std::uint8_t { job_step = 1, store_latency, nvme_latency, preparation };
+
+template <class... Words>
+Random chance_of(std::uint64_t seed, Chance what, Words... which) {
+  return Random(hash(seed, static_cast<std::uint64_t>(what), which...));
+}
+
+}  // namespace batchflow::sim

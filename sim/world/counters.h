@@ -1,0 +1,32 @@
+// What has happened in a run so far, as sums that only grow. Backend and jobs add to them; results
+// and reports are made of them. Samples are those of the scenario, whatever the grain.
+#pragma once
+
+#include <cstdint>
+
+#include "core/types.h"
+
+namespace batchflow::sim {
+
+struct Counters {
+  std::uint64_t storage_reads = 0;  // orders
+  Bytes storage_bytes = 0;
+  std::uint64_t samples_read = 0;  // from the store
+  Bytes nvme_bytes = 0;
+  Bytes network_bytes = 0;
+  Bytes pcie_bytes = 0;
+  Bytes copied_bytes = 0;               // within a node
+  std::uint64_t samples_requested = 0;  // by preparations
+  std::uint64_t samples_decoded = 0;    // of these, from their encoded form
+  std::uint64_t samples_prepared = 0;
+  std::uint64_t blocks_prepared = 0;
+  Duration preparation{0};            // core time of what is done
+  std::uint64_t batches_trained = 0;  // of one rank each
+  std::uint64_t samples_trained = 0;
+  std::uint64_t repeats = 0;
+  Duration compute{0};  // of all ranks
+  Duration stall{0};
+  Duration idle{0};
+};
+
+}  // namespace batchflow::sim

@@ -1,0 +1,71 @@
+#include "sim/world/gpu_queue.h"
+
+#include <algorithm>
+
+namespace batchflow::sim {
+
+namespace {
+
+NodeId node_id(std::size_t index) {
+  return NodeId(static_cast<std::uint32_t>(index));
+}
+
+}  // namespace
+
+GpuQueue::GpuQueue(const ClusterModel& cluster) {
+  for (const NodeModel& node : cluster.nodes) {
+    free_.push_back(node.gpus);
+    all_free_ += node.gpus;
+  }
+}
+
+std::optional<std::vector<NodeId>> GpuQueue::take(const JobModel& job) {
+  std::optional<std::vector<NodeId>> ranks;
+  if (!job.nodes.empty()) {
+    ranks = take_in_turn(job);
+  } else if (job.ranks <= all_free_) {
+    ranks = take_first(job.ranks);
+  }
+  if (!ranks) return std::nullopt;
+  for (const NodeId node : *ranks) --free_[node.value];
+  all_free_ -= ranks->size();
+  return ranks;
+}
+
+std::optional<std::vector<NodeId>> GpuQueue::take_in_turn(const JobModel& job) {
+  std::vector<std::uint32_t> left = free_;
+  std::vector<NodeId> ranks;
+  std::size_t full = 0;  // nodes in a row without a free GPU
+  for (std::size_t at = 0; ranks.size() < job.ranks; at = (at + 1) % job.nodes.size()) {
+    const auto node = static_cast<std::size_t>(job.nodes[at]);
+    if (left[node] == 0) {
+      if (++full == job.nodes.size()) return std::nullopt;
+      continue;
+    }
+    full = 0;
+    --left[node];
+    ranks.push_back(node_id(node));
+  }
+  return ranks;
+}
+
+std::vector<NodeId> GpuQueue::take_first(std::uint32_t wanted) {
+  const auto fits =
+      std::find_if(free_.begin(), free_.end(), [&](std::uint32_t free) { return free >= wanted; });
+  if (fits != free_.end()) {
+    return std::vector<NodeId>(wanted, node_id(static_cast<std::size_t>(fits - free_.begin())));
+  }
+  std::vector<NodeId> ranks;
+  for (std::size_t node = 0; ranks.size() < wanted; ++node) {
+    const std::size_t here = std::min<std::size_t>(free_[node], wanted - ranks.size());
+    ranks.insert(ranks.end(), here, node_id(node));
+  }
+  return ranks;
+}
+
+void GpuQueue::give_back(const std::vector<NodeId>& ranks) {
+  for (const NodeId node : ranks) ++free_[node.value];
+  all_free_ += ranks.size();
+}
+
+}  // namespace batchflow::sim

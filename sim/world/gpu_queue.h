@@ -1,0 +1,31 @@
+// Who has which GPUs: jobs get theirs in the order they arrive, and keep them until they end.
+//
+// This is the cluster's scheduler, as simple as one can be; no policy of the data service sees it.
+// A job that names its nodes gets its GPUs on them, in turn; another one gets them on the first
+// node where all its ranks fit, or spread over the first nodes with free ones.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "configs/reader/scenario.h"
+
+namespace batchflow::sim {
+
+class GpuQueue {
+ public:
+  explicit GpuQueue(const ClusterModel& cluster);
+
+  // The node of each rank; nothing when there are not enough free GPUs now.
+  std::optional<std::vector<NodeId>> take(const JobModel& job);
+  void give_back(const std::vector<NodeId>& ranks);
+
+ private:
+  std::optional<std::vector<NodeId>> take_in_turn(const JobModel& job);
+  std::vector<NodeId> take_first(std::uint32_t ranks);
+
+  std::vector<std::uint32_t> free_;  // by node
+  std::uint64_t all_free_ = 0;
+};
+
+}  // namespace batchflow::sim

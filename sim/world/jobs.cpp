@@ -1,0 +1,298 @@
+#include "sim/world/jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+#include "sim/world/chance.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+double seconds(Instant instant) {
+  return seconds(instant.time_since_epoch());
+}
+
+std::uint64_t hash_of(const std::string& name) {
+  std::uint64_t value = 0;
+  for (const char c : name) value = hash(value, static_cast<unsigned char>(c));
+  return value;
+}
+
+std::string reason(const Refuse& order) {
+  switch (order.why) {
+    case Refusal::no_room:
+      return fmt::format("it needs {} bytes of the cache and {} are free", order.needed,
+                         order.available);
+    case Refusal::storage_failed:
+      return "reads failed too often";
+    case Refusal::no_workers:
+      return "preparation failed too often";
+    case Refusal::too_many_corrupt:
+      return fmt::format("{} corrupt samples, and {} are allowed", order.needed, order.available);
+    case Refusal::rank_lost:
+      return "a lost rank did not come back";
+    default:
+      return "its request makes no sense to the engine";
+  }
+}
+
+}  // namespace
+
+Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, Reports& reports,
+           Counters& counters)
+    : kernel_(kernel),
+      scenario_(scenario),
+      workload_(workload),
+      reports_(reports),
+      counters_(counters),
+      gpus_(scenario.cluster),
+      jobs_(scenario.jobs.size()) {
+  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+    Job& job = jobs_[i];
+    job.model = &scenario.jobs[i];
+    job.item_bytes = workload.preparation(workload.pipeline(*job.model)).info.prepared_bytes;
+    job.result.name = job.model->name;
+    job.result.user = job.model->user;
+    job.result.dataset = scenario.datasets[static_cast<std::size_t>(job.model->dataset)].name;
+    job.result.ranks = job.model->ranks;
+    job.result.arrived_s = seconds(job.model->arrives);
+    batches_all_ += batches_of(*job.model);
+  }
+}
+
+std::uint64_t Jobs::batches_of(const JobModel& model) const {
+  const std::uint64_t samples = scenario_.datasets[static_cast<std::size_t>(model.dataset)].samples;
+  const std::uint64_t step = std::uint64_t{model.batch} * model.ranks;
+  return (samples + step - 1) / step * model.ranks * model.epochs;
+}
+
+double Jobs::progress() const {
+  return batches_all_ == 0
+             ? 1
+             : static_cast<double>(counters_.batches_trained) / static_cast<double>(batches_all_);
+}
+
+std::size_t Jobs::node_of(JobId id, Rank rank) const {
+  return job(id).nodes[rank].value;
+}
+
+Bytes Jobs::item_bytes(JobId id) const {
+  return job(id).item_bytes;
+}
+
+// --------------------------------------------------------------------- coming and going ----
+
+void Jobs::begin() {
+  for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
+    kernel_.at(jobs_[i].model->arrives, [this, i] { arrive(i); });
+  }
+}
+
+void Jobs::arrive(std::uint32_t index) {
+  jobs_[index].state = Job::State::queued;
+  queue_.push_back(index);
+  start_queued();
+}
+
+// First come, first served: who waits for GPUs holds up those behind.
+void Jobs::start_queued() {
+  while (!queue_.empty()) {
+    Job& next = jobs_[queue_.front()];
+    auto nodes = gpus_.take(*next.model);
+    if (!nodes) return;
+    next.nodes = std::move(*nodes);
+    join(queue_.front());
+    queue_.pop_front();
+  }
+}
+
+void Jobs::join(std::uint32_t index) {
+  Job& job = jobs_[index];
+  const JobModel& model = *job.model;
+  job.state = Job::State::joining;
+  job.started = kernel_.now();
+  job.ranks.assign(job.nodes.size(), {});
+  for (RankState& rank : job.ranks) rank.since = job.started;
+  JobJoined event;
+  event.job = JobId(index);
+  event.user = hash_of(model.user);
+  event.dataset = workload_.dataset(model);
+  event.pipeline = workload_.pipeline(model);
+  event.order = model.order;
+  event.has_shuffle_seed = model.has_shuffle_seed;
+  event.shuffle_seed = model.shuffle_seed;
+  event.batch_samples = scenario_.item_batch(model);
+  event.drop_last = model.drop_last;
+  event.epochs = model.epochs;
+  event.credits = model.credits;
+  event.weight = model.weight;
+  event.ranks = reports_.keep(job.nodes);
+  reports_.fact(event);
+  if (model.leaves_after.count() > 0) {
+    kernel_.after(model.leaves_after, [this, index] { leave(index, "left"); });
+  }
+}
+
+void Jobs::admitted(const Admit& order) {
+  Job& mine = job(order.job);
+  if (mine.state != Job::State::joining) return;  // it has left meanwhile
+  mine.state = Job::State::running;
+  mine.step = order.first_step;
+  for (Rank rank = 0; rank < mine.ranks.size(); ++rank) {
+    reports_.fact(BatchWanted{order.job, rank, order.credits});
+  }
+}
+
+void Jobs::refused(const Refuse& order) {
+  Job& mine = job(order.job);
+  if (mine.state == Job::State::over) return;
+  mine.result.refusal = reason(order);
+  over(mine, "refused");
+}
+
+void Jobs::epoch_ended(const EpochEnded& order) {
+  Job& mine = job(order.job);
+  ++mine.result.epochs;
+  if (mine.state == Job::State::running && order.epoch + 1 == mine.model->epochs) {
+    leave(order.job.value, "done");
+  }
+}
+
+void Jobs::leave(std::uint32_t index, const char* state) {
+  Job& job = jobs_[index];
+  if (job.state != Job::State::joining && job.state != Job::State::running) return;
+  reports_.fact(JobLeft{JobId(index)});
+  over(job, state);
+}
+
+// Of a job that ends in the middle: what its ranks are at counts until now.
+void Jobs::count_unfinished(Job& job) {
+  for (const RankState& rank : job.ranks) {
+    const Duration spent = kernel_.now() - rank.since;
+    (rank.training ? job.compute : rank.done ? job.idle : job.stall) += spent;
+    (rank.training ? counters_.compute : rank.done ? counters_.idle : counters_.stall) += spent;
+  }
+}
+
+void Jobs::over(Job& job, const char* state) {
+  count_unfinished(job);
+  job.state = Job::State::over;
+  job.result.state = state;
+  job.ended = last_end_ = kernel_.now();
+  job.ranks.clear();
+  ++over_;
+  gpus_.give_back(job.nodes);
+  start_queued();
+}
+
+// ------------------------------------------------------------------------------- training ----
+
+void Jobs::delivered(const Delivered& batch) {
+  Job& mine = job(batch.job);
+  if (mine.state != Job::State::running) return;
+  if (mine.first_batch == Instant{}) mine.first_batch = kernel_.now();
+  mine.ranks[batch.rank].batches.push_back(batch);
+  train_rank(batch.job.value, batch.rank);
+}
+
+void Jobs::train_rank(std::uint32_t index, Rank number) {
+  Job& job = jobs_[index];
+  RankState& rank = job.ranks[number];
+  if (rank.training || rank.done || rank.batches.empty()) return;
+  BF_CHECK(rank.batches.front().step == job.step);
+  rank.training = true;
+  const Duration waited = kernel_.now() - rank.since;
+  rank.since = kernel_.now();
+  job.stall += waited;
+  counters_.stall += waited;
+  const JobModel& model = *job.model;
+  Random chance = chance_of(scenario_.seed, Chance::job_step, index, number, job.step);
+  const double factor =
+      model.step_spread.draw(chance) / scenario_.cluster.nodes[job.nodes[number].value].gpu_speed;
+  const Duration compute =
+      factor == 1 ? model.step
+                  : Duration(std::llround(static_cast<double>(model.step.count()) * factor));
+  kernel_.after(compute, [this, index, number] { trained(index, number); });
+  rank.computes = compute;
+}
+
+void Jobs::trained(std::uint32_t index, Rank number) {
+  Job& job = jobs_[index];
+  if (job.state != Job::State::running) return;
+  RankState& rank = job.ranks[number];
+  const Delivered batch = rank.batches.front();
+  rank.batches.pop_front();
+  rank.training = false;
+  rank.done = true;
+  rank.since = kernel_.now();
+  job.compute += rank.computes;
+  counters_.compute += rank.computes;
+  if (job.first_step == Instant{}) job.first_compute += rank.computes;
+  ++counters_.batches_trained;
+  ++job.result.batches;
+  counters_.samples_trained += batch.samples;
+  job.result.samples += batch.samples;
+  job.result.fillers += batch.fillers;
+  reports_.fact(BatchConsumed{JobId(index), number, batch.step, rank.computes});
+  reports_.fact(SlotReleased{JobId(index), number, batch.step});
+  reports_.fact(BatchWanted{JobId(index), number, 1});
+  if (++job.ranks_done == job.ranks.size()) step_done(index);
+}
+
+// All ranks go on together.
+void Jobs::step_done(std::uint32_t index) {
+  Job& job = jobs_[index];
+  if (job.first_step == Instant{}) job.first_step = kernel_.now();
+  job.ranks_done = 0;
+  ++job.step;
+  for (Rank number = 0; number < job.ranks.size(); ++number) {
+    RankState& rank = job.ranks[number];
+    const Duration waited = kernel_.now() - rank.since;
+    job.idle += waited;
+    counters_.idle += waited;
+    rank.since = kernel_.now();
+    rank.done = false;
+    train_rank(index, number);
+  }
+}
+
+// -------------------------------------------------------------------------------- results ----
+
+std::vector<JobResult> Jobs::results() const {
+  std::vector<JobResult> results;
+  for (const Job& job : jobs_) {
+    JobResult result = job.result;
+    if (job.state == Job::State::over || job.state == Job::State::running) {
+      const Instant end = job.state == Job::State::over ? job.ended : kernel_.now();
+      const auto ranks = static_cast<double>(job.nodes.size());
+      result.started_s = seconds(job.started);
+      result.ended_s = seconds(end);
+      result.time_s = seconds(end - job.started);
+      result.compute_s = seconds(job.compute) / ranks;
+      result.stall_s = seconds(job.stall) / ranks;
+      result.idle_s = seconds(job.idle) / ranks;
+      if (job.first_batch != Instant{})
+        result.first_batch_s = seconds(job.first_batch - job.started);
+      if (job.first_step != Instant{}) result.first_step_s = seconds(job.first_step - job.started);
+      if (result.time_s > 0) {
+        result.samples_per_s = static_cast<double>(result.samples) / result.time_s;
+      }
+      const double after_first_s = result.time_s - result.first_step_s;
+      if (job.first_step != Instant{} && after_first_s > 0) {
+        result.au = (result.compute_s - seconds(job.first_compute) / ranks) / after_first_s;
+      }
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+}  // namespace batchflow::sim

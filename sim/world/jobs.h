@@ -1,0 +1,99 @@
+// The jobs of a run: they arrive, wait for GPUs, join, train, and leave.
+//
+// A job's ranks each want as many batches as they have credits, train on them in order, and give
+// them back. All ranks of a step begin when all have ended the one before. The time of a rank is
+// the sum of three: it computes, it waits for its batch (stall), or it waits for the other ranks
+// (idle).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "configs/reader/results.h"
+#include "sim/world/backend.h"
+#include "sim/world/counters.h"
+#include "sim/world/gpu_queue.h"
+#include "sim/world/kernel.h"
+#include "sim/world/reports.h"
+#include "sim/world/workload.h"
+
+namespace batchflow::sim {
+
+class Jobs final : public Customer {
+ public:
+  Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, Reports& reports,
+       Counters& counters);
+
+  // Sets the timers of all arrivals.
+  void begin();
+  bool all_over() const { return over_ == jobs_.size(); }
+  Instant last_end() const { return last_end_; }
+  // Of all steps that all jobs will take, about how many have been taken.
+  double progress() const;
+  // What came of each by now.
+  std::vector<JobResult> results() const;
+
+  void admitted(const Admit& order) override;
+  void refused(const Refuse& order) override;
+  void delivered(const Delivered& batch) override;
+  void epoch_ended(const EpochEnded& order) override;
+  std::size_t node_of(JobId job, Rank rank) const override;
+  Bytes item_bytes(JobId job) const override;
+
+ private:
+  struct RankState {
+    bool training = false;
+    bool done = false;     // with the current step
+    Instant since{};       // it does what it does: computes, or waits for its batch or the others
+    Duration computes{0};  // in this step
+    std::deque<Delivered> batches;
+  };
+  struct Job {
+    enum class State : std::uint8_t { away, queued, joining, running, over };
+    State state = State::away;
+    const JobModel* model = nullptr;
+    Bytes item_bytes = 0;
+    std::vector<NodeId> nodes;  // of its ranks
+    std::vector<RankState> ranks;
+    std::uint64_t step = 0;
+    std::uint32_t ranks_done = 0;
+    Instant started{};
+    Instant ended{};
+    Instant first_batch{};
+    Instant first_step{};
+    Duration compute{0};  // of all ranks
+    Duration stall{0};
+    Duration idle{0};
+    Duration first_compute{0};  // of the first step
+    JobResult result;
+  };
+
+  Job& job(JobId id) { return jobs_[id.value]; }
+  const Job& job(JobId id) const { return jobs_[id.value]; }
+  void arrive(std::uint32_t index);
+  void start_queued();
+  void join(std::uint32_t index);
+  void train_rank(std::uint32_t index, Rank rank);
+  void trained(std::uint32_t index, Rank rank);
+  void step_done(std::uint32_t index);
+  void leave(std::uint32_t index, const char* state);
+  void over(Job& job, const char* state);
+  void count_unfinished(Job& job);
+  std::uint64_t batches_of(const JobModel& model) const;
+
+  Kernel& kernel_;
+  const Scenario& scenario_;
+  const Workload& workload_;
+  Reports& reports_;
+  Counters& counters_;
+  GpuQueue gpus_;
+  std::vector<Job> jobs_;  // a job's id is its index
+  std::deque<std::uint32_t> queue_;
+  std::size_t over_ = 0;
+  std::uint64_t batches_all_ = 0;  // that will be trained on
+  Instant last_end_{};
+};
+
+}  // namespace batchflow::sim

@@ -1,0 +1,234 @@
+#include "sim/world/kernel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+#include "core/check.h"
+#include "sim/world/simgrid_api.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+using simgrid_api::Timer;
+using simgrid_api::s4u::Activity;
+using simgrid_api::s4u::ActivityPtr;
+using simgrid_api::s4u::Comm;
+using simgrid_api::s4u::Engine;
+using simgrid_api::s4u::Exec;
+
+constexpr double kNanosecond_s = 1e-9;
+
+double seconds_of(Instant instant) {
+  return static_cast<double>(instant.time_since_epoch().count()) * kNanosecond_s;
+}
+
+Instant instant_of(double seconds) {
+  return Instant(Duration(std::llround(seconds / kNanosecond_s)));
+}
+
+// SimGrid reads an argument vector; there is nothing on it but a name.
+Engine& make_engine() {
+  static int argc = 1;
+  static char name[] = "batchflow-sim";
+  static char* argv[] = {name, nullptr};
+  static Engine engine(&argc, argv);
+  xbt_log_control_set("root.thresh:critical");
+  // Whatever ends within this is taken to end together; the default is 10 us.
+  simgrid_api::set_time_precision_s(kNanosecond_s);
+  // Links share their bandwidth fairly, and nothing else: no factors for protocols, no windows, no
+  // traffic back.
+  for (const char* setting : {"network/model:CM02", "network/TCP-gamma:0", "network/crosstraffic:0",
+                              "cpu/optim:Lazy", "network/optim:Lazy"}) {
+    Engine::set_config(setting);
+  }
+  return engine;
+}
+
+}  // namespace
+
+struct Kernel::SimGrid {
+  struct Flow {
+    FlowId id;
+    ActivityPtr activity;
+    Then then;
+  };
+
+  explicit SimGrid(Kernel& kernel)
+      : engine(make_engine()), zone(simgrid_api::make_root_zone(engine)) {
+    simgrid_api::watch_completions([this, &kernel](const Activity& activity) {
+      const auto flow = flow_of.find(&activity);
+      if (flow == flow_of.end()) return;  // cancelled
+      finished.push_back(flow->second);
+      flow_of.erase(flow);
+      wake(kernel);
+    });
+  }
+
+  FlowId add(FlowId id, ActivityPtr activity, Then then) {
+    flow_of.emplace(activity.get(), id);
+    flows.emplace(id, Flow{id, std::move(activity), std::move(then)});
+    return id;
+  }
+
+  // Settles this instant when all that ends at it has been told.
+  void wake(Kernel& kernel) {
+    if (waking) return;
+    waking = true;
+    Timer::set(Engine::get_clock(), [this, &kernel] {
+      waking = false;
+      kernel.settle();
+    });
+  }
+
+  // An activity must outlive the callbacks that tell of it, a cancelled one's second included: it
+  // is buried when time has gone on.
+  void bury(ActivityPtr activity, Instant when) {
+    if (when != died) {
+      grave.clear();
+      died = when;
+    }
+    grave.push_back(std::move(activity));
+  }
+
+  Engine& engine;
+  simgrid_api::s4u::NetZone* zone;
+  std::unordered_map<const Activity*, FlowId> flow_of;  // looked up, never walked
+  std::unordered_map<FlowId, Flow> flows;               // those under way; the same
+  std::vector<FlowId> finished;
+  std::vector<ActivityPtr> grave;
+  Instant died{};
+  Timer* head = nullptr;
+  Instant head_when{};
+  bool waking = false;
+};
+
+Kernel::Kernel() : simgrid_(std::make_unique<SimGrid>(*this)), zone_(*simgrid_->zone) {}
+
+Kernel::~Kernel() = default;
+
+bool Kernel::later(const Timed& a, const Timed& b) {
+  return a.when != b.when ? a.when > b.when : a.serial > b.serial;
+}
+
+void Kernel::after(Duration delay, Then then) {
+  at(now_ + std::max(delay, Duration(0)), std::move(then));
+}
+
+void Kernel::at(Instant when, Then then) {
+  timers_.push_back({std::max(when, now_), ++serials_, std::move(then)});
+  std::push_heap(timers_.begin(), timers_.end(), later);
+}
+
+FlowId Kernel::start_work(simgrid::s4u::Host& host, double work, double bound, Then then) {
+  BF_CHECK(work > 0);
+  const auto exec = Exec::init();
+  exec->set_flops_amount(work);
+  exec->set_host(&host);
+  if (bound > 0) exec->set_bound(bound);
+  const FlowId id = simgrid_->add(++flows_started_, exec, std::move(then));
+  exec->start();
+  return id;
+}
+
+FlowId Kernel::start_transfer(simgrid::s4u::Host& from, simgrid::s4u::Host& to, double bytes,
+                              Then then) {
+  BF_CHECK(bytes > 0);
+  const auto comm = Comm::sendto_init(&from, &to);
+  comm->set_payload_size(static_cast<std::uint64_t>(std::ceil(bytes)));
+  const FlowId id = simgrid_->add(++flows_started_, comm, std::move(then));
+  comm->start();
+  return id;
+}
+
+void Kernel::cancel(FlowId id) {
+  const auto found = simgrid_->flows.find(id);
+  if (found == simgrid_->flows.end()) return;
+  const ActivityPtr activity = found->second.activity;
+  simgrid_->flows.erase(found);
+  simgrid_->bury(activity, now_);
+  if (simgrid_->flow_of.erase(activity.get()) == 0) return;  // it has just ended
+  activity->cancel();
+}
+
+// ---------------------------------------------------------------------------- an instant ----
+
+void Kernel::run() {
+  simgrid_->zone->seal();
+  settle();
+  simgrid_->engine.run();
+}
+
+void Kernel::stop() {
+  stopped_ = true;
+  std::vector<FlowId> flows;
+  for (const auto& [id, flow] : simgrid_->flows) flows.push_back(id);
+  for (const FlowId id : flows) cancel(id);
+}
+
+void Kernel::settle() {
+  now_ = std::max(now_, instant_of(Engine::get_clock()));
+  while (!stopped_ && something_due()) {
+    ++instants_;
+    run_finished();
+    run_due_timers();
+    if (each_instant_) each_instant_();
+  }
+  arm();
+}
+
+bool Kernel::something_due() const {
+  return !simgrid_->finished.empty() || (!timers_.empty() && timers_.front().when <= now_);
+}
+
+void Kernel::run_finished() {
+  std::vector<FlowId> finished;
+  finished.swap(simgrid_->finished);
+  std::sort(finished.begin(), finished.end());
+  for (const FlowId id : finished) {
+    const auto found = simgrid_->flows.find(id);
+    if (found == simgrid_->flows.end()) continue;  // cancelled at the instant of its end
+    const Then then = std::move(found->second.then);
+    simgrid_->bury(std::move(found->second.activity), now_);
+    simgrid_->flows.erase(found);
+    then();
+  }
+}
+
+// Those that were set before this round began.
+void Kernel::run_due_timers() {
+  const std::uint64_t last = serials_;
+  while (!timers_.empty() && timers_.front().when <= now_ && timers_.front().serial <= last) {
+    std::pop_heap(timers_.begin(), timers_.end(), later);
+    const Then then = std::move(timers_.back().then);
+    timers_.pop_back();
+    then();
+  }
+}
+
+// SimGrid runs timers before it tells what has ended at the same time. So that both are of one
+// instant, the timers wait for the next possible time, unless nothing can end.
+void Kernel::head_is_due() {
+  now_ = std::max(now_, simgrid_->head_when);
+  simgrid_->head = nullptr;
+  if (simgrid_->flows.empty()) return settle();
+  const double next = std::nextafter(Engine::get_clock(), std::numeric_limits<double>::infinity());
+  Timer::set(next, [this] { settle(); });
+}
+
+void Kernel::arm() {
+  const bool any = !stopped_ && !timers_.empty();
+  if (simgrid_->head != nullptr) {
+    if (any && simgrid_->head_when == timers_.front().when) return;
+    simgrid_->head->remove();
+    simgrid_->head = nullptr;
+  }
+  if (!any) return;
+  simgrid_->head_when = timers_.front().when;
+  simgrid_->head = Timer::set(std::max(seconds_of(simgrid_->head_when), Engine::get_clock()),
+                              [this] { head_is_due(); });
+}
+
+}  // namespace batchflow::sim

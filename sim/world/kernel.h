@@ -1,0 +1,92 @@
+// SimGrid as the simulator uses it: a clock, timers, and flows that share what they run on.
+//
+// There are no actors: everything is started from SimGrid's maestro context, and completions come
+// by callback. Timers are the kernel's own, in a heap of which SimGrid sees the head alone. All
+// that happens at one instant is collected: first what the flows that are over asked for, in the
+// order in which they were started, then the timers that are due, in the order in which they were
+// set; then `each_instant` is called, once, before time goes on. What is asked for at the very
+// instant (a timer of no time) makes another round of the same instant.
+//
+// Time is counted here in integer nanoseconds and in SimGrid in doubles of seconds. This is the one
+// place that converts: a timer fires at its very nanosecond, always; the end of a flow is rounded
+// to the nearest nanosecond, exact for 52 simulated days, 1 ns off at most until 104, and never
+// before what has happened already.
+//
+// There is one SimGrid a process, and so one Kernel; run another simulation in another process.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/types.h"
+
+namespace simgrid::s4u {
+class Host;
+class NetZone;
+}  // namespace simgrid::s4u
+
+namespace batchflow::sim {
+
+using FlowId = std::uint64_t;  // never used again
+using Then = std::function<void()>;
+
+class Kernel {
+ public:
+  Kernel();
+  ~Kernel();
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+
+  // Hosts and links are added to it before `run`.
+  simgrid::s4u::NetZone& zone() { return zone_; }
+
+  Instant now() const { return now_; }
+  void after(Duration delay, Then then);  // a negative delay is none
+  void at(Instant when, Then then);       // no earlier than now
+
+  // `work` done on a host that shares its speed among all flows, none faster than `bound` (0: as
+  // fast as it gets). REQUIRES: work > 0
+  FlowId start_work(simgrid::s4u::Host& host, double work, double bound, Then then);
+  // Bytes over the links between two hosts. REQUIRES: bytes > 0
+  FlowId start_transfer(simgrid::s4u::Host& from, simgrid::s4u::Host& to, double bytes, Then then);
+  // Its `then` is not called any more; nothing if it is over.
+  void cancel(FlowId flow);
+
+  void each_instant(Then then) { each_instant_ = std::move(then); }
+  // Until nothing is left to happen, or `stop`.
+  void run();
+  void stop();
+
+  std::uint64_t flows_started() const { return flows_started_; }
+  std::uint64_t instants() const { return instants_; }
+
+ private:
+  struct SimGrid;  // what needs its headers
+  struct Timed {
+    Instant when;
+    std::uint64_t serial;
+    Then then;
+  };
+  static bool later(const Timed& a, const Timed& b);
+
+  void settle();
+  void run_finished();
+  void run_due_timers();
+  bool something_due() const;
+  void head_is_due();
+  void arm();
+
+  std::unique_ptr<SimGrid> simgrid_;
+  simgrid::s4u::NetZone& zone_;
+  Then each_instant_;
+  Instant now_{};
+  std::vector<Timed> timers_;  // a heap
+  std::uint64_t serials_ = 0;
+  std::uint64_t flows_started_ = 0;
+  std::uint64_t instants_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace batchflow::sim

@@ -1,0 +1,72 @@
+// The one place that knows which SimGrid it is compiled with: 3.32 to 4.x differ in a few names.
+//
+// Included by the files that talk to SimGrid, and by no header. Everything is used from SimGrid's
+// maestro context: there are no actors.
+#pragma once
+
+#include <simgrid/s4u.hpp>
+// After s4u.hpp, which it needs in 3.32.
+#include <simgrid/version.h>
+#include <simgrid/kernel/Timer.hpp>
+
+#include <functional>
+#include <string>
+
+namespace batchflow::sim::simgrid_api {
+
+namespace s4u = simgrid::s4u;
+using simgrid::kernel::timer::Timer;
+
+// Calls `told` whenever an activity of a kind we start is over. A cancelled one is told twice.
+inline void watch_completions(std::function<void(const s4u::Activity&)> told) {
+#if SIMGRID_VERSION >= 33400
+  s4u::Exec::on_completion_cb([told](const s4u::Exec& exec) { told(exec); });
+  s4u::Comm::on_completion_cb([told](const s4u::Comm& comm) { told(comm); });
+#else
+  s4u::Activity::on_completion_cb([told](const s4u::Activity& activity) { told(activity); });
+#endif
+}
+
+inline void set_time_precision_s(double seconds) {
+#if SIMGRID_VERSION >= 33400
+  s4u::Engine::set_config("precision/timing", seconds);
+#else
+  s4u::Engine::set_config("surf/precision", seconds);
+#endif
+}
+
+// Routes are found along the graph of links when they are first used.
+inline s4u::NetZone* make_root_zone([[maybe_unused]] s4u::Engine& engine) {
+#if SIMGRID_VERSION >= 40100
+  return engine.get_netzone_root()->add_netzone_dijkstra("cluster", true);
+#else
+  return s4u::create_dijkstra_zone("cluster", true);
+#endif
+}
+
+inline s4u::Host* add_host(s4u::NetZone& zone, const std::string& name, double speed) {
+#if SIMGRID_VERSION >= 40100
+  return zone.add_host(name, speed);
+#else
+  return zone.create_host(name, speed);
+#endif
+}
+
+inline simgrid::kernel::routing::NetPoint* add_router(s4u::NetZone& zone, const std::string& name) {
+#if SIMGRID_VERSION >= 40100
+  return zone.add_router(name);
+#else
+  return zone.create_router(name);
+#endif
+}
+
+inline s4u::SplitDuplexLink* add_duplex_link(s4u::NetZone& zone, const std::string& name,
+                                             double bytes_per_s) {
+#if SIMGRID_VERSION >= 40100
+  return zone.add_split_duplex_link(name, bytes_per_s);
+#else
+  return zone.create_split_duplex_link(name, bytes_per_s);
+#endif
+}
+
+}  // namespace batchflow::sim::simgrid_api

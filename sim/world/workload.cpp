@@ -1,0 +1,77 @@
+#include "sim/world/workload.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+// Names are content here: the same name is the same data in every run.
+Digest version_of(const DatasetModel& dataset, const GrainModel& grain) {
+  Digest digest = hash(dataset.samples, dataset.bytes, grain.samples_per_item);
+  for (const char c : dataset.name) digest = hash(digest, static_cast<unsigned char>(c));
+  return digest;
+}
+
+Catalogue make_catalogue(const DatasetModel& dataset, const Scenario& scenario, Digest version) {
+  const Bytes bytes = scenario.item_bytes(dataset);
+  const std::uint64_t items = scenario.items(dataset);
+  if (dataset.bytes_spread.ratio == 0) {
+    return Catalogue::uniform(dataset.name, version, items, bytes);
+  }
+  Catalogue::Parts parts;
+  parts.name = dataset.name;
+  parts.version = version;
+  parts.samples = items;
+  parts.bytes.reserve(items);
+  Random random(hash(scenario.seed, version));
+  for (std::uint64_t i = 0; i < items; ++i) {
+    const double factor = dataset.bytes_spread.draw(random, scenario.grain.samples_per_item);
+    parts.bytes.push_back(
+        std::max<Bytes>(1, static_cast<Bytes>(std::llround(static_cast<double>(bytes) * factor))));
+  }
+  std::string problem;
+  auto catalogue = Catalogue::from(std::move(parts), problem);
+  if (!catalogue) throw ConfigError("dataset '" + dataset.name + "': " + problem);
+  return std::move(*catalogue);
+}
+
+}  // namespace
+
+Workload::Workload(const Scenario& scenario) : samples_per_item_(scenario.grain.samples_per_item) {
+  for (const DatasetModel& dataset : scenario.datasets) {
+    const DatasetId id(static_cast<std::uint32_t>(datasets_.size() + 1));
+    const Digest version = version_of(dataset, scenario.grain);
+    const Catalogue& catalogue = catalogues_.add(id, make_catalogue(dataset, scenario, version));
+    datasets_.push_back({id, version, &catalogue});
+  }
+  for (const JobModel& job : scenario.jobs) {
+    const bool known =
+        std::any_of(preparations_.begin(), preparations_.end(), [&](const Preparation& one) {
+          return one.dataset == job.dataset && one.pipeline == job.pipeline;
+        });
+    if (known) continue;
+    const PipelineModel& model = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
+    const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
+    const PipelineId id(static_cast<std::uint32_t>(preparations_.size() + 1));
+    const PipelineInfo info = model.info(dataset.bytes, scenario.grain.samples_per_item);
+    catalogues_.add(id, info);
+    preparations_.push_back({id, job.dataset, job.pipeline, info, model.spread});
+  }
+}
+
+DatasetId Workload::dataset(const JobModel& job) const {
+  return datasets_[static_cast<std::size_t>(job.dataset)].id;
+}
+
+PipelineId Workload::pipeline(const JobModel& job) const {
+  for (const Preparation& one : preparations_) {
+    if (one.dataset == job.dataset && one.pipeline == job.pipeline) return one.id;
+  }
+  BF_CHECK(false);
+}
+
+}  // namespace batchflow::sim

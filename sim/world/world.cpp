@@ -1,0 +1,177 @@
+#include "sim/world/world.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "core/describe.h"
+#include "policies/registry.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+JournalHeader journal_header(const Scenario& scenario, const Workload& workload) {
+  JournalHeader header;
+  header.seed = scenario.seed;
+  for (const Workload::Data& data : workload.datasets()) header.catalogues.push_back(data.version);
+  header.version = BATCHFLOW_VERSION;
+  return header;
+}
+
+void refuse_what_is_not_simulated(const Scenario& scenario) {
+  if (scenario.faults.empty()) return;
+  throw ConfigError(
+      "key 'faults': this version checks faults and does not inject them yet; "
+      "leave them out to run the scenario without");
+}
+
+}  // namespace
+
+World::World(const Scenario& scenario, const PolicyList& policies, const SimulateOptions& options)
+    : scenario_(scenario),
+      options_(options),
+      workload_(scenario),
+      errands_(kernel_),
+      platform_(kernel_, errands_, scenario.cluster),
+      jobs_(kernel_, scenario, workload_, reports_, counters_),
+      backend_({kernel_, errands_, platform_, scenario, workload_, reports_, counters_}, jobs_),
+      engine_(scenario.engine, policies, workload_.catalogues()),
+      step_(
+          [this](Instant now, std::span<const Event> events) { return engine_.step(now, events); }),
+      journal_(options.journal, journal_header(scenario, workload_),
+               scenario.engine.journal_bytes_max) {
+  refuse_what_is_not_simulated(scenario);
+}
+
+RunResult World::run() {
+  const auto began = std::chrono::steady_clock::now();
+  backend_.bring_up();
+  jobs_.begin();
+  kernel_.each_instant([this] { instant(); });
+  if (scenario_.ends_after.count() > 0) {
+    kernel_.after(scenario_.ends_after, [this] { kernel_.stop(); });
+  }
+  kernel_.after(Duration(0), [] {});
+  kernel_.run();
+  journal_.close();
+  RunResult run = result();
+  run.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return run;
+}
+
+void World::instant() {
+  recorder_.advance(kernel_.now(), counters_);
+  if (reports_.empty()) return;
+  const std::span<const Event> events = reports_.take();
+  journal_.record(kernel_.now(), events);
+  const std::span<const Command> commands = step_(kernel_.now(), events);
+  journal_.ordered(commands);
+  digest_.add(commands);
+  if (options_.explain) explain(events, commands);
+  ++steps_;
+  backend_.carry_out(commands);
+  if (jobs_.all_over() || !goes_on()) return kernel_.stop();
+  if (!reports_.empty()) kernel_.after(Duration(0), [] {});
+}
+
+bool World::goes_on() {
+  constexpr std::uint64_t kStepsBetween = 4096;
+  if (!options_.goes_on || steps_ % kStepsBetween != 0) return true;
+  stopped_ = !options_.goes_on(jobs_.progress(), seconds(kernel_.now().time_since_epoch()));
+  return !stopped_;
+}
+
+void World::explain(std::span<const Event> events, std::span<const Command> commands) const {
+  const double now_s = seconds(kernel_.now().time_since_epoch());
+  for (const Event& event : events) {
+    options_.explain(fmt::format("{:.9f} < {}", now_s, describe(event)));
+  }
+  for (const Command& command : commands) {
+    options_.explain(fmt::format("{:.9f} > {}", now_s, describe(command)));
+  }
+}
+
+// -------------------------------------------------------------------------------- results ----
+
+std::string World::failure() const {
+  if (stopped_ || jobs_.all_over() || scenario_.ends_after.count() > 0) return "";
+  return "nothing is left to happen, and jobs wait: " + engine_.describe();
+}
+
+Aggregate World::aggregate(const RunResult& run) const {
+  Aggregate sum;
+  sum.samples = counters_.samples_trained;
+  sum.samples_requested = counters_.samples_requested;
+  sum.samples_read = counters_.samples_read;
+  sum.storage_bytes = counters_.storage_bytes;
+  sum.storage_reads = counters_.storage_reads;
+  sum.nvme_bytes = counters_.nvme_bytes;
+  sum.network_bytes = counters_.network_bytes;
+  sum.pcie_bytes = counters_.pcie_bytes;
+  sum.preparations = counters_.samples_prepared;
+  sum.prepared_blocks = counters_.blocks_prepared;
+  sum.remade_blocks = engine_.counters().remakes;
+  sum.repeats = counters_.repeats;
+  sum.preparation_s = seconds(counters_.preparation);
+  if (run.makespan_s > 0) {
+    sum.samples_per_s = static_cast<double>(sum.samples) / run.makespan_s;
+  }
+  const Duration ranks_time = counters_.compute + counters_.stall + counters_.idle;
+  if (ranks_time.count() > 0) sum.stall_fraction = seconds(counters_.stall) / seconds(ranks_time);
+  if (sum.samples_requested > 0) {
+    sum.hit_ratio =
+        1 - static_cast<double>(sum.samples_read) / static_cast<double>(sum.samples_requested);
+  }
+  double compute_s = 0;
+  double time_s = 0;
+  for (const JobResult& job : run.jobs) {
+    const double after_first_s = job.time_s - job.first_step_s;
+    compute_s += job.au * after_first_s * static_cast<double>(job.ranks);
+    time_s += after_first_s * static_cast<double>(job.ranks);
+  }
+  if (time_s > 0) sum.au = compute_s / time_s;
+  return sum;
+}
+
+RunResult World::result() const {
+  RunResult run;
+  run.scenario = scenario_.name;
+  run.seed = scenario_.seed;
+  const EngineConfig& engine = scenario_.engine;
+  run.policies = {{"preset", engine.preset},
+                  {"allocation", engine.policies.allocation},
+                  {"eviction.encoded", engine.policies.eviction[0]},
+                  {"eviction.decoded", engine.policies.eviction[1]},
+                  {"eviction.prepared", engine.policies.eviction[2]},
+                  {"selection", engine.policies.selection},
+                  {"dispatch", engine.policies.dispatch},
+                  {"scaling", engine.policies.scaling}};
+  run.digest = fmt::format("{:016x}", digest_.value());
+  run.interrupted = stopped_;
+  run.failure = failure();
+  const Instant end = jobs_.all_over() ? jobs_.last_end() : kernel_.now();
+  run.makespan_s = seconds(end.time_since_epoch());
+  run.steps = steps_;
+  const EngineCounters counters = engine_.counters();
+  run.stale_completions = counters.stale_completions;
+  run.protocol_errors = counters.protocol_errors;
+  run.refused_proposals = counters.refused_proposals;
+  run.jobs = jobs_.results();
+  run.aggregate = aggregate(run);
+  return run;
+}
+
+bool can_simulate() {
+  return true;
+}
+
+RunResult simulate(const Scenario& scenario, const SimulateOptions& options) {
+  return World(scenario, policy_list(), options).run();
+}
+
+}  // namespace batchflow::sim

@@ -1,0 +1,66 @@
+// A simulated world: the engine of the product, driven by SimGrid's clock.
+//
+// At each instant, all that has happened becomes one step of the engine, and what it orders is
+// carried out. The world ends when all jobs are over, when it is told to stop, or when nothing is
+// left to happen although jobs wait, which is a failure of the run.
+#pragma once
+
+#include <string>
+
+#include "core/command_digest.h"
+#include "core/engine.h"
+#include "core/journal.h"
+#include "core/policy_list.h"
+#include "sim/simulate.h"
+#include "sim/world/backend.h"
+#include "sim/world/jobs.h"
+#include "sim/world/journal_file.h"
+#include "sim/world/recorder.h"
+
+namespace batchflow::sim {
+
+class World {
+ public:
+  // What decides: Engine::step, or a wrapper around it.
+  using Step = std::function<std::span<const Command>(Instant, std::span<const Event>)>;
+
+  // `scenario` and `policies` outlive it. Throws ConfigError.
+  World(const Scenario& scenario, const PolicyList& policies, const SimulateOptions& options);
+
+  // For tests and faults: whom to ask in place of the engine.
+  void decide_by(Step step) { step_ = std::move(step); }
+  Engine& engine() { return engine_; }
+
+  RunResult run();
+  const Recorder& recorder() const { return recorder_; }
+  const Counters& counters() const { return counters_; }
+  std::uint64_t flows_started() const { return kernel_.flows_started(); }
+
+ private:
+  void instant();
+  void explain(std::span<const Event> events, std::span<const Command> commands) const;
+  bool goes_on();
+  RunResult result() const;
+  std::string failure() const;
+  Aggregate aggregate(const RunResult& run) const;
+
+  const Scenario& scenario_;
+  SimulateOptions options_;
+  Workload workload_;
+  Kernel kernel_;
+  Errands errands_;
+  Platform platform_;
+  Reports reports_;
+  Counters counters_;
+  Recorder recorder_;
+  Jobs jobs_;
+  Backend backend_;
+  Engine engine_;
+  Step step_;
+  CommandDigest digest_;
+  JournalFile journal_;
+  std::uint64_t steps_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace batchflow::sim
