@@ -14,6 +14,8 @@ namespace batchflow::sim {
 using Action = std::function<int()>;
 
 void add_cache_command(CLI::App& app, Action& action);
+void add_check_command(CLI::App& app, Action& action);
 void add_policy_command(CLI::App& app, Action& action);
+void add_run_command(CLI::App& app, Action& action);
 
 }  // namespace batchflow::sim

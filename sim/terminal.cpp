@@ -129,7 +129,7 @@ ProgressBar::~ProgressBar() {
   }
 }
 
-void ProgressBar::show(double done) {
+void ProgressBar::show(double done, std::string_view beside) {
   constexpr auto kBetween = std::chrono::milliseconds(100);
   if (!visible_) return;
   const std::unique_lock lock(painting_, std::try_to_lock);
@@ -137,7 +137,8 @@ void ProgressBar::show(double done) {
   const auto now = std::chrono::steady_clock::now();
   if (now - painted_ < kBetween) return;
   painted_ = now;
-  std::fputs(("\r" + progress_line(label_, done, terminal_columns()) + "\033[K").c_str(), stderr);
+  const std::string label = beside.empty() ? label_ : label_ + ", " + std::string(beside);
+  std::fputs(("\r" + progress_line(label, done, terminal_columns()) + "\033[K").c_str(), stderr);
 }
 
 }  // namespace batchflow::sim

@@ -42,8 +42,8 @@ class ProgressBar {
   ~ProgressBar();  // wipes it
   ProgressBar(const ProgressBar&) = delete;
 
-  // Done, in [0, 1]; less than 0: nobody knows.
-  void show(double done);
+  // Done, in [0, 1]; less than 0: nobody knows. `beside` is said beside the label.
+  void show(double done, std::string_view beside = {});
 
  private:
   std::string label_;

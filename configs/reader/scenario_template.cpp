@@ -1,0 +1,96 @@
+#include "configs/reader/scenario.h"
+
+namespace batchflow {
+
+// Every key with its default, or with an example where it has none; a test reads it.
+std::string scenario_template() {
+  return R"(# A scenario of BatchFlow's simulator. Keys that are left out have the values that stand here,
+# but for those marked as examples.
+kind: scenario
+name: example
+about: what it is for
+seed: 1                 # of everything that varies
+ends_after: 0s          # of simulated time; 0s: when all jobs are done
+
+cluster:                # or the name or path of a cluster, as `cluster: laptop`
+  name: example
+  links: []             # example: [{name: rack, bytes_per_s: 10gb, latency: 1us, up: spine}, ...]
+  nodes:
+    - name: node        # node-0, node-1, ... where count is above 1
+      count: 1
+      cores: 8          # for preparation (default 1)
+      gpus: 4           # (default 1)
+      core_speed: 1     # preparation costs are divided by it
+      gpu_speed: 1      # step times are divided by it
+      memory: 64gb      # example
+      cache: 100%       # of it, for prepared blocks and caches
+      memory_bytes_per_s: 0   # 0: no limit; also for the rates below
+      pcie_bytes_per_s: 0
+      nic_bytes_per_s: 0      # each way
+      nic_latency: 0s
+      link: ''                # the link its network card leads to; '': all meet
+      # nvme: {size: 1tb, cache: 100%, bytes_per_s: 3gb, latency: 80us}   # and what a store has
+  store:
+    bytes_per_s: 0      # of all readers together; or a curve over how many there are:
+    curve: []           # example: [{readers: 1, bytes_per_s: 330mb}, {readers: 8, bytes_per_s: 2870mb}]
+    reader_bytes_per_s: 0
+    latency: 0s         # of one operation
+    latency_shape: lognormal  # or exponential, normal
+    latency_jitter: 0   # standard deviation / mean: the tail
+    operations_ahead: 1 # that one reader has under way at once
+    operations_per_s: 0 # metadata, of all together
+    efficiency: []      # example: [{bytes: 4kb, efficiency: 0.2}, {bytes: 1mb, efficiency: 1}]
+    nic_bytes_per_s: 0
+    link: ''
+
+datasets:               # examples
+  - name: images
+    samples: 51200
+    bytes: 115kb        # of a stored sample, in the mean
+    bytes_shape: lognormal
+    bytes_jitter: 0
+    format: jpeg        # or raw (default)
+
+pipelines:              # examples; sizes and costs are of one sample, on one core
+  - name: train
+    cost_shape: lognormal
+    cost_jitter: 0
+    steps:
+      - {name: decode, random: false, cost: 1.2ms, ns_per_byte: 0, output: 588kb}
+      - {name: crop, random: true, cost: 400us, output: 150528}  # bytes, or of its input: 25%
+
+jobs:
+  - name: job           # job-0, job-1, ... where count is above 1
+    count: 1
+    every: 0s           # between the arrivals of one and the next
+    every_shape: constant     # or exponential
+    user: user
+    dataset: images     # example
+    pipeline: train     # example
+    order: relaxed      # or strict, sequential, weighted
+    # shuffle_seed: 7   # jobs with the same one share an order
+    batch: 128          # of one rank (default 1)
+    drop_last: false
+    epochs: 1
+    credits: 0          # batches a rank may hold or have asked for; 0: engine.credits
+    weight: 1
+    ranks: 1            # a GPU each
+    nodes: []           # where, in turn; []: wherever GPUs are free
+    step: 100ms         # example: of a GPU on one batch
+    step_shape: lognormal
+    step_jitter: 0
+    arrives: 0s
+    leaves_after: 0s    # of running; 0s: when its epochs are done
+
+engine:                 # as in configs/engine/default.yaml
+  preset: default
+
+grain:
+  samples_per_item: 1   # above 1, the engine counts items of so many samples
+  items_per_block: 0    # 0: as many as fit engine.block_bytes
+
+faults: []              # example: [{kind: node-lost, target: node, at: 60s, lasts: 30s}]
+)";
+}
+
+}  // namespace batchflow

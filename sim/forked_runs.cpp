@@ -1,0 +1,199 @@
+#include "sim/forked_runs.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <new>
+
+#include "core/config_error.h"
+#include "sim/terminal.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+constexpr char kAnswer = 'a';
+constexpr char kProblem = 'p';
+constexpr char kFailure = 'f';
+
+struct Progress {
+  std::atomic<double> done;
+  std::atomic<double> simulated_s;
+};
+static_assert(std::atomic<double>::is_always_lock_free);  // it is shared with other processes
+
+// Memory that children write and the parent reads.
+class SharedProgress {
+ public:
+  explicit SharedProgress(std::size_t runs)
+      : bytes_(std::max<std::size_t>(1, runs) * sizeof(Progress)) {
+    void* memory =
+        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    progress_ = static_cast<Progress*>(memory);
+  }
+  SharedProgress(const SharedProgress&) = delete;
+  ~SharedProgress() { ::munmap(progress_, bytes_); }
+  Progress& operator[](std::size_t run) { return progress_[run]; }
+
+ private:
+  std::size_t bytes_;
+  Progress* progress_;
+};
+
+void write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) ::_exit(1);  // nobody reads it any more
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+[[noreturn]] void be_child(const ForkedRuns::Work& work, int out, Progress& progress) {
+  std::string text;
+  try {
+    text = kAnswer + work([&](double done, double simulated_s) {
+             progress.done.store(done, std::memory_order_relaxed);
+             progress.simulated_s.store(simulated_s, std::memory_order_relaxed);
+           });
+  } catch (const ConfigError& error) {
+    text = std::string(1, kProblem) + error.what();
+  } catch (const std::bad_alloc&) {
+    text = std::string(1, kFailure) + "not enough memory";
+  } catch (const std::exception& error) {
+    text = std::string(1, kFailure) + error.what();
+  }
+  std::fflush(stdout);
+  write_all(out, text);
+  ::_exit(0);
+}
+
+struct Child {
+  std::size_t run;
+  pid_t pid;
+  int in;
+  std::string text;
+};
+
+Child start(const std::vector<ForkedRuns::Work>& works, std::size_t run, Progress& progress) {
+  int ends[2];
+  if (::pipe(ends) != 0) throw std::runtime_error(std::strerror(errno));
+  std::fflush(nullptr);
+  const pid_t pid = ::fork();
+  if (pid < 0) {
+    ::close(ends[0]);
+    ::close(ends[1]);
+    throw std::runtime_error(fmt::format("cannot start a process: {}", std::strerror(errno)));
+  }
+  if (pid == 0) {
+    ::close(ends[0]);
+    be_child(works[run], ends[1], progress);
+  }
+  ::close(ends[1]);
+  return {run, pid, ends[0], {}};
+}
+
+// True: it has said all it will say.
+bool read_some(Child& child) {
+  char buffer[65536];
+  const ssize_t got = ::read(child.in, buffer, sizeof buffer);
+  if (got > 0) child.text.append(buffer, static_cast<std::size_t>(got));
+  return got == 0 || (got < 0 && errno != EINTR);
+}
+
+ForkedRuns::Outcome finish(Child& child) {
+  ::close(child.in);
+  int status = 0;
+  while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  ForkedRuns::Outcome outcome;
+  if (WIFSIGNALED(status)) {
+    outcome.failure = fmt::format("its process was ended by signal {}", WTERMSIG(status));
+  } else if (child.text.empty()) {
+    outcome.failure = fmt::format("its process ended with code {}", WEXITSTATUS(status));
+  } else {
+    outcome.done = child.text[0] == kAnswer;
+    (child.text[0] == kAnswer    ? outcome.text
+     : child.text[0] == kProblem ? outcome.problem
+                                 : outcome.failure) = child.text.substr(1);
+  }
+  return outcome;
+}
+
+// The children of this call, which end with it whatever happens.
+class Children {
+ public:
+  ~Children() {
+    for (Child& child : running_) {
+      ::kill(child.pid, SIGKILL);
+      finish(child);
+    }
+  }
+  std::vector<Child>& running() { return running_; }
+  void interrupt() {
+    for (const Child& child : running_) ::kill(child.pid, SIGINT);
+  }
+
+ private:
+  std::vector<Child> running_;
+};
+
+bool was_interrupted() {
+  try {
+    check_interrupted();
+    return false;
+  } catch (const Interrupted&) {
+    return true;
+  }
+}
+
+}  // namespace
+
+std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works, unsigned at_once,
+                                                 const std::function<void(double, double)>& shown) {
+  std::vector<Outcome> outcomes(works.size());
+  SharedProgress progress(works.size());
+  Children children;
+  std::vector<Child>& running = children.running();
+  std::size_t next = 0;
+  bool interrupted = false;
+  while (next < works.size() || !running.empty()) {
+    while (!interrupted && next < works.size() && running.size() < std::max(1u, at_once)) {
+      running.push_back(start(works, next, progress[next]));
+      ++next;
+    }
+    std::vector<pollfd> polled;
+    for (const Child& child : running) polled.push_back({child.in, POLLIN, 0});
+    ::poll(polled.data(), polled.size(), 100);
+    for (std::size_t i = running.size(); i-- > 0;) {
+      if (polled[i].revents == 0 || !read_some(running[i])) continue;
+      progress[running[i].run].done.store(1);
+      outcomes[running[i].run] = finish(running[i]);
+      running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    double done = 0;
+    double simulated_s = 0;
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      done += progress[i].done.load() / static_cast<double>(works.size());
+      simulated_s = std::max(simulated_s, progress[i].simulated_s.load());
+    }
+    shown(done, simulated_s);
+    if (!interrupted && was_interrupted()) {
+      interrupted = true;
+      next = works.size();
+      children.interrupt();
+    }
+  }
+  return outcomes;
+}
+
+}  // namespace batchflow::sim

@@ -1,0 +1,35 @@
+// Runs in processes of their own, several at a time: a process can simulate once, and a run that
+// crashes takes no other with it. Sweeps and comparisons are made of these.
+//
+// A run answers with a text, and may say meanwhile how far it is. Its process shares nothing with
+// this one but what it was forked with; it ends without destructors, so that what this process has
+// still to write is not written twice.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace batchflow::sim {
+
+class ForkedRuns {
+ public:
+  // In the run's process: how far it is, in [0, 1], and at what simulated time.
+  using Tell = std::function<void(double done, double simulated_s)>;
+  using Work = std::function<std::string(const Tell& tell)>;
+
+  struct Outcome {
+    bool done = false;
+    std::string text;     // what the work answered
+    std::string problem;  // bad input, as its ConfigError says
+    std::string failure;  // anything else that ended it
+  };
+
+  // At most `at_once` processes at a time. `shown` is called now and then with the share of all
+  // work that is done and the greatest simulated time. An interrupt is passed on to all runs, which
+  // end as they see fit; those that have not begun do not begin.
+  static std::vector<Outcome> run(const std::vector<Work>& works, unsigned at_once,
+                                  const std::function<void(double, double)>& shown);
+};
+
+}  // namespace batchflow::sim

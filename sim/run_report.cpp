@@ -1,0 +1,131 @@
+#include "sim/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "sim/sizes.h"
+#include "sim/terminal.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+using Row = std::vector<std::string>;
+
+// The first column to the left, the others to the right.
+std::string aligned(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths(rows.front().size(), 0);
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line = fmt::format("{:<{}}", row[0], widths[0]);
+    for (std::size_t i = 1; i < row.size(); ++i) {
+      line += fmt::format("  {:>{}}", row[i], widths[i]);
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string percent(double ratio) {
+  return fmt::format("{:.1f} %", 100 * ratio);
+}
+
+std::string rate(double per_s) {
+  return per_s >= 1000 ? count_text(static_cast<std::uint64_t>(std::llround(per_s)))
+                       : fmt::format("{:.1f}", per_s);
+}
+
+std::string run_name(const RunResult& run) {
+  return run.label.empty() ? printable(run.scenario) : run.label;
+}
+
+std::string runs_table(std::span<const RunResult> runs) {
+  const bool compared = runs.size() > 1;
+  Row head{compared ? "run" : "scenario", "makespan", "samples/s"};
+  if (compared) head.push_back("x");
+  head.insert(head.end(), {"stall", "AU", "hits", "from storage", "prepared", "repeats"});
+  std::vector<Row> rows{head};
+  for (const RunResult& run : runs) {
+    const Aggregate& sum = run.aggregate;
+    Row row{run_name(run), time_text(run.makespan_s), rate(sum.samples_per_s)};
+    if (compared) {
+      const double first = runs.front().aggregate.samples_per_s;
+      row.push_back(first > 0 ? fmt::format("{:.2f}", sum.samples_per_s / first) : "-");
+    }
+    row.insert(row.end(), {percent(sum.stall_fraction), percent(sum.au), percent(sum.hit_ratio),
+                           size_text(sum.storage_bytes), count_text(sum.preparations),
+                           count_text(sum.repeats)});
+    rows.push_back(std::move(row));
+  }
+  return aligned(rows);
+}
+
+std::string jobs_table(const RunResult& run) {
+  constexpr std::size_t kJobsMost = 40;
+  std::vector<Row> rows{{"job", "state", "ranks", "epochs", "samples", "time", "compute", "stall",
+                         "idle", "samples/s", "AU"}};
+  for (const JobResult& job : run.jobs) {
+    if (rows.size() > kJobsMost) break;
+    rows.push_back({printable(job.name), job.state, count_text(job.ranks), count_text(job.epochs),
+                    count_text(job.samples), time_text(job.time_s), time_text(job.compute_s),
+                    time_text(job.stall_s), time_text(job.idle_s), rate(job.samples_per_s),
+                    percent(job.au)});
+  }
+  std::string text = aligned(rows);
+  if (run.jobs.size() > kJobsMost) {
+    text += fmt::format("... and {} more; --json and --jobs-csv list all\n",
+                        run.jobs.size() - kJobsMost);
+  }
+  return text;
+}
+
+std::string remarks(const RunResult& run) {
+  const std::string name = run_name(run);
+  std::string text;
+  if (run.interrupted) {
+    text +=
+        fmt::format("{}: interrupted after {} of simulated time; these are its results so far\n",
+                    name, time_text(run.makespan_s));
+  }
+  if (!run.failure.empty()) text += fmt::format("{}: failed: {}\n", name, printable(run.failure));
+  for (const JobResult& job : run.jobs) {
+    if (job.refusal.empty()) continue;
+    text += fmt::format("{}: job {} was refused: {}\n", name, printable(job.name), job.refusal);
+  }
+  if (run.protocol_errors > 0 || run.refused_proposals > 0) {
+    text += fmt::format("{}: {} protocol errors, {} proposals of policies refused\n", name,
+                        run.protocol_errors, run.refused_proposals);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string time_text(double seconds) {
+  if (seconds < 60) return fmt::format("{:.3g} s", seconds);
+  if (seconds < 3600) {
+    return fmt::format("{} min {:.0f} s", static_cast<int>(seconds / 60), std::fmod(seconds, 60));
+  }
+  if (seconds < 48 * 3600.0) return fmt::format("{:.2f} h", seconds / 3600);
+  return fmt::format("{:.2f} d", seconds / 86400);
+}
+
+std::string run_table(std::span<const RunResult> runs) {
+  std::string text = runs_table(runs);
+  if (runs.size() == 1) text += "\n" + jobs_table(runs.front());
+  text += "\n";
+  for (const RunResult& run : runs) text += remarks(run);
+  for (const RunResult& run : runs) {
+    text += fmt::format("{}: seed {}, digest {}, simulated in {}\n", run_name(run), run.seed,
+                        run.digest, time_text(run.wall_s));
+  }
+  return text;
+}
+
+}  // namespace batchflow::sim

@@ -1,0 +1,16 @@
+// What came of runs, as a table for people: one line a run, and for a single run one line a job.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "configs/reader/results.h"
+
+namespace batchflow::sim {
+
+std::string run_table(std::span<const RunResult> runs);
+
+// 1234.5 as `20 min 34.5 s`.
+std::string time_text(double seconds);
+
+}  // namespace batchflow::sim

@@ -1,0 +1,151 @@
+#include "sim/variants.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "core/config_error.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+struct Kind {
+  std::string name;
+  std::vector<std::string> texts;
+};
+
+void check_choice(const PolicyList& list, const std::string& kind, const std::string& text) {
+  if (kind == "preset") {
+    EngineConfig config;
+    return apply_preset(config, text);
+  }
+  const bool of_form =
+      kind == "eviction.encoded" || kind == "eviction.decoded" || kind == "eviction.prepared";
+  list.choose(of_form ? PolicyKind::eviction : policy_kind(kind), text);
+}
+
+void add(const PolicyList& list, std::vector<Kind>& kinds, const std::string& kind,
+         const std::string& text) {
+  check_choice(list, kind, text);
+  auto found = std::find_if(kinds.begin(), kinds.end(),
+                            [&](const Kind& other) { return other.name == kind; });
+  if (found == kinds.end()) found = kinds.insert(kinds.end(), Kind{kind, {}});
+  if (std::find(found->texts.begin(), found->texts.end(), text) == found->texts.end()) {
+    found->texts.push_back(text);
+  }
+}
+
+// `text` is what stands between two commas; `kind` is the last one named.
+void parse_one(const PolicyList& list, std::vector<Kind>& kinds, std::string_view text,
+               std::string& kind) {
+  const std::size_t mark = text.find_first_of("=:");
+  const bool names_kind = mark != std::string_view::npos && text[mark] == '=';
+  if (names_kind) {
+    kind = text.substr(0, mark);
+    text.remove_prefix(mark + 1);
+  }
+  if (kind.empty() || text.empty()) {
+    throw ConfigError(fmt::format(
+        "--policy '{}': no kind; write kind=name, as eviction=sieve, or preset=independent",
+        text.substr(0, 60)));
+  }
+  add(list, kinds, kind, std::string(text));
+}
+
+std::vector<Kind> parse_kinds(const PolicyList& list, const std::vector<std::string>& texts) {
+  std::vector<Kind> kinds;
+  for (std::string_view text : texts) {
+    std::string kind;
+    for (;;) {
+      const std::size_t comma = text.find(',');
+      parse_one(list, kinds, text.substr(0, comma), kind);
+      if (comma == std::string_view::npos) break;
+      text.remove_prefix(comma + 1);
+    }
+  }
+  // A preset comes first, for the kinds beside it to win.
+  std::stable_partition(kinds.begin(), kinds.end(),
+                        [](const Kind& kind) { return kind.name == "preset"; });
+  return kinds;
+}
+
+ConfigNode scalar(const std::string& kind, const std::string& text) {
+  ConfigNode node;
+  node.place = {std::make_shared<const std::string>(fmt::format("--policy {}={}", kind, text)), 0};
+  node.kind = ConfigNode::Kind::scalar;
+  node.scalar = text;
+  return node;
+}
+
+// `file:line: ` of what is written at `path`; empty when nothing is.
+std::string place_of(const ConfigNode& tree, std::string_view path) {
+  const ConfigNode* node = &tree;
+  while (node != nullptr && !path.empty()) {
+    const std::size_t dot = path.find('.');
+    node = node->find(path.substr(0, dot));
+    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
+  }
+  return node == nullptr || !node->place.file ? "" : node->place.text() + ": ";
+}
+
+}  // namespace
+
+std::vector<Variant> parse_variants(const PolicyList& list, const std::vector<std::string>& texts) {
+  std::vector<Variant> variants(1);
+  for (const Kind& kind : parse_kinds(list, texts)) {
+    std::vector<Variant> crossed;
+    for (const Variant& variant : variants) {
+      for (const std::string& text : kind.texts) {
+        Variant with = variant;
+        with.choices.emplace_back(kind.name, text);
+        if (kind.texts.size() > 1) {
+          with.label += fmt::format("{}{}={}", with.label.empty() ? "" : " ", kind.name, text);
+        }
+        crossed.push_back(std::move(with));
+      }
+    }
+    variants = std::move(crossed);
+  }
+  return variants;
+}
+
+void check_policies(const PolicyList& list, const PolicyTexts& policies, const ConfigNode& tree) {
+  const std::pair<std::string, const std::string&> chosen[] = {
+      {"allocation", policies.allocation},
+      {"eviction.encoded", policies.eviction[0]},
+      {"eviction.decoded", policies.eviction[1]},
+      {"eviction.prepared", policies.eviction[2]},
+      {"selection", policies.selection},
+      {"dispatch", policies.dispatch},
+      {"scaling", policies.scaling}};
+  for (const auto& [kind, text] : chosen) {
+    try {
+      check_choice(list, kind, text);
+    } catch (const ConfigError& error) {
+      const std::string place = place_of(tree, "engine.policies." + kind);
+      throw ConfigError(fmt::format("{}key 'engine.policies.{}': {}", place, kind, error.what()));
+    }
+  }
+}
+
+void apply_variant(const Variant& variant, ConfigNode& tree) {
+  for (const auto& [kind, text] : variant.choices) {
+    if (kind == "preset") {
+      // It stands for all kinds: what the scenario chose for another preset goes.
+      if (ConfigNode* engine = tree.find("engine")) {
+        std::erase_if(engine->map,
+                      [](const ConfigEntry& entry) { return entry.key == "policies"; });
+      }
+      tree.set("engine.preset", scalar(kind, text));
+    } else if (kind == "eviction") {
+      tree.set("engine.policies.eviction.encoded", scalar(kind, text));
+      tree.set("engine.policies.eviction.decoded", scalar(kind, text));
+    } else {
+      tree.set("engine.policies." + kind, scalar(kind, text));
+    }
+  }
+}
+
+}  // namespace batchflow::sim
