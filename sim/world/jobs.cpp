@@ -123,7 +123,8 @@ void Jobs::join(std::uint32_t index) {
   for (RankState& rank : job.ranks) rank.since = job.started;
   JobJoined event;
   event.job = JobId(index);
-  event.user = hash_of(model.user);
+  // Jobs that share nothing shuffle each with a seed of their own, as loaders on their own do.
+  event.user = hash_of(scenario_.engine.share_streams ? model.user : model.user + '/' + model.name);
   event.dataset = workload_.dataset(model);
   event.pipeline = workload_.pipeline(model);
   event.order = model.order;
@@ -199,7 +200,11 @@ void Jobs::delivered(const Delivered& batch) {
   Job& mine = job(batch.job);
   if (mine.state != Job::State::running) return;
   if (mine.first_batch == Instant{}) mine.first_batch = kernel_.now();
-  mine.ranks[batch.rank].batches.push_back(batch);
+  // A small batch may overtake a large one on its way to the GPU; a rank trains in order.
+  std::deque<Delivered>& batches = mine.ranks[batch.rank].batches;
+  const auto after = std::find_if(batches.begin(), batches.end(),
+                                  [&](const Delivered& other) { return other.step > batch.step; });
+  batches.insert(after, batch);
   train_rank(batch.job.value, batch.rank);
 }
 
@@ -207,7 +212,7 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   Job& job = jobs_[index];
   RankState& rank = job.ranks[number];
   if (rank.training || rank.done || rank.batches.empty()) return;
-  BF_CHECK(rank.batches.front().step == job.step);
+  if (rank.batches.front().step != job.step) return;
   rank.training = true;
   const Duration waited = kernel_.now() - rank.since;
   rank.since = kernel_.now();

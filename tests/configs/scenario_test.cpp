@@ -1,0 +1,221 @@
+// Scenarios: what they say, what is refused and where, and what came of a run written and read.
+#include "configs/reader/scenario.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include "configs/reader/results.h"
+#include "configs/reader/yaml.h"
+#include "tests/source_dir.h"
+
+namespace batchflow::test {
+
+namespace {
+
+Scenario read(const std::string& yaml) {
+  return read_scenario(parse_yaml(yaml, "s.yaml"));
+}
+
+// What is said of a scenario that cannot be.
+std::string refusal(const std::string& yaml) {
+  try {
+    read(yaml);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+const std::string kCluster = "cluster: {nodes: [{name: n, count: 2, gpus: 4, memory: 1gb}]}\n";
+const std::string kData = "datasets: [{name: images, samples: 1000, bytes: 100kb, format: jpeg}]\n";
+const std::string kPipeline =
+    "pipelines: [{name: train, steps: [{name: decode, cost: 1ms, output: 600kb},\n"
+    "  {name: crop, random: true, cost: 500us, output: 25%}]}]\n";
+const std::string kJob = "jobs: [{dataset: images, pipeline: train, step: 10ms, batch: 100}]\n";
+const std::string kWhole = kCluster + kData + kPipeline + kJob;
+
+}  // namespace
+
+TEST_CASE("a scenario says what runs where") {
+  const Scenario scenario = read(kWhole + "seed: 7\ngrain: {samples_per_item: 10}\n");
+  CHECK(scenario.seed == 7);
+  CHECK(scenario.engine.seed == 7);
+  REQUIRE(scenario.cluster.nodes.size() == 2);
+  CHECK(scenario.cluster.nodes[1].name == "n-1");
+  CHECK(scenario.cluster.gpus() == 8);
+  CHECK(scenario.items(scenario.datasets[0]) == 100);
+  CHECK(scenario.item_bytes(scenario.datasets[0]) == 1'000'000);
+  CHECK(scenario.item_batch(scenario.jobs[0]) == 10);
+}
+
+TEST_CASE("a pipeline's steps up to the first random one are its decoded form") {
+  const PipelineInfo info = read(kWhole).pipelines[0].info(100'000, 10);
+  CHECK(info.has_random);
+  CHECK(info.decoded_bytes == 6'000'000);
+  CHECK(info.prepared_bytes == 1'500'000);
+  CHECK(info.decode_cost == std::chrono::milliseconds(10));
+  CHECK(info.augment_cost == std::chrono::milliseconds(5));
+  PipelineModel per_byte;
+  per_byte.steps = {{"resize", false, {}, 8, {true, 0, {Ratio::kWhole / 4}}},
+                    {"pack", true, {}, 2, {}}};
+  const PipelineInfo scaled = per_byte.info(1000);
+  CHECK(scaled.decode_cost == std::chrono::nanoseconds(8000));
+  CHECK(scaled.decoded_bytes == 250);
+  CHECK(scaled.augment_cost == std::chrono::nanoseconds(500));
+}
+
+TEST_CASE("jobs can be counted out, evenly or by chance, and come in the order of their arrival") {
+  const Scenario scenario =
+      read(kCluster + kData + kPipeline +
+           "jobs:\n"
+           "  - {name: late, dataset: images, pipeline: train, step: 1s, arrives: 15s}\n"
+           "  - {name: even, dataset: images, pipeline: train, step: 1s, count: 3, every: 10s}\n"
+           "  - {name: any, dataset: images, pipeline: train, step: 1s, count: 2000, arrives: 1h,\n"
+           "     every: 10s, every_shape: exponential}\n");
+  CHECK(scenario.jobs[0].name == "even-0");
+  CHECK(scenario.jobs[1].name == "even-1");
+  CHECK(scenario.jobs[2].name == "late");
+  CHECK(scenario.jobs[3].arrives == Instant(std::chrono::seconds(20)));
+  const Duration span = scenario.jobs.back().arrives - Instant(std::chrono::hours(1));
+  CHECK(std::chrono::duration<double>(span).count() / 1999 == doctest::Approx(10).epsilon(0.08));
+}
+
+TEST_CASE("what cannot be right is refused with its place and what to write") {
+  CHECK(refusal(kWhole) == "nothing");
+  // A pipeline without a decode step for JPEGs.
+  CHECK(refusal(kCluster + kData + "pipelines: [{name: train, steps: [{name: crop}]}]\n" + kJob) ==
+        "s.yaml:4: key 'jobs.0.pipeline': dataset 'images' is JPEG and pipeline 'train' has no "
+        "decode step; add a step with `decode` in its name, or write format: raw for the dataset");
+  // Shares above capacity.
+  CHECK(refusal("cluster: {nodes: [{name: n, memory: 1gb, cache: 2gb}]}\n" + kData + kPipeline +
+                kJob) ==
+        "s.yaml:1: key 'cluster.nodes.0.cache': more than the 1000000000 bytes of the node's "
+        "memory; write less, as 80%");
+  CHECK(refusal("cluster: {nodes: [{name: n, memory: 1gb, nvme: {size: 1gb, cache: 101%}}]}\n" +
+                kData + kPipeline + kJob)
+            .find("more than the 1000000000 bytes of the node's drive") != std::string::npos);
+  // A job on a missing node.
+  CHECK(refusal(kCluster + kData + kPipeline +
+                "jobs: [{dataset: images, pipeline: train, step: 1s, nodes: [n-2]}]\n") ==
+        "s.yaml:5: key 'jobs.0.nodes': the cluster has no node 'n-2'; write 'n-0'");
+  // Negative time.
+  CHECK(refusal(kCluster + kData + kPipeline +
+                "jobs: [{dataset: images, pipeline: train, step: -1s}]\n")
+            .find("s.yaml:5: key 'jobs.0.step': '-1s' is not a time") == 0);
+  // A cycle of links.
+  CHECK(refusal("cluster:\n  nodes: [{name: n, memory: 1gb}]\n"
+                "  links: [{name: a, up: b}, {name: b, up: c}, {name: c, up: a}]\n" +
+                kData + kPipeline + kJob) ==
+        "s.yaml:3: key 'cluster.links.2.up': link 'c' leads back to itself; links form a tree: "
+        "leave out `up` where all meet");
+  CHECK(refusal("cluster:\n  nodes: [{name: n, memory: 1gb}]\n  links: [{name: a, up: a}]\n" +
+                kData + kPipeline + kJob)
+            .find("leads back to itself") != std::string::npos);
+  // More ranks than GPUs.
+  CHECK(refusal(kCluster + kData + kPipeline +
+                "jobs: [{dataset: images, pipeline: train, step: 1s, ranks: 9}]\n") ==
+        "s.yaml:5: key 'jobs.0.ranks': 9 ranks, and there are 8 GPUs for them; write fewer ranks, "
+        "or more GPUs into the cluster");
+  // Names that are not there, with the nearest.
+  CHECK(refusal(kCluster + kData + kPipeline +
+                "jobs: [{dataset: image, pipeline: train, step: 1s}]\n") ==
+        "s.yaml:5: key 'jobs.0.dataset': there is no dataset 'image'; write 'images'");
+  CHECK(refusal(kWhole + "sed: 1\n").find("did you mean 'seed'?") != std::string::npos);
+  CHECK(refusal(kWhole + "grain: {samples_per_item: 3}\n").find("no whole number of items") !=
+        std::string::npos);
+  CHECK(refusal(kWhole + "grain: {items_per_block: 12}\n").find("no power of two") !=
+        std::string::npos);
+  CHECK(
+      refusal(
+          "cluster: {nodes: [{name: n, memory: 1gb}],\n"
+          "  store: {curve: [{readers: 2, bytes_per_s: 1mb}, {readers: 1, bytes_per_s: 2mb}]}}\n" +
+          kData + kPipeline + kJob)
+          .find("the points of a curve go up") != std::string::npos);
+  CHECK(refusal(kData + kPipeline + kJob).find("key 'cluster'") != std::string::npos);
+}
+
+TEST_CASE("every configuration that is shipped is read, and so is the one that is generated") {
+  CHECK(refusal(scenario_template()) == "nothing");
+  const auto scenarios = std::filesystem::path(source_dir()) / "configs" / "scenarios";
+  for (const auto& entry : std::filesystem::directory_iterator(scenarios)) {
+    CAPTURE(entry.path().string());
+    CHECK(read_scenario(load_scenario(entry.path().string())).jobs.size() > 0);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(scenarios / ".." / "clusters")) {
+    CAPTURE(entry.path().string());
+    read_config(read_yaml_file(entry.path().string()),
+                [](ConfigSection& section) { CHECK(read_cluster(section).gpus() > 0); });
+  }
+}
+
+TEST_CASE("configurations are found by name, and the nearest is named") {
+  CHECK(find_config("four-jobs", "scenarios").ends_with("configs/scenarios/four-jobs.yaml"));
+  CHECK(find_config("a/b.yaml", "scenarios") == "a/b.yaml");
+  CHECK_THROWS_WITH_AS(find_config("four-job", "scenarios"),
+                       "no 'four-job' among the scenarios; write 'four-jobs'", ConfigError);
+}
+
+TEST_CASE("a curve is linear between its points and flat outside") {
+  const Curve curve{{{1, 330}, {2, 730}, {4, 1540}}};
+  CHECK(curve.at(0) == 330);
+  CHECK(curve.at(1) == 330);
+  CHECK(curve.at(1.5) == 530);
+  CHECK(curve.at(3) == 1135);
+  CHECK(curve.at(9) == 1540);
+}
+
+TEST_CASE("what varies keeps its mean and its spread, at any grain") {
+  using Shape = Spread::Shape;
+  for (const auto& [shape, ratio, count] : {std::tuple{Shape::lognormal, 0.5, 1.0},
+                                            {Shape::lognormal, 2.0, 1.0},
+                                            {Shape::lognormal, 1.0, 16.0},
+                                            {Shape::exponential, 1.0, 1.0},
+                                            {Shape::exponential, 1.0, 25.0},
+                                            {Shape::normal, 0.2, 1.0}}) {
+    CAPTURE(ratio);
+    CAPTURE(count);
+    Random random(hash(1, static_cast<std::uint64_t>(ratio * 10)));
+    constexpr int kDraws = 200'000;
+    double sum = 0;
+    double squares = 0;
+    for (int i = 0; i < kDraws; ++i) {
+      const double x = Spread{ratio, shape}.draw(random, count);
+      sum += x;
+      squares += x * x;
+    }
+    const double mean = sum / kDraws;
+    const double spread = ratio / std::sqrt(count);
+    CHECK(mean == doctest::Approx(1).epsilon(0.02));
+    CHECK(std::sqrt(squares / kDraws - mean * mean) == doctest::Approx(spread).epsilon(0.08));
+  }
+  Random random(1);
+  CHECK(Spread{}.draw(random) == 1);
+}
+
+TEST_CASE("a run is written and read back whole") {
+  RunResult run;
+  run.label = "dispatch=fifo";
+  run.scenario = "s";
+  run.policies = {{"preset", "default"}, {"dispatch", "fifo"}};
+  run.seed = 3;
+  run.digest = "00ff";
+  run.makespan_s = 1.5;
+  run.aggregate.storage_bytes = UINT64_MAX;
+  run.jobs.resize(2);
+  run.jobs[1].name = "a, \"b\"";
+  run.jobs[1].stall_s = 0.1;
+  const RunResult back = decode_run(encode_run(run));
+  CHECK(encode_run(back) == encode_run(run));
+  CHECK(back.aggregate.storage_bytes == UINT64_MAX);
+  CHECK(back.policies == run.policies);
+  CHECK_THROWS_AS(decode_run("{}"), ConfigError);
+  CHECK_THROWS_AS(decode_run("x"), ConfigError);
+  const std::string csv = jobs_csv({&run, 1});
+  CHECK(csv.find("run,seed,name,user,dataset,state") == 0);
+  CHECK(csv.find("\ndispatch=fifo,3,\"a, \"\"b\"\"\",") != std::string::npos);
+}
+
+}  // namespace batchflow::test

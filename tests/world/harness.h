@@ -1,0 +1,93 @@
+// Scenarios written in a test, simulated in a process of their own (SimGrid has one clock a
+// process), and checked for what holds in every run.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "configs/reader/scenario.h"
+#include "configs/reader/yaml.h"
+#include "sim/forked_runs.h"
+#include "sim/simulate.h"
+
+namespace batchflow::sim::test {
+
+// What `work` answers, run in a child.
+inline std::string in_child(const std::function<std::string()>& work) {
+  const auto outcomes =
+      ForkedRuns::run({[&](const ForkedRuns::Tell&) { return work(); }}, 1, [](double, double) {});
+  REQUIRE_MESSAGE(outcomes[0].done, outcomes[0].problem, outcomes[0].failure);
+  return outcomes[0].text;
+}
+
+// A scenario of one node with what a test changes: lines of YAML, and overrides.
+struct Small {
+  std::uint64_t samples = 100;
+  std::string bytes = "1000";
+  std::string node = "cores: 1, gpus: 16, memory: 1gb";  // of the one node
+  std::string store = "{}";
+  std::string steps = "[]";
+  std::vector<std::string> jobs = {};  // each in braces, `dataset` and `pipeline` left out
+  std::string more = "";               // top-level keys
+  std::vector<std::string> set = {};
+
+  std::string yaml() const {
+    std::string text = fmt::format(
+        "cluster:\n  nodes: [{{name: node, {}}}]\n  store: {}\n"
+        "datasets: [{{name: data, samples: {}, bytes: {}}}]\n"
+        "pipelines: [{{name: train, steps: {}}}]\njobs:\n",
+        node, store, samples, bytes, steps);
+    for (const std::string& job : jobs) {
+      text += fmt::format("  - {{dataset: data, pipeline: train, {}}}\n", job);
+    }
+    return text + more;
+  }
+};
+
+inline Scenario scenario_of(const std::string& yaml, const std::vector<std::string>& set = {}) {
+  ConfigNode tree = parse_yaml(yaml, "test.yaml");
+  for (const std::string& text : set) apply_override(tree, text);
+  return read_scenario(tree);
+}
+
+// Validation check 22, in every run: deliveries are jobs x samples x epochs; a rank's time is what
+// it computes, waits for its batch, and waits for the others; nothing is prepared that was not
+// asked for; nothing the engine was told was wrong.
+inline void check_conservation(const Scenario& scenario, const RunResult& run) {
+  CHECK(run.failure.empty());
+  CHECK(run.protocol_errors == 0);
+  CHECK(run.refused_proposals == 0);
+  CHECK(run.aggregate.repeats == 0);
+  CHECK(run.aggregate.preparations == run.aggregate.samples_requested);
+  CHECK(run.aggregate.samples_read <= run.aggregate.samples_requested);
+  for (std::size_t i = 0; i < run.jobs.size(); ++i) {
+    const JobResult& job = run.jobs[i];
+    CAPTURE(job.name);
+    CHECK(job.compute_s + job.stall_s + job.idle_s == doctest::Approx(job.time_s).epsilon(1e-9));
+    if (job.state != "done" || scenario.jobs[i].drop_last) continue;
+    const auto& dataset = scenario.datasets[static_cast<std::size_t>(scenario.jobs[i].dataset)];
+    CHECK(job.samples == dataset.samples * scenario.jobs[i].epochs);
+    CHECK(job.epochs == scenario.jobs[i].epochs);
+  }
+}
+
+inline RunResult simulate_text(const std::string& yaml, const std::vector<std::string>& set = {}) {
+  const Scenario scenario = scenario_of(yaml, set);
+  const RunResult run = decode_run(in_child([&] { return encode_run(simulate(scenario, {})); }));
+  check_conservation(scenario, run);
+  return run;
+}
+
+inline RunResult simulate_small(const Small& small) {
+  return simulate_text(small.yaml(), small.set);
+}
+
+// Equal to the nanosecond.
+inline doctest::Approx exactly(double seconds) {
+  return doctest::Approx(seconds).epsilon(1e-12).scale(1000);
+}
+
+}  // namespace batchflow::sim::test

@@ -1,0 +1,176 @@
+// Sanity checks of shared resources alone, with the ends of flows worked out by hand.
+#include "sim/world/kernel.h"
+
+#include <sstream>
+
+#include "sim/world/errands.h"
+#include "sim/world/platform.h"
+#include "sim/world/simgrid_api.h"
+#include "tests/world/harness.h"
+
+namespace batchflow::sim::test {
+
+namespace {
+
+constexpr double kGB = 1e9;
+
+struct Flow {
+  double start_s;
+  double work;
+  double bound;
+};
+
+// When each ends, on a host of this speed.
+std::vector<double> ends(double speed, const std::vector<Flow>& flows) {
+  std::istringstream text(in_child([&] {
+    Kernel kernel;
+    auto* host = simgrid_api::add_host(kernel.zone(), "shared", speed);
+    std::vector<double> end(flows.size());
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      kernel.at(Instant(Duration(static_cast<std::int64_t>(flows[i].start_s * 1e9))), [&, i] {
+        kernel.start_work(*host, flows[i].work, flows[i].bound, [&, i] {
+          end[i] = std::chrono::duration<double>(kernel.now().time_since_epoch()).count();
+        });
+      });
+    }
+    kernel.run();
+    std::string all;
+    for (const double s : end) all += fmt::format("{} ", s);
+    return all;
+  }));
+  std::vector<double> result;
+  for (double s; text >> s;) result.push_back(s);
+  return result;
+}
+
+// How long orders of so many operations take on a drive, all begun at once.
+std::vector<double> read_times(const std::string& store,
+                               const std::vector<Platform::Amount>& amounts) {
+  Small small;
+  small.store = store;
+  small.jobs = {"step: 1s"};
+  const Scenario scenario = scenario_of(small.yaml());
+  std::istringstream text(in_child([&] {
+    Kernel kernel;
+    Errands errands(kernel);
+    Platform platform(kernel, errands, scenario.cluster);
+    std::vector<double> end(amounts.size());
+    kernel.after(Duration(0), [&] {
+      for (std::size_t i = 0; i < amounts.size(); ++i) {
+        const ErrandId errand = errands.begin([&, i] {
+          end[i] = std::chrono::duration<double>(kernel.now().time_since_epoch()).count();
+        });
+        platform.read_store(errand, 0, amounts[i], Random(i));
+        errands.go(errand);
+      }
+    });
+    kernel.run();
+    std::string all;
+    for (const double s : end) all += fmt::format("{} ", s);
+    return all;
+  }));
+  std::vector<double> result;
+  for (double s; text >> s;) result.push_back(s);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("check 7, fair sharing: 1, 2 and 3 GB at 1 GB/s end at 3, 5 and 6 s") {
+  const auto end = ends(kGB, {{0, 1 * kGB, 0}, {0, 2 * kGB, 0}, {0, 3 * kGB, 0}});
+  CHECK(end[0] == exactly(3));
+  CHECK(end[1] == exactly(5));
+  CHECK(end[2] == exactly(6));
+  for (const double s : ends(kGB, std::vector<Flow>(10, {0, kGB, 0}))) CHECK(s == exactly(10));
+}
+
+TEST_CASE("check 8, arrivals: 10 GB at 0 and 2 GB at 4 s end at 12 and 8 s") {
+  const auto end = ends(kGB, {{0, 10 * kGB, 0}, {4, 2 * kGB, 0}});
+  CHECK(end[0] == exactly(12));
+  CHECK(end[1] == exactly(8));
+}
+
+TEST_CASE("check 10, max-min with caps .1, .4 and none of .9 GB/s: 10, 2.5 and 2.5 s") {
+  const auto end = ends(0.9 * kGB, {{0, kGB, 0.1 * kGB}, {0, kGB, 0.4 * kGB}, {0, kGB, 0}});
+  CHECK(end[0] == exactly(10));
+  CHECK(end[1] == exactly(2.5));
+  CHECK(end[2] == exactly(2.5));
+}
+
+TEST_CASE("check 11, a curve over the number of readers") {
+  const std::string curve =
+      "{curve: [{readers: 1, bytes_per_s: 330mb}, {readers: 2, bytes_per_s: 730mb}, "
+      "{readers: 3, bytes_per_s: 1135mb}, {readers: 4, bytes_per_s: 1540mb}]}";
+  const Platform::Amount gigabyte{1, 1'000'000'000};
+  for (const double s : read_times(curve, {gigabyte, gigabyte, gigabyte, gigabyte})) {
+    CHECK(s == doctest::Approx(4000.0 / 1540).epsilon(1e-8));  // 2.5974
+  }
+  // Half a gigabyte each at 365 MB/s, then the rest of the other alone at 330.
+  const auto two = read_times(curve, {{1, 500'000'000}, gigabyte});
+  CHECK(two[0] == doctest::Approx(500.0 / 365).epsilon(1e-8));
+  CHECK(two[1] == doctest::Approx(500.0 / 365 + 500.0 / 330).epsilon(1e-8));
+  const std::string lassen =
+      "{curve: [{readers: 1, bytes_per_s: 512mb}, {readers: 4, bytes_per_s: 512mb}, "
+      "{readers: 8, bytes_per_s: 1024mb}, {readers: 16, bytes_per_s: 2048mb}]}";
+  for (const double s : read_times(lassen, std::vector<Platform::Amount>(8, {1, 1'024'000'000}))) {
+    CHECK(s == doctest::Approx(8).epsilon(1e-8));
+  }
+}
+
+TEST_CASE("check 12, latency-bound reads: k / (L + s/b) a second") {
+  const auto one = read_times("{latency: 5ms, operations_ahead: 8, reader_bytes_per_s: 1gb}",
+                              {{1000, 114'660'000}});
+  CHECK(1000 / one[0] == doctest::Approx(1564.1).epsilon(1e-4));
+  // One operation takes its latency and its bytes, however many might be under way.
+  const auto single =
+      read_times("{latency: 5ms, operations_ahead: 8, reader_bytes_per_s: 1gb}", {{1, 1'000'000}});
+  CHECK(single[0] == exactly(0.006));
+}
+
+TEST_CASE("metadata operations and small reads cost what they are said to") {
+  // 1000 operations at 500 a second, beside 1 MB that takes no time to speak of.
+  CHECK(read_times("{operations_per_s: 500, bytes_per_s: 1gb}", {{1000, 1'000'000}})[0] ==
+        exactly(2));
+  // Reads of 4 kB at a fifth of 100 MB/s, of 1 MB at all of it.
+  const std::string small =
+      "{bytes_per_s: 100mb, efficiency: [{bytes: 4kb, efficiency: 0.2}, {bytes: 1mb, efficiency: "
+      "1}]}";
+  CHECK(read_times(small, {{5000, 20'000'000}})[0] == exactly(1));
+  CHECK(read_times(small, {{100, 100'000'000}})[0] == exactly(1));
+}
+
+TEST_CASE("more flows than a server carries at once wait for their turn, and none is lost") {
+  // 2000 orders of 1 MB at 1 GB/s: 2 s of bytes, and never less.
+  const auto ends =
+      read_times("{bytes_per_s: 1gb}", std::vector<Platform::Amount>(2000, {1, 1'000'000}));
+  double last = 0;
+  for (const double s : ends) last = std::max(last, s);
+  CHECK(last == doctest::Approx(2).epsilon(1e-7));
+}
+
+TEST_CASE("timers keep their nanosecond, one instant is one round, a cancelled flow is silent") {
+  const std::string told = in_child([] {
+    Kernel kernel;
+    auto* host = simgrid_api::add_host(kernel.zone(), "shared", 1e9);
+    std::string all;
+    kernel.each_instant(
+        [&] { all += fmt::format("|{}", kernel.now().time_since_epoch().count()); });
+    FlowId cancelled = 0;
+    kernel.after(Duration(0), [&] {
+      kernel.start_work(*host, 1.5e9, 0, [&] { all += " flow"; });
+      cancelled = kernel.start_work(*host, 9e9, 0, [&] { all += " never"; });
+    });
+    // Both flows have half of the speed: the first ends at 3 s, as the timer does.
+    kernel.after(std::chrono::seconds(3), [&] { all += " timer"; });
+    kernel.after(std::chrono::seconds(3) + Duration(1), [&] {
+      all += " cancel";
+      kernel.cancel(cancelled);
+    });
+    kernel.after(std::chrono::hours(24 * 75) + Duration(7), [&] { all += " late"; });
+    kernel.run();
+    return all;
+  });
+  CHECK(told == "|0 flow timer|3000000000 cancel|3000000001 late|6480000000000007");
+}
+
+}  // namespace batchflow::sim::test

@@ -1,0 +1,113 @@
+// Sanity checks of data-parallel jobs and of several nodes.
+#include "tests/world/harness.h"
+
+namespace batchflow::sim::test {
+
+namespace {
+
+std::string cluster(const std::string& nodes, const std::string& store = "{}") {
+  return fmt::format(
+      "cluster:\n  nodes: [{}]\n  store: {}\n"
+      "datasets: [{{name: data, samples: 4000, bytes: 1000}}]\n"
+      "pipelines: [{{name: train, steps: []}}]\n",
+      nodes, store);
+}
+
+}  // namespace
+
+TEST_CASE("check 19, a step takes as long as its slowest rank") {
+  // Steps of 130 ms on GPUs of speed 1.3 and one of 1: 100 ms and 130 ms. 100 steps of 4 ranks.
+  const std::string text =
+      cluster("{name: fast, gpus: 3, gpu_speed: 1.3, memory: 1gb}, {name: slow, memory: 1gb}") +
+      "jobs: [{dataset: data, pipeline: train, ranks: 4, batch: 10, step: 130ms}]\n";
+  const RunResult run = simulate_text(text);
+  CHECK(run.makespan_s == exactly(13));
+  // 9 of 52 GPU-seconds idle: 17.3 %.
+  CHECK(run.jobs[0].idle_s * 4 == exactly(9));
+  CHECK(run.jobs[0].compute_s * 4 == exactly(43));
+  CHECK(run.jobs[0].stall_s == exactly(0));
+}
+
+TEST_CASE("check 19, with exponential steps of mean 1 a step of g ranks takes H_g") {
+  for (const auto& [ranks, expected] : {std::pair{4, 2.083}, {8, 2.718}, {16, 3.381}}) {
+    CAPTURE(ranks);
+    const std::string text = fmt::format(
+        "{}jobs: [{{dataset: data, pipeline: train, ranks: {}, batch: 1, step: 1s, "
+        "step_shape: exponential, epochs: {}}}]\n",
+        cluster("{name: node, gpus: 16, memory: 1gb}"), ranks, ranks);
+    const RunResult run = simulate_text(text);
+    const double steps = static_cast<double>(run.jobs[0].batches) / ranks;
+    REQUIRE(steps == 4000);
+    // The standard deviation of a step is at most 1.28, so of the mean 0.02.
+    CHECK(run.makespan_s / steps == doctest::Approx(expected).epsilon(0.03));
+  }
+}
+
+TEST_CASE("ranks of one job share its epoch evenly, tails included") {
+  const std::string text =
+      cluster("{name: node, gpus: 3, memory: 1gb}") +
+      "jobs: [{dataset: data, pipeline: train, ranks: 3, batch: 64, step: 10ms}]\n";
+  // 4000 = 20 steps of 192 and a tail of 160, of which the ranks get 54, 53 and 53, and 2 fillers.
+  const RunResult run = simulate_text(text);
+  CHECK(run.jobs[0].batches == 3 * 21);
+  CHECK(run.jobs[0].samples == 4000);
+  CHECK(run.jobs[0].fillers == 2);
+}
+
+TEST_CASE("a batch crosses PCIe at its bandwidth, shared by the GPUs of a node") {
+  // Two ranks, batches of 10 samples of 1000 bytes, 10 kB/s for both: 2 s a step, and 1 ms.
+  const std::string text =
+      cluster("{name: node, gpus: 2, memory: 1gb, pcie_bytes_per_s: 10kb}") +
+      "jobs: [{dataset: data, pipeline: train, ranks: 2, batch: 10, step: 1ms, credits: 1}]\n";
+  const RunResult run = simulate_text(text);
+  CHECK(run.aggregate.pcie_bytes == 4'000'000);
+  CHECK(run.makespan_s == doctest::Approx(200 * 2.001).epsilon(1e-6));
+}
+
+TEST_CASE("case 2f, two nodes that cache half each: nothing from the store after the first epoch") {
+  const std::string text =
+      "cluster:\n"
+      "  nodes: [{name: node, count: 2, cores: 2, gpus: 1, memory: 12mb, nic_bytes_per_s: 100mb}]\n"
+      "datasets: [{name: data, samples: 4000, bytes: 4096}]\n"
+      "pipelines: [{name: train, steps: [{name: work, random: true, output: 10}]}]\n"
+      "jobs: [{dataset: data, pipeline: train, ranks: 2, batch: 16, step: 10ms, epochs: 4}]\n"
+      "grain: {items_per_block: 16}\n"
+      "engine: {policies: {allocation: 'proportional:forms=encoded'}}\n";
+  const RunResult run = simulate_text(text);
+  // 16.4 MB in 2 x 12 MB: each sample is read from the store once, and after that half of the
+  // samples come from the other node.
+  CHECK(run.aggregate.samples_read == 4000);
+  const double peer_bytes = static_cast<double>(run.aggregate.network_bytes) - 4000 * 4096;
+  CHECK(peer_bytes >= 3 * 4000 * 4096 * 0.45);
+  CHECK(peer_bytes <= 4 * 4000 * 4096 * 0.55);
+}
+
+TEST_CASE("the network limits what comes from the store: bytes / bandwidth at least") {
+  // 4000 samples of 1000 bytes over a link of 400 kB/s: 10 s, however quick store and NIC are.
+  const std::string nodes =
+      "{name: node, memory: 1gb, nic_bytes_per_s: 1gb, link: rack}]\n"
+      "  links: [{name: rack, bytes_per_s: 400kb, latency: 1us, up: spine}, {name: spine}";
+  const RunResult run =
+      simulate_text(cluster(nodes) +
+                    "jobs: [{dataset: data, pipeline: train, batch: 8, step: 1ms, order: strict}]\n"
+                    "grain: {items_per_block: 8}\n");
+  CHECK(run.aggregate.network_bytes == 4'000'000);
+  CHECK(run.makespan_s >= 10);
+  CHECK(run.makespan_s <= 10.02);
+}
+
+TEST_CASE("case 10, AU of storage-bound jobs is bandwidth over need") {
+  // Eight jobs that need 105.4 MB/s each (400 samples of 114,660 B in 435 ms) on 500 MB/s: .593.
+  const std::string text =
+      "cluster:\n  nodes: [{name: node, cores: 32, gpus: 8, memory: 16gb}]\n"
+      "  store: {bytes_per_s: 500mb}\n"
+      "datasets: [{name: data, samples: 40000, bytes: 114660}]\n"
+      "pipelines: [{name: train, steps: []}]\n"
+      "jobs: [{dataset: data, pipeline: train, count: 8, batch: 400, step: 435ms}]\n"
+      "engine: {preset: independent, policies: {allocation: 'equal:forms=prepared'}}\n"
+      "grain: {samples_per_item: 100}\n";
+  const RunResult run = simulate_text(text);
+  CHECK(run.aggregate.au == doctest::Approx(500 / (8 * 105.4)).epsilon(0.03));
+}
+
+}  // namespace batchflow::sim::test

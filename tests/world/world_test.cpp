@@ -1,0 +1,150 @@
+// What every simulated world promises: it decides nothing, repeats itself, and is recorded.
+#include "sim/world/world.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "policies/registry.h"
+#include "tests/world/harness.h"
+
+namespace batchflow::sim::test {
+
+namespace {
+
+std::string varied() {
+  return "cluster:\n"
+         "  nodes: [{name: node, count: 2, cores: 4, gpus: 4, memory: 64mb, nic_bytes_per_s: 1gb,\n"
+         "           pcie_bytes_per_s: 2gb, nvme: {size: 20mb, bytes_per_s: 1gb, latency: 80us}}]\n"
+         "  store: {bytes_per_s: 100mb, latency: 2ms, latency_jitter: 0.8, operations_ahead: 4}\n"
+         "datasets: [{name: data, samples: 3000, bytes: 20kb, bytes_jitter: 0.5, format: jpeg}]\n"
+         "pipelines:\n  - name: train\n    cost_jitter: 0.3\n    steps:\n"
+         "      - {name: decode, cost: 1ms, output: 60kb}\n"
+         "      - {name: crop, random: true, cost: 300us, output: 15kb}\n"
+         "jobs:\n"
+         "  - {name: a, dataset: data, pipeline: train, ranks: 3, batch: 16, step: 20ms,\n"
+         "     step_jitter: 0.2, epochs: 2}\n"
+         "  - {name: b, dataset: data, pipeline: train, batch: 48, step: 30ms, arrives: 500ms,\n"
+         "     epochs: 2}\n"
+         "  - {name: c, dataset: data, pipeline: train, order: strict, batch: 32, step: 15ms,\n"
+         "     count: 2, every: 700ms, leaves_after: 1s}\n"
+         "engine: {block_bytes: 480kb}\n";
+}
+
+}  // namespace
+
+TEST_CASE("an engine that returns no commands moves no byte") {
+  const Scenario scenario = scenario_of(varied());
+  const RunResult run = decode_run(in_child([&] {
+    World world(scenario, policy_list(), {});
+    world.decide_by([](Instant, std::span<const Event>) { return std::span<const Command>(); });
+    return encode_run(world.run());
+  }));
+  CHECK(run.aggregate.storage_bytes == 0);
+  CHECK(run.aggregate.nvme_bytes == 0);
+  CHECK(run.aggregate.network_bytes == 0);
+  CHECK(run.aggregate.pcie_bytes == 0);
+  CHECK(run.aggregate.samples_requested == 0);
+  CHECK(run.aggregate.samples == 0);
+  // Jobs that nobody serves wait, and that is said.
+  CHECK(run.failure.find("jobs wait") != std::string::npos);
+}
+
+TEST_CASE("the same scenario gives the same orders in every process, another seed gives others") {
+  const RunResult one = simulate_text(varied());
+  const RunResult other = simulate_text(varied());
+  CHECK(one.digest == other.digest);
+  CHECK(one.makespan_s == other.makespan_s);
+  CHECK(one.steps == other.steps);
+  CHECK(simulate_text(varied(), {"seed=2"}).digest != one.digest);
+}
+
+TEST_CASE("every preset and dispatch policy serves a varied world to its end") {
+  for (const std::string set :
+       {"engine.preset=default", "engine.preset=independent", "engine.policies={dispatch: fifo}",
+        "engine.policies={dispatch: round-robin}", "engine.policies={dispatch: coordinated}",
+        "engine.policies={dispatch: bounded-lag}", "engine.policies={selection: strict}",
+        "engine.policies={allocation: equal}",
+        "engine.policies={eviction: {encoded: lru, decoded: sieve}}", "engine.credits=1",
+        "engine.credits=4"}) {
+    CAPTURE(set);
+    const RunResult run = simulate_text(varied(), {set});
+    for (const JobResult& job : run.jobs) {
+      CHECK(job.state == (job.name == "a" || job.name == "b" ? "done" : "left"));
+    }
+  }
+}
+
+TEST_CASE("chance does not depend on policies: a job computes equally long under each") {
+  const RunResult one = simulate_text(varied());
+  const RunResult other = simulate_text(varied(), {"engine.preset=independent"});
+  CHECK(one.digest != other.digest);
+  CHECK(one.jobs[0].compute_s == exactly(other.jobs[0].compute_s));
+}
+
+TEST_CASE("a journal of a run, replayed into another engine, gives the same orders") {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("world-{}.journal", ::getpid()))
+          .string();
+  const Scenario scenario = scenario_of(varied());
+  SimulateOptions options;
+  options.journal = path;
+  const RunResult run =
+      decode_run(in_child([&] { return encode_run(simulate(scenario, options)); }));
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(file)),
+                                std::istreambuf_iterator<char>());
+  std::filesystem::remove(path);
+  JournalReader reader(std::as_bytes(std::span(bytes)), path);
+  const Workload workload(scenario);
+  Engine engine(scenario.engine, policy_list(), workload.catalogues());
+  const ReplayResult replayed = replay(
+      reader, [&](Instant now, std::span<const Event> events) { return engine.step(now, events); });
+  CHECK(replayed.same());
+  CHECK(replayed.steps == run.steps);
+  CHECK(fmt::format("{:016x}", replayed.digest) == run.digest);
+}
+
+TEST_CASE("who stops a run gets its results so far") {
+  const Scenario scenario = scenario_of(varied(), {"jobs.0.epochs=200", "jobs.1.epochs=200"});
+  const RunResult run = decode_run(in_child([&] {
+    SimulateOptions options;
+    options.goes_on = [](double done, double) { return done < 0.1; };
+    return encode_run(simulate(scenario, options));
+  }));
+  CHECK(run.interrupted);
+  CHECK(run.failure.empty());
+  CHECK(run.aggregate.samples > 0);
+  CHECK(run.jobs[0].state == "unfinished");
+}
+
+TEST_CASE("a run can be cut at a simulated time") {
+  const RunResult run = decode_run(
+      in_child([&] { return encode_run(simulate(scenario_of(varied(), {"ends_after=1s"}), {})); }));
+  CHECK(run.makespan_s == exactly(1));
+  CHECK(run.failure.empty());
+  CHECK(run.jobs[0].state == "unfinished");
+}
+
+TEST_CASE("the recorder keeps a bounded number of points, and the last is near the end") {
+  const std::string told = in_child([] {
+    const Scenario scenario = scenario_of(varied());
+    World world(scenario, policy_list(), {});
+    const RunResult run = world.run();
+    const auto& points = world.recorder().points();
+    const double last_s =
+        std::chrono::duration<double>(points.back().when.time_since_epoch()).count();
+    bool grows = true;
+    for (std::size_t i = 1; i < points.size(); ++i) {
+      grows = grows && points[i].when > points[i - 1].when &&
+              points[i].counters.storage_bytes >= points[i - 1].counters.storage_bytes;
+    }
+    return fmt::format("{} {} {}", points.size() > 100 && points.size() <= 512,
+                       last_s > 0.98 * run.makespan_s, grows);
+  });
+  CHECK(told == "true true true");
+}
+
+}  // namespace batchflow::sim::test
