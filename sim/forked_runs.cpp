@@ -16,6 +16,10 @@
 #include "core/config_error.h"
 #include "sim/terminal.h"
 
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
 namespace batchflow::sim {
 
 namespace {
@@ -27,8 +31,10 @@ constexpr char kFailure = 'f';
 struct Progress {
   std::atomic<double> done;
   std::atomic<double> simulated_s;
+  std::atomic<bool> stop;
 };
-static_assert(std::atomic<double>::is_always_lock_free);  // it is shared with other processes
+// They are shared with other processes.
+static_assert(std::atomic<double>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 // Memory that children write and the parent reads.
 class SharedProgress {
@@ -58,12 +64,23 @@ void write_all(int descriptor, std::string_view text) {
   }
 }
 
+// A signal of the terminal reaches all processes; the parent says what becomes of it, and its end
+// is that of its children.
+void leave_signals_to_parent(pid_t parent) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(signal, SIG_IGN);
+#ifdef __linux__
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  if (::getppid() != parent) ::_exit(1);  // it was quicker
+}
+
 [[noreturn]] void be_child(const ForkedRuns::Work& work, int out, Progress& progress) {
   std::string text;
   try {
     text = kAnswer + work([&](double done, double simulated_s) {
              progress.done.store(done, std::memory_order_relaxed);
              progress.simulated_s.store(simulated_s, std::memory_order_relaxed);
+             return !progress.stop.load(std::memory_order_relaxed);
            });
   } catch (const ConfigError& error) {
     text = std::string(1, kProblem) + error.what();
@@ -88,6 +105,7 @@ Child start(const std::vector<ForkedRuns::Work>& works, std::size_t run, Progres
   int ends[2];
   if (::pipe(ends) != 0) throw std::runtime_error(std::strerror(errno));
   std::fflush(nullptr);
+  const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) {
     ::close(ends[0]);
@@ -96,6 +114,7 @@ Child start(const std::vector<ForkedRuns::Work>& works, std::size_t run, Progres
   }
   if (pid == 0) {
     ::close(ends[0]);
+    leave_signals_to_parent(parent);
     be_child(works[run], ends[1], progress);
   }
   ::close(ends[1]);
@@ -139,9 +158,6 @@ class Children {
     }
   }
   std::vector<Child>& running() { return running_; }
-  void interrupt() {
-    for (const Child& child : running_) ::kill(child.pid, SIGINT);
-  }
 
  private:
   std::vector<Child> running_;
@@ -190,7 +206,7 @@ std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works,
     if (!interrupted && was_interrupted()) {
       interrupted = true;
       next = works.size();
-      children.interrupt();
+      for (std::size_t i = 0; i < works.size(); ++i) progress[i].stop.store(true);
     }
   }
   return outcomes;

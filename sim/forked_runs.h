@@ -14,8 +14,9 @@ namespace batchflow::sim {
 
 class ForkedRuns {
  public:
-  // In the run's process: how far it is, in [0, 1], and at what simulated time.
-  using Tell = std::function<void(double done, double simulated_s)>;
+  // In the run's process: how far it is, in [0, 1], and at what simulated time. False: it is to end
+  // here, with what it has so far.
+  using Tell = std::function<bool(double done, double simulated_s)>;
   using Work = std::function<std::string(const Tell& tell)>;
 
   struct Outcome {
@@ -26,8 +27,8 @@ class ForkedRuns {
   };
 
   // At most `at_once` processes at a time. `shown` is called now and then with the share of all
-  // work that is done and the greatest simulated time. An interrupt is passed on to all runs, which
-  // end as they see fit; those that have not begun do not begin.
+  // work that is done and the greatest simulated time. After an interrupt (check_interrupted) all
+  // runs are told to end, and those that have not begun do not begin.
   static std::vector<Outcome> run(const std::vector<Work>& works, unsigned at_once,
                                   const std::function<void(double, double)>& shown);
 };

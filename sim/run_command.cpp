@@ -72,15 +72,7 @@ std::string simulate_one(const Options& options, const Planned& planned,
                          const ForkedRuns::Tell& tell) {
   SimulateOptions how;
   how.journal = options.journal;
-  how.goes_on = [&](double done, double simulated_s) {
-    tell(done, simulated_s);
-    try {
-      check_interrupted();
-      return true;
-    } catch (const Interrupted&) {
-      return false;
-    }
-  };
+  how.goes_on = tell;
   std::FILE* explained = options.outputs.wanted("json") ? stderr : stdout;
   if (options.explain) {
     how.explain = [explained](const std::string& line) {

@@ -105,7 +105,11 @@ void add_copies(ConfigSection& entry, const Scenario& scenario, JobModel job,
   Random random(hash(scenario.seed, 1, jobs.size()));
   const std::string name = job.name;
   for (std::int64_t i = 0; i < count; ++i) {
-    if (count > 1) job.name = fmt::format("{}-{}", name, i);
+    if (name.empty()) {
+      job.name = fmt::format("job-{}", jobs.size());
+    } else if (count > 1) {
+      job.name = fmt::format("{}-{}", name, i);
+    }
     jobs.push_back(job);
     const double factor = by_chance ? -std::log(uniform(random)) : 1;
     job.arrives += Duration(std::llround(static_cast<double>(every.count()) * factor));
@@ -119,7 +123,7 @@ std::vector<JobModel> read_jobs(ConfigSection& section, const Scenario& scenario
   section.require("jobs", "a list of jobs");
   section.sections("jobs", [&](ConfigSection& entry) {
     JobModel job;
-    job.name = entry.text("name", fmt::format("job-{}", jobs.size()));
+    job.name = entry.text("name", "");
     job.user = entry.text("user", "user");
     read_data(entry, scenario, job);
     read_order(entry, job);

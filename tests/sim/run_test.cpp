@@ -1,0 +1,166 @@
+// `batchflow-sim run` and `check` as a user calls them.
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "policies/registry.h"
+#include "sim/simulate.h"
+#include "sim/variants.h"
+#include "tests/sim/program.h"
+#include "tests/skip.h"
+
+namespace batchflow::test {
+
+namespace {
+
+using nlohmann::json;
+using sim::can_simulate;
+using sim::parse_variants;
+using sim::Variant;
+
+std::string small_scenario() {
+  return "cluster: {nodes: [{name: node, cores: 4, gpus: 4, memory: 1gb}]}\n"
+         "datasets: [{name: data, samples: 640, bytes: 10kb}]\n"
+         "pipelines: [{name: train, steps: [{name: crop, random: true, cost: 1ms}]}]\n"
+         "jobs: [{dataset: data, pipeline: train, count: 2, batch: 16, step: 20ms}]\n"
+         "grain: {items_per_block: 16}\n";
+}
+
+}  // namespace
+
+TEST_CASE("a scenario that cannot be is refused before anything runs, with its place") {
+  const Folder folder;
+  const std::string path = folder.file("s.yaml", small_scenario() + "nodes: 3\n");
+  for (const char* command : {"run", "check"}) {
+    const Outcome outcome = run({command, path});
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(outcome.err.find("s.yaml:6: key 'nodes'") != std::string::npos);
+  }
+  const Outcome policy =
+      run({"check",
+           folder.file("p.yaml", small_scenario() + "engine: {policies: {dispatch: fifi}}\n")});
+  CHECK(policy.code == 2);
+  CHECK(policy.err.find("p.yaml:6: key 'engine.policies.dispatch'") != std::string::npos);
+  CHECK(policy.err.find("'fifo'") != std::string::npos);
+  CHECK(run({"run", "four-job"}).err.find("write 'four-jobs'") != std::string::npos);
+  CHECK(run({"run"}).code == 2);
+  CHECK(run({"run", "four-jobs", "--policy", "sieve"}).code == 2);
+  CHECK(run({"run", "four-jobs", "--policy", "preset=indep"}).code == 2);
+  CHECK(run({"run", "four-jobs", "--policy", "eviction=lru,sieve", "--explain"}).code == 2);
+  CHECK(run({"check", "four-jobs"}).code == 0);
+  CHECK(run({"check", "four-jobs", "--set", "jobs.0.nodes=[nowhere]"}).code == 2);
+}
+
+TEST_CASE("the configuration that is generated is one that runs") {
+  const Folder folder;
+  const Outcome generated = run({"run", "--gen-config"});
+  CHECK(generated.code == 0);
+  CHECK(run({"check", folder.file("g.yaml", generated.out)}).code == 0);
+}
+
+TEST_CASE("policies are parsed into variants: names of one kind compared, kinds crossed") {
+  const auto labels = [](const std::vector<std::string>& texts) {
+    std::vector<std::string> result;
+    for (const Variant& variant : parse_variants(policy_list(), texts)) {
+      result.push_back(variant.label);
+    }
+    return result;
+  };
+  using Texts = std::vector<std::string>;
+  CHECK(labels({}) == Texts{""});
+  CHECK(labels({"dispatch=fifo"}) == Texts{""});
+  CHECK(labels({"dispatch=fifo,coordinated"}) == Texts{"dispatch=fifo", "dispatch=coordinated"});
+  CHECK(labels({"dispatch=fifo", "dispatch=fifo"}) == Texts{""});
+  CHECK(labels({"dispatch=fifo,bounded-lag:blocks=4,eviction=lru"}) ==
+        Texts{"dispatch=fifo", "dispatch=bounded-lag:blocks=4"});
+  CHECK(labels({"eviction=lru,sieve", "preset=default,independent"}) ==
+        Texts{"preset=default eviction=lru", "preset=default eviction=sieve",
+              "preset=independent eviction=lru", "preset=independent eviction=sieve"});
+  CHECK_THROWS_AS(labels({"fifo"}), ConfigError);
+  CHECK_THROWS_AS(labels({"dispatch=fifo,,lru"}), ConfigError);
+  CHECK_THROWS_AS(labels({"dispach=fifo"}), ConfigError);
+}
+
+TEST_CASE("what came of runs, as a table, JSON and CSV") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Folder folder;
+  const std::string path = folder.file("s.yaml", small_scenario());
+  const std::string csv = folder.name("jobs.csv");
+  const Outcome outcome = run({"run", path, "--policy", "preset=independent,default", "--seed", "5",
+                               "--json", "--jobs-csv=" + csv});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.err.find("preset=default") != std::string::npos);
+  const json result = json::parse(outcome.out);
+  REQUIRE(result["runs"].size() == 2);
+  for (const json& one : result["runs"]) {
+    CHECK(one["seed"] == 5);
+    CHECK(one["digest"].get<std::string>().size() == 16);
+    CHECK(one["makespan_s"] > 0.8);  // 40 steps of 20 ms
+    for (const char* key : {"samples_per_s", "stall_fraction", "au", "hit_ratio", "storage_bytes",
+                            "preparations", "repeats", "network_bytes"}) {
+      CHECK(one["aggregate"].contains(key));
+    }
+    REQUIRE(one["jobs"].size() == 2);
+    for (const char* key : {"samples", "time_s", "compute_s", "stall_s", "epochs"}) {
+      CHECK(one["jobs"][0].contains(key));
+    }
+    CHECK(one["jobs"][0]["samples"] == 640);
+  }
+  CHECK(result["runs"][0]["policies"]["preset"] == "independent");
+  CHECK(result["runs"][0]["aggregate"]["preparations"] == 1280);
+  CHECK(result["runs"][1]["aggregate"]["preparations"] == 640);
+  const std::string text = content(csv);
+  CHECK(text.starts_with("run,seed,name,user"));
+  CHECK(text.find("\npreset=default,5,job-1,") != std::string::npos);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1 + 2 * 2);
+}
+
+TEST_CASE("every order is explained with its time") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Folder folder;
+  const Outcome outcome = run({"run", folder.file("s.yaml", small_scenario()), "--explain"});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.out.find("0.000000000 < JobJoined job=0") != std::string::npos);
+  CHECK(outcome.out.find("> Prepare request=") != std::string::npos);
+}
+
+TEST_CASE("a refused job is a failure of the run, which says why") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Folder folder;
+  const Outcome outcome = run(
+      {"run", folder.file("s.yaml", small_scenario()), "--set", "cluster.nodes.0.memory=100kb"});
+  CHECK(outcome.code == 1);
+  CHECK(outcome.out.find("was refused: it needs 320000 bytes of the cache") != std::string::npos);
+}
+
+TEST_CASE("an interrupted run leaves what it has so far, whole, and says so") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Folder folder;
+  const std::string file = folder.name("out.json");
+  const pid_t child = start({"run", "eight-jobs", "--set", "jobs.0.epochs=100000", "--policy",
+                             "preset=default,independent", "--json=" + file},
+                            folder);
+  wait_until_it_handles(child, SIGINT);
+  usleep(300'000);
+  kill(child, SIGINT);
+  const Outcome outcome = finish(child, folder);
+  CHECK(outcome.code == 130);
+  CHECK(outcome.err.find("interrupted; what is written are the results so far") !=
+        std::string::npos);
+  const json result = json::parse(content(file));
+  REQUIRE(result["runs"].size() >= 1);
+  CHECK(result["runs"][0]["interrupted"] == true);
+  CHECK(result["runs"][0]["aggregate"]["samples"] > 0);
+  CHECK(result["runs"][0]["jobs"].size() == 8);
+}
+
+TEST_CASE("without SimGrid, run says what to install") {
+  if (can_simulate()) return;
+  const Outcome outcome = run({"run", "four-jobs"});
+  CHECK(outcome.code == 2);
+  CHECK(outcome.err.find("libsimgrid-dev") != std::string::npos);
+}
+
+}  // namespace batchflow::test

@@ -1,0 +1,131 @@
+// What simulating costs, on one core: ./dev bench sim [--small]
+//
+// Each line is a scenario in a process of its own, with the bound it has to keep; the exit code is
+// 1 if one is not kept. `--small` runs a hundredth, for the tests: there the bounds mean little.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "configs/reader/yaml.h"
+#include "core/config_error.h"
+#include "sim/forked_runs.h"
+#include "sim/simulate.h"
+
+namespace batchflow::sim {
+namespace {
+
+struct Cost {
+  double cpu_s = 0;
+  double memory_mib = 0;
+  double batches = 0;
+  std::string digest;
+};
+
+double cpu_s() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+double memory_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+Cost measure(const ConfigNode& base, const std::vector<std::string>& set) {
+  const auto outcomes = ForkedRuns::run({[&](const ForkedRuns::Tell&) {
+                                          const double before_s = cpu_s();
+                                          ConfigNode tree = base;
+                                          for (const std::string& text : set)
+                                            apply_override(tree, text);
+                                          const RunResult run = simulate(read_scenario(tree), {});
+                                          double batches = 0;
+                                          for (const JobResult& job : run.jobs)
+                                            batches += static_cast<double>(job.batches);
+                                          return fmt::format("{} {} {} {}", cpu_s() - before_s,
+                                                             memory_mib(), batches, run.digest);
+                                        }},
+                                        1, [](double, double) {});
+  if (!outcomes[0].done) throw ConfigError(outcomes[0].problem + outcomes[0].failure);
+  Cost cost;
+  char digest[32] = {};
+  std::sscanf(outcomes[0].text.c_str(), "%lf %lf %lf %31s", &cost.cpu_s, &cost.memory_mib,
+              &cost.batches, digest);
+  cost.digest = digest;
+  return cost;
+}
+
+bool kept = true;
+
+Cost line(const std::string& name, const ConfigNode& base, const std::vector<std::string>& set,
+          double bound_s) {
+  const Cost cost = measure(base, set);
+  const bool good = cost.cpu_s <= bound_s;
+  kept = kept && good;
+  fmt::print("{:<44} {:>9.3f} s of {:>5} s  {:>10.0f} batches/s  {:>6.0f} MiB  {}{}\n", name,
+             cost.cpu_s, bound_s, cost.batches / cost.cpu_s, cost.memory_mib, cost.digest,
+             good ? "" : "  TOO SLOW");
+  std::fflush(stdout);
+  return cost;
+}
+
+// Many jobs that compute on a large cluster, each on a few GPUs: what they cost is timers.
+ConfigNode large_cluster(int jobs) {
+  return parse_yaml(
+      fmt::format("cluster:\n  nodes: [{{name: node, count: 312, cores: 32, gpus: 8, memory: 512gb,"
+                  " cache: 10%}}]\n  store: {{bytes_per_s: 200gb, latency: 1ms, "
+                  "operations_ahead: 64}}\n"
+                  "datasets: [{{name: data, samples: 1280000, bytes: 100kb}}]\n"
+                  "pipelines: [{{name: train, steps: [{{name: work, random: true, cost: 1ms}}]}}]\n"
+                  "jobs: [{{dataset: data, pipeline: train, count: {}, ranks: 4, batch: 2500, "
+                  "step: 1s, epochs: 1}}]\n"
+                  "grain: {{samples_per_item: 2500, items_per_block: 16}}\n",
+                  jobs),
+      "large-cluster");
+}
+
+int run(bool small) {
+  const ConfigNode eight = load_scenario("eight-jobs");
+  const int epochs = small ? 1 : 20;
+  const auto with = [&](std::vector<std::string> set, int count) {
+    set.push_back(fmt::format("jobs.0.epochs={}", count));
+    if (small) set.push_back("datasets.0.samples=12800");
+    return set;
+  };
+  const std::vector<std::string> fine = {"grain.samples_per_item=1", "grain.items_per_block=256"};
+  line("start-up: one batch", eight,
+       {"jobs.0.epochs=1", "jobs.0.count=1", "datasets.0.samples=256"}, 0.1);
+  line("node x 8 jobs x 20 epochs, coarse items", eight, with({}, epochs), 10);
+  line("node x 8 jobs x 20 epochs, each sample", eight, with(fine, epochs), 40);
+  line("the same without sharing, coarse items", eight, with({"engine.preset=independent"}, epochs),
+       40);
+  const Cost one = line("cost of 1 epoch", eight, with({}, 1), 10);
+  const Cost hundred = line("cost of 100 epochs", eight, with({}, small ? 3 : 100), 60);
+  const double ratio = hundred.cpu_s / hundred.batches / (one.cpu_s / one.batches);
+  fmt::print("a batch of the longer run costs {:.2f} of one of the shorter\n", ratio);
+  if (!small) kept = kept && ratio <= 1.2;
+  const Cost large =
+      line("2,496 GPUs, 624 jobs of 4 ranks", large_cluster(small ? 10 : 624), {}, 60);
+  kept = kept && large.memory_mib < 1024;
+  return small || kept ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace batchflow::sim
+
+int main(int argc, char** argv) {
+  try {
+    return batchflow::sim::run(argc > 1 && std::strcmp(argv[1], "--small") == 0);
+  } catch (const batchflow::ConfigError& error) {
+    std::fprintf(stderr, "bench_sim: %s\n", error.what());
+    return 2;
+  }
+}
