@@ -59,6 +59,23 @@ void visit_aggregate(Sum& sum, Visit visit) {
   visit("preparation_s", sum.preparation_s);
 }
 
+template <class Point, class Visit>
+void visit_point(Point& point, Visit visit) {
+  visit("time_s", point.time_s);
+  visit("samples", point.samples);
+  visit("samples_requested", point.samples_requested);
+  visit("samples_read", point.samples_read);
+  visit("storage_bytes", point.storage_bytes);
+  visit("nvme_bytes", point.nvme_bytes);
+  visit("network_bytes", point.network_bytes);
+  visit("pcie_bytes", point.pcie_bytes);
+  visit("preparations", point.preparations);
+  visit("preparation_s", point.preparation_s);
+  visit("compute_s", point.compute_s);
+  visit("stall_s", point.stall_s);
+  visit("idle_s", point.idle_s);
+}
+
 template <class Run, class Visit>
 void visit_run(Run& run, Visit visit) {
   visit("label", run.label);
@@ -143,7 +160,13 @@ std::string jobs_csv(std::span<const RunResult> runs) {
 }
 
 std::string encode_run(const RunResult& run) {
-  return text_of(run_json(run), -1);
+  Json json = run_json(run);
+  json["series"] = Json::array();
+  for (const SeriesPoint& point : run.series) {
+    Json& object = json["series"].emplace_back(Json::object());
+    visit_point(point, [&](const char* name, const auto& field) { object[name] = field; });
+  }
+  return text_of(json, -1);
 }
 
 RunResult decode_run(const std::string& text) {
@@ -160,6 +183,9 @@ RunResult decode_run(const std::string& text) {
     }
     for (const Json& object : json.at("jobs")) {
       visit_job(run.jobs.emplace_back(), from(object));
+    }
+    for (const Json& object : json.at("series")) {
+      visit_point(run.series.emplace_back(), from(object));
     }
   } catch (const Json::exception& error) {
     throw ConfigError(fmt::format("not the result of a run ({}); run it again", error.what()));

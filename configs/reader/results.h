@@ -58,6 +58,23 @@ struct Aggregate {
   double preparation_s = 0;  // core time
 };
 
+// Sums from the start of the run to a point in time: what reports draw.
+struct SeriesPoint {
+  double time_s = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t samples_requested = 0;
+  std::uint64_t samples_read = 0;
+  std::uint64_t storage_bytes = 0;
+  std::uint64_t nvme_bytes = 0;
+  std::uint64_t network_bytes = 0;
+  std::uint64_t pcie_bytes = 0;
+  std::uint64_t preparations = 0;
+  double preparation_s = 0;
+  double compute_s = 0;  // of all ranks, as the two below
+  double stall_s = 0;
+  double idle_s = 0;
+};
+
 struct RunResult {
   std::string label;  // what tells it from the others of a comparison
   std::string scenario;
@@ -74,6 +91,7 @@ struct RunResult {
   std::uint64_t refused_proposals = 0;
   Aggregate aggregate;
   std::vector<JobResult> jobs;
+  std::vector<SeriesPoint> series;  // evenly apart; not written to results
 };
 
 // An object with `command`, `version` and `runs`.
@@ -82,7 +100,7 @@ std::string results_json(std::span<const RunResult> runs, const std::string& com
 // One row a job; the first two columns name the run and its seed.
 std::string jobs_csv(std::span<const RunResult> runs);
 
-// One run on its way from the process that simulated it.
+// One run, its series too, on its way from the process that simulated it.
 std::string encode_run(const RunResult& run);
 // Throws ConfigError for what is no run.
 RunResult decode_run(const std::string& text);

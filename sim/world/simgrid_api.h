@@ -7,6 +7,7 @@
 #include <simgrid/s4u.hpp>
 // After s4u.hpp, which it needs in 3.32.
 #include <simgrid/version.h>
+#include <xbt/log.h>
 #include <simgrid/kernel/Timer.hpp>
 
 #include <functional>

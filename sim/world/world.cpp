@@ -138,6 +138,25 @@ Aggregate World::aggregate(const RunResult& run) const {
   return sum;
 }
 
+SeriesPoint World::series_point(const Recorder::Point& point) {
+  const Counters& sums = point.counters;
+  SeriesPoint result;
+  result.time_s = seconds(point.when.time_since_epoch());
+  result.samples = sums.samples_trained;
+  result.samples_requested = sums.samples_requested;
+  result.samples_read = sums.samples_read;
+  result.storage_bytes = sums.storage_bytes;
+  result.nvme_bytes = sums.nvme_bytes;
+  result.network_bytes = sums.network_bytes;
+  result.pcie_bytes = sums.pcie_bytes;
+  result.preparations = sums.samples_prepared;
+  result.preparation_s = seconds(sums.preparation);
+  result.compute_s = seconds(sums.compute);
+  result.stall_s = seconds(sums.stall);
+  result.idle_s = seconds(sums.idle);
+  return result;
+}
+
 RunResult World::result() const {
   RunResult run;
   run.scenario = scenario_.name;
@@ -163,6 +182,7 @@ RunResult World::result() const {
   run.refused_proposals = counters.refused_proposals;
   run.jobs = jobs_.results();
   run.aggregate = aggregate(run);
+  for (const Recorder::Point& point : recorder_.points()) run.series.push_back(series_point(point));
   return run;
 }
 

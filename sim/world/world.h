@@ -43,6 +43,7 @@ class World {
   RunResult result() const;
   std::string failure() const;
   Aggregate aggregate(const RunResult& run) const;
+  static SeriesPoint series_point(const Recorder::Point& point);
 
   const Scenario& scenario_;
   SimulateOptions options_;

@@ -207,10 +207,13 @@ TEST_CASE("a run is written and read back whole") {
   run.jobs.resize(2);
   run.jobs[1].name = "a, \"b\"";
   run.jobs[1].stall_s = 0.1;
+  run.series = {{0.5, 1}, {1.0, 2}};
   const RunResult back = decode_run(encode_run(run));
   CHECK(encode_run(back) == encode_run(run));
   CHECK(back.aggregate.storage_bytes == UINT64_MAX);
   CHECK(back.policies == run.policies);
+  CHECK(back.series.size() == 2);
+  CHECK(back.series[1].samples == 2);
   CHECK_THROWS_AS(decode_run("{}"), ConfigError);
   CHECK_THROWS_AS(decode_run("x"), ConfigError);
   const std::string csv = jobs_csv({&run, 1});

@@ -18,24 +18,25 @@ struct Cached {
   int epochs = 10;
   int jobs = 1;
   bool share = true;
+  std::uint32_t block = 8;
 
   RunResult run() const {
     Small small;
     small.samples = samples;
     small.bytes = "4096";
     const std::uint64_t streams = share ? 1 : static_cast<std::uint64_t>(jobs);
-    const std::uint64_t promised = (2 * static_cast<std::uint64_t>(jobs) + streams) * 8;
+    const std::uint64_t promised = (2 * static_cast<std::uint64_t>(jobs) + streams) * block;
     small.node =
         fmt::format("cores: {}, gpus: {}, memory: {}", jobs, jobs, cached * 4096 + promised);
     small.steps = "[{name: work, random: true, output: 1}]";
-    small.jobs = {
-        fmt::format("count: {}, batch: 8, step: 1ms, order: {}, epochs: {}", jobs, order, epochs)};
+    small.jobs = {fmt::format("count: {}, batch: {}, step: 1ms, order: {}, epochs: {}", jobs, block,
+                              order, epochs)};
     small.more = fmt::format(
-        "grain: {{items_per_block: 8}}\n"
+        "grain: {{items_per_block: {}}}\n"
         "engine:\n  share_streams: {}\n  policies:\n"
         "    allocation: proportional:forms=encoded\n    eviction: {{encoded: {}}}\n"
         "    scaling: static:depth=1\n",
-        share, eviction);
+        block, share, eviction);
     return simulate_small(small);
   }
   // Of the requests after the first `warm` epochs.
@@ -153,6 +154,22 @@ TEST_CASE("check 23, more cache never reads more under MinIO") {
     CHECK(reads == 1000 + 2 * (1000 - size));
     CHECK(reads <= before);
     before = reads;
+  }
+}
+
+TEST_CASE("few large items hit as many small ones do: within a point from 64 items a data set on") {
+  for (const std::uint64_t items : {64, 256}) {
+    for (const double c : {0.25, 0.5, 0.75}) {
+      CAPTURE(items);
+      CAPTURE(c);
+      const auto cached = static_cast<std::uint64_t>(static_cast<double>(items) * c);
+      const auto miss = [&](const char* eviction) {
+        return Cached{items, cached, eviction, "strict", 400, 1, true, 1}.steady_miss_ratio(20);
+      };
+      CHECK(miss("minio") == 1 - c);
+      CHECK(std::abs(miss("lru") - lru_miss(c)) < 0.01);
+      CHECK(std::abs(miss("random") - random_miss(c)) < 0.01);
+    }
   }
 }
 

@@ -127,6 +127,44 @@ TEST_CASE("check 12, latency-bound reads: k / (L + s/b) a second") {
   CHECK(single[0] == exactly(0.006));
 }
 
+TEST_CASE("check 20, two tiers side by side take the longer of both, one after the other the sum") {
+  // 60 GB of an NVMe drive at 10 GB/s and 40 GB of a store at 1 GB/s: 40 s and 46 s.
+  Small small;
+  small.node = "gpus: 1, memory: 1gb, nvme: {size: 1tb, bytes_per_s: 10gb}";
+  small.store = "{bytes_per_s: 1gb}";
+  small.jobs = {"step: 1s"};
+  const Scenario scenario = scenario_of(small.yaml());
+  const std::string told = in_child([&] {
+    Kernel kernel;
+    Errands errands(kernel);
+    Platform platform(kernel, errands, scenario.cluster);
+    std::string all;
+    const auto say = [&](const char* what) {
+      all += fmt::format("{} {} ", what, kernel.now().time_since_epoch().count());
+    };
+    const Platform::Amount near{1, 60'000'000'000};
+    const Platform::Amount far{1, 40'000'000'000};
+    kernel.after(Duration(0), [&] {
+      const ErrandId both = errands.begin([&] {
+        say("both");
+        const ErrandId first = errands.begin([&] {
+          const ErrandId second = errands.begin([&] { say("in turn"); });
+          platform.read_store(second, 0, far, Random(1));
+          errands.go(second);
+        });
+        platform.read_nvme(first, 0, near, Random(1));
+        errands.go(first);
+      });
+      platform.read_nvme(both, 0, near, Random(1));
+      platform.read_store(both, 0, far, Random(1));
+      errands.go(both);
+    });
+    kernel.run();
+    return all;
+  });
+  CHECK(told == "both 40000000000 in turn 86000000000 ");
+}
+
 TEST_CASE("metadata operations and small reads cost what they are said to") {
   // 1000 operations at 500 a second, beside 1 MB that takes no time to speak of.
   CHECK(read_times("{operations_per_s: 500, bytes_per_s: 1gb}", {{1000, 1'000'000}})[0] ==
