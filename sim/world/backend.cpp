@@ -1,10 +1,10 @@
 #include "sim/world/backend.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/check.h"
 #include "sim/world/chance.h"
+#include "sim/world/sim_time.h"
 
 namespace batchflow::sim {
 
@@ -68,6 +68,18 @@ Bytes Backend::bytes_of(const Read& order, std::uint64_t items) const {
   return bytes;
 }
 
+// A block meets the same weather whoever makes it, and whenever.
+Random Backend::block_chance(Chance what, const Lineage& lineage, std::uint64_t more) const {
+  const BlockName& name = lineage.name;
+  return chance_of(scenario_.seed, what, lineage.dataset.value, lineage.seed, name.generation,
+                   name.lane, name.pass, name.block, more);
+}
+
+Random Backend::read_chance(Chance what, const Read& order) const {
+  const std::uint64_t first = order.samples.empty() ? 0 : order.samples.front().value + 1;
+  return block_chance(what, order.lineage, hash(first, order.request.attempt));
+}
+
 void Backend::on(const Read& order) {
   const std::uint64_t items = order.samples.empty() ? order.lineage.samples : order.samples.size();
   const Bytes bytes = bytes_of(order, items);
@@ -82,14 +94,12 @@ void Backend::on(const Read& order) {
     counters_.samples_read += samples;
     ++counters_.storage_reads;
     if (platform_.store_is_remote(to)) counters_.network_bytes += bytes;
-    platform_.read_store(errand, to, {samples, bytes},
-                         chance_of(scenario_.seed, Chance::store_latency, request.id.value));
+    platform_.read_store(errand, to, {samples, bytes}, read_chance(Chance::store_latency, order));
   } else {
     const std::size_t from = index_of(order.from.node);
     if (order.from.tier == Tier::nvme) {
       counters_.nvme_bytes += bytes;
-      platform_.read_nvme(errand, from, {samples, bytes},
-                          chance_of(scenario_.seed, Chance::nvme_latency, request.id.value));
+      platform_.read_nvme(errand, from, {samples, bytes}, read_chance(Chance::nvme_latency, order));
     }
     if (from != to) {
       counters_.network_bytes += bytes;
@@ -107,13 +117,11 @@ Duration Backend::preparation_time(const Prepare& order, std::uint64_t encoded,
   const PipelineInfo& info = preparation.info;
   const Duration mean = info.decode_cost * static_cast<std::int64_t>(encoded) +
                         info.augment_cost * static_cast<std::int64_t>(encoded + decoded);
-  const BlockName& name = order.lineage.name;
-  Random chance = chance_of(scenario_.seed, Chance::preparation, name.generation, name.lane,
-                            name.pass, name.block, order.request.attempt);
+  Random chance = block_chance(Chance::preparation, order.lineage, order.request.attempt);
   const auto samples = static_cast<double>(workload_.samples(encoded + decoded));
   const double factor = preparation.spread.draw(chance, samples) /
                         scenario_.cluster.nodes[index_of(order.node)].core_speed;
-  return factor == 1 ? mean : Duration(std::llround(static_cast<double>(mean.count()) * factor));
+  return scaled(mean, factor);
 }
 
 void Backend::on(const Prepare& order) {

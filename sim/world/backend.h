@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/world/chance.h"
 #include "sim/world/counters.h"
 #include "sim/world/errands.h"
 #include "sim/world/platform.h"
@@ -90,6 +91,8 @@ class Backend {
   void on(const SetTimer& order);
 
   ErrandId begin(const Request& request, Then over, std::uint32_t worker = kNone);
+  Random block_chance(Chance what, const Lineage& lineage, std::uint64_t more) const;
+  Random read_chance(Chance what, const Read& order) const;
   Bytes bytes_of(const Read& order, std::uint64_t items) const;
   Duration preparation_time(const Prepare& order, std::uint64_t encoded,
                             std::uint64_t decoded) const;

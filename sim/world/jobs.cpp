@@ -3,22 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/check.h"
 #include "sim/world/chance.h"
+#include "sim/world/sim_time.h"
 
 namespace batchflow::sim {
 
 namespace {
-
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-double seconds(Instant instant) {
-  return seconds(instant.time_since_epoch());
-}
 
 std::uint64_t hash_of(const std::string& name) {
   std::uint64_t value = 0;
@@ -222,9 +214,7 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   Random chance = chance_of(scenario_.seed, Chance::job_step, index, number, job.step);
   const double factor =
       model.step_spread.draw(chance) / scenario_.cluster.nodes[job.nodes[number].value].gpu_speed;
-  const Duration compute =
-      factor == 1 ? model.step
-                  : Duration(std::llround(static_cast<double>(model.step.count()) * factor));
+  const Duration compute = scaled(model.step, factor);
   kernel_.after(compute, [this, index, number] { trained(index, number); });
   rank.computes = compute;
 }

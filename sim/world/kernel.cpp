@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "core/check.h"
+#include "sim/world/sim_time.h"
 #include "sim/world/simgrid_api.h"
 
 namespace batchflow::sim {
@@ -20,14 +21,6 @@ using simgrid_api::s4u::Engine;
 using simgrid_api::s4u::Exec;
 
 constexpr double kNanosecond_s = 1e-9;
-
-double seconds_of(Instant instant) {
-  return static_cast<double>(instant.time_since_epoch().count()) * kNanosecond_s;
-}
-
-Instant instant_of(double seconds) {
-  return Instant(Duration(std::llround(seconds / kNanosecond_s)));
-}
 
 // SimGrid reads an argument vector; there is nothing on it but a name.
 Engine& make_engine() {
@@ -96,7 +89,7 @@ struct Kernel::SimGrid {
   Engine& engine;
   simgrid_api::s4u::NetZone* zone;
   std::unordered_map<const Activity*, FlowId> flow_of;  // looked up, never walked
-  std::unordered_map<FlowId, Flow> flows;               // those under way; the same
+  std::unordered_map<FlowId, Flow> flows;               // under way; walked by `stop` alone
   std::vector<FlowId> finished;
   std::vector<ActivityPtr> grave;
   Instant died{};
@@ -165,6 +158,7 @@ void Kernel::stop() {
   stopped_ = true;
   std::vector<FlowId> flows;
   for (const auto& [id, flow] : simgrid_->flows) flows.push_back(id);
+  std::sort(flows.begin(), flows.end());
   for (const FlowId id : flows) cancel(id);
 }
 
@@ -227,7 +221,7 @@ void Kernel::arm() {
   }
   if (!any) return;
   simgrid_->head_when = timers_.front().when;
-  simgrid_->head = Timer::set(std::max(seconds_of(simgrid_->head_when), Engine::get_clock()),
+  simgrid_->head = Timer::set(std::max(seconds(simgrid_->head_when), Engine::get_clock()),
                               [this] { head_is_due(); });
 }
 

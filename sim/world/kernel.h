@@ -7,10 +7,8 @@
 // set; then `each_instant` is called, once, before time goes on. What is asked for at the very
 // instant (a timer of no time) makes another round of the same instant.
 //
-// Time is counted here in integer nanoseconds and in SimGrid in doubles of seconds. This is the one
-// place that converts: a timer fires at its very nanosecond, always; the end of a flow is rounded
-// to the nearest nanosecond, exact for 52 simulated days, 1 ns off at most until 104, and never
-// before what has happened already.
+// A timer fires at its very nanosecond, always; the end of a flow is rounded to the nearest one
+// (sim_time.h says what that means) and never before what has happened already.
 //
 // There is one SimGrid a process, and so one Kernel; run another simulation in another process.
 #pragma once

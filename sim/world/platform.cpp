@@ -1,8 +1,8 @@
 #include "sim/world/platform.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "sim/world/sim_time.h"
 #include "sim/world/simgrid_api.h"
 
 namespace batchflow::sim {
@@ -13,14 +13,6 @@ namespace s4u = simgrid_api::s4u;
 using NetPoint = simgrid::kernel::routing::NetPoint;
 
 constexpr double kUnlimited_bytes_per_s = 1e15;
-
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-Duration duration_of(double seconds) {
-  return Duration(std::llround(seconds * 1e9));
-}
 
 // What one reader gets when nobody else reads: so many operations under way, each with its latency
 // and its bytes at the reader's rate. 0: no limit.

@@ -6,14 +6,11 @@
 
 #include "core/describe.h"
 #include "policies/registry.h"
+#include "sim/world/sim_time.h"
 
 namespace batchflow::sim {
 
 namespace {
-
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 JournalHeader journal_header(const Scenario& scenario, const Workload& workload) {
   JournalHeader header;
@@ -82,12 +79,12 @@ void World::instant() {
 bool World::goes_on() {
   constexpr std::uint64_t kStepsBetween = 4096;
   if (!options_.goes_on || steps_ % kStepsBetween != 0) return true;
-  stopped_ = !options_.goes_on(jobs_.progress(), seconds(kernel_.now().time_since_epoch()));
+  stopped_ = !options_.goes_on(jobs_.progress(), seconds(kernel_.now()));
   return !stopped_;
 }
 
 void World::explain(std::span<const Event> events, std::span<const Command> commands) const {
-  const double now_s = seconds(kernel_.now().time_since_epoch());
+  const double now_s = seconds(kernel_.now());
   for (const Event& event : events) {
     options_.explain(fmt::format("{:.9f} < {}", now_s, describe(event)));
   }
@@ -141,7 +138,7 @@ Aggregate World::aggregate(const RunResult& run) const {
 SeriesPoint World::series_point(const Recorder::Point& point) {
   const Counters& sums = point.counters;
   SeriesPoint result;
-  result.time_s = seconds(point.when.time_since_epoch());
+  result.time_s = seconds(point.when);
   result.samples = sums.samples_trained;
   result.samples_requested = sums.samples_requested;
   result.samples_read = sums.samples_read;
@@ -174,7 +171,7 @@ RunResult World::result() const {
   run.interrupted = stopped_;
   run.failure = failure();
   const Instant end = jobs_.all_over() ? jobs_.last_end() : kernel_.now();
-  run.makespan_s = seconds(end.time_since_epoch());
+  run.makespan_s = seconds(end);
   run.steps = steps_;
   const EngineCounters counters = engine_.counters();
   run.stale_completions = counters.stale_completions;

@@ -1,0 +1,33 @@
+// The one place where the engine's time and SimGrid's meet: integer nanoseconds here, doubles of
+// seconds there (and in results, which people read).
+//
+// What survives: a double of seconds counts in units below half a nanosecond for 48 simulated days
+// and below a whole one until 97. So an instant that goes through it comes back as it was for 48
+// days, and 1 ns off at most until 97.
+#pragma once
+
+#include <cmath>
+
+#include "core/types.h"
+
+namespace batchflow::sim {
+
+inline double seconds(Duration duration) {
+  return static_cast<double>(duration.count()) * 1e-9;
+}
+inline double seconds(Instant instant) {
+  return seconds(instant.time_since_epoch());
+}
+inline Duration duration_of(double seconds) {
+  return Duration(std::llround(seconds * 1e9));
+}
+inline Instant instant_of(double seconds) {
+  return Instant(duration_of(seconds));
+}
+// So much longer or shorter; exactly as it was for a factor of one.
+inline Duration scaled(Duration duration, double factor) {
+  return factor == 1 ? duration
+                     : Duration(std::llround(static_cast<double>(duration.count()) * factor));
+}
+
+}  // namespace batchflow::sim
