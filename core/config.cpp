@@ -225,7 +225,8 @@ Size ConfigSection::size(std::string_view key, Size fallback) {
   return *value;
 }
 
-Duration ConfigSection::duration(std::string_view key, Duration fallback, Duration least) {
+Duration ConfigSection::duration(std::string_view key, Duration fallback, Duration least,
+                                 Duration greatest) {
   constexpr std::string_view remedy = "write a time such as 300s (units ns, us, ms, s, min, h, d)";
   const std::string* text = scalar(key, remedy);
   if (!text) return fallback;
@@ -234,6 +235,10 @@ Duration ConfigSection::duration(std::string_view key, Duration fallback, Durati
   if (*value < least) {
     refuse(key, fmt::format("{} is too short", shown(*text)),
            fmt::format("write at least {}ns", least.count()));
+  }
+  if (*value > greatest) {
+    refuse(key, fmt::format("{} is too long", shown(*text)),
+           fmt::format("write at most {}s", greatest.count() / 1'000'000'000));
   }
   return *value;
 }

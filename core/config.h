@@ -76,7 +76,8 @@ class ConfigSection {
   bool flag(std::string_view key, bool fallback);
   Bytes bytes(std::string_view key, Bytes fallback, Bytes least = 0);
   Size size(std::string_view key, Size fallback);
-  Duration duration(std::string_view key, Duration fallback, Duration least = Duration(0));
+  Duration duration(std::string_view key, Duration fallback, Duration least = Duration(0),
+                    Duration greatest = Duration::max());
   std::string text(std::string_view key, std::string_view fallback);
   std::vector<std::string> texts(std::string_view key);  // a list, or one scalar
 

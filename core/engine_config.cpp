@@ -30,6 +30,9 @@ void preset_independent(EngineConfig& config) {
   config.workers_held_during_reads = true;
 }
 
+constexpr Duration kRankTimeoutLeast = std::chrono::milliseconds(1);
+constexpr Duration kRetryWaitLeast = std::chrono::microseconds(1);
+
 constexpr Preset kPresets[] = {
     {"default", "One service prepares for all jobs, the most urgent first.", preset_default},
     {"independent", "No BatchFlow: each job prepares alone, over a page cache.",
@@ -97,19 +100,19 @@ EngineConfig read_engine_config(ConfigSection& section) {
                   [&](ConfigSection& policies) { read_policies(policies, config.policies); });
   config.seed = section.seed("seed", config.seed);
 
-  config.credits = count(section, "credits", config.credits, 1, 1024);
+  config.credits = count(section, "credits", config.credits, 1, kCreditsMost);
   config.ready_window = count(section, "ready_window", config.ready_window, 1, 64);
   config.generation_epochs = count(section, "generation_epochs", config.generation_epochs, 1, 254);
   config.block_bytes = section.bytes("block_bytes", config.block_bytes, 1);
   config.item_slot_bytes = section.bytes("item_slot_bytes", config.item_slot_bytes, 1);
   config.corrupt_ratio_max = section.ratio("corrupt_ratio_max", config.corrupt_ratio_max);
   config.rank_timeout =
-      section.duration("rank_timeout", config.rank_timeout, std::chrono::milliseconds(1));
+      section.duration("rank_timeout", config.rank_timeout, kRankTimeoutLeast, kDurationMost);
 
   config.read_attempts = count(section, "read_attempts", config.read_attempts, 1, 100);
   config.delivery_attempts = count(section, "delivery_attempts", config.delivery_attempts, 1, 100);
   config.retry_wait =
-      section.duration("retry_wait", config.retry_wait, std::chrono::microseconds(1));
+      section.duration("retry_wait", config.retry_wait, kRetryWaitLeast, kDurationMost);
 
   config.share_streams = section.flag("share_streams", config.share_streams);
   config.workers_per_job = count(section, "workers_per_job", config.workers_per_job, 0, 4096);
@@ -135,7 +138,8 @@ void change_setting(EngineConfig& config, std::string_view assignment) {
   };
   if (key == "credits") {
     const auto credits = parse_integer(value);
-    if (!credits || *credits < 1 || *credits > 1024) refuse("write a number from 1 to 1024");
+    if (!credits || *credits < 1 || *credits > kCreditsMost)
+      refuse("write a number from 1 to 1024");
     config.credits = static_cast<std::uint32_t>(*credits);
   } else if (key == "corrupt_ratio_max") {
     const auto ratio = parse_ratio(value);
@@ -143,7 +147,10 @@ void change_setting(EngineConfig& config, std::string_view assignment) {
     config.corrupt_ratio_max = *ratio;
   } else if (key == "rank_timeout" || key == "retry_wait") {
     const auto duration = parse_duration(value);
-    if (!duration || duration->count() <= 0) refuse("write a duration, as 300s");
+    const Duration least = key == "rank_timeout" ? kRankTimeoutLeast : kRetryWaitLeast;
+    if (!duration || *duration < least || *duration > kDurationMost) {
+      refuse("write a duration, as 300s, of a year at most");
+    }
     (key == "rank_timeout" ? config.rank_timeout : config.retry_wait) = *duration;
   } else if (key == "read_attempts") {
     const auto attempts = parse_integer(value);

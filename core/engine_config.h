@@ -16,6 +16,11 @@
 
 namespace batchflow {
 
+// More than anybody trains ahead of; a job that asks for more gets so many, if they fit.
+inline constexpr std::uint32_t kCreditsMost = 1024;  // a rank
+// Longer than any run: added to a time within it, it is still one.
+inline constexpr Duration kDurationMost = std::chrono::hours(24 * 366);
+
 struct PolicyTexts {
   std::string allocation;
   std::array<std::string, kForms> eviction;  // by form

@@ -9,6 +9,21 @@ namespace batchflow {
 
 // The worker could not decode some samples. Each is read anew from the store and tried again alone;
 // a sample that fails on two reads of its own is corrupt, and the rule names who stands in.
+// A report of samples that are not in the block is a broken worker, not a broken sample.
+bool Preparation::are_of_block(const Making& making, std::span<const SampleId> failed) {
+  if (failed.empty()) return false;
+  std::vector<SampleId> own;
+  if (making.ingredients.empty()) s_.expand(s_.blocks[making.block], draws_);
+  if (making.ingredients.empty()) {
+    for (const Draw& draw : draws_) own.push_back(draw.sample);
+  }
+  for (const Ingredient& ingredient : making.ingredients) own.push_back(ingredient.sample);
+  std::sort(own.begin(), own.end());
+  return std::all_of(failed.begin(), failed.end(), [&](SampleId sample) {
+    return std::binary_search(own.begin(), own.end(), sample);
+  });
+}
+
 void Preparation::corrupt(std::uint32_t index, std::span<const SampleId> failed) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];
@@ -24,11 +39,7 @@ void Preparation::corrupt(std::uint32_t index, std::span<const SampleId> failed)
     }
     making.staging = RequestId::none();
   }
-  bool known = !failed.empty();
-  for (const SampleId sample : failed) known = known && suspect(index, sample);
-  // A report of samples that are not in the block is a broken worker, not a broken sample.
-  if (!known) free_worker(making);
-  if (!known) return making_failed(index, Refusal::no_workers);
+  for (const SampleId sample : failed) BF_CHECK(suspect(index, sample));
   for (Making::Suspect& suspect : making.suspects) {
     if (suspect.settled || suspect.failures < 2) continue;
     if (condemn(making, suspect)) continue;

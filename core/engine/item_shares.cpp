@@ -16,6 +16,7 @@ const Items::Cache* Items::cache(std::uint32_t node, DatasetId dataset, Digest p
 }
 
 void Items::open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline) {
+  if (dataset.catalogue->samples() > kCachedSamplesMost) return;
   const auto open = [&](ShareUse use, Digest prefix, Bytes slot_bytes, Bytes all_bytes) {
     if (cache(node, dataset.id, prefix)) return;
     Cache made{node, dataset.id, prefix, {}};

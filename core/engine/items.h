@@ -14,6 +14,10 @@
 
 namespace batchflow {
 
+// A larger data set is not cached sample by sample: policies keep some bytes an id. Its samples are
+// records to be counted in coarse items.
+inline constexpr std::uint64_t kCachedSamplesMost = std::uint64_t{1} << 30;
+
 inline ItemId item_of(SampleId sample) {
   return ItemId(static_cast<std::uint32_t>(sample.value));
 }

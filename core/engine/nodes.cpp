@@ -8,6 +8,8 @@
 namespace batchflow {
 
 void Membership::node_joined(const NodeJoined& event) {
+  constexpr std::uint32_t kCoresMost = 1 << 16;  // no machine has more
+  if (event.node.is_none() || event.cores > kCoresMost) return s_.protocol_error();
   if (s_.node_of.count(event.node.value) != 0) return s_.protocol_error();
   s_.node_of[event.node.value] = static_cast<std::uint32_t>(s_.nodes.size());
   Node node;

@@ -222,11 +222,16 @@ void Preparation::prepared(const PreparationDone& event) {
   if (!record) return s_.stale();
   std::uint32_t index = record->subject;
   if (!s_.makings[index].preparing) return s_.stale();  // reported already
+  Outcome outcome = event.outcome;
+  if (outcome == Outcome::corrupt && !are_of_block(s_.makings[index], event.failed)) {
+    s_.protocol_error();
+    outcome = Outcome::failed;
+  }
   const std::uint32_t node = s_.makings[index].node;
   if (const std::uint32_t twin = s_.makings[index].twin; twin != kNone) {
     // Of two workers the first that has made the block counts, and not one that has failed.
-    const bool done = event.outcome == Outcome::done;
-    if (s_.makings[index].second ? done : event.outcome == Outcome::failed) {
+    const bool done = outcome == Outcome::done;
+    if (s_.makings[index].second ? done : outcome == Outcome::failed) {
       use_second(s_.makings[index].second ? index : twin);
       index = twin;
     }
@@ -238,11 +243,11 @@ void Preparation::prepared(const PreparationDone& event) {
   }
   Making& making = s_.makings[index];
   making.preparing = false;
-  if (event.outcome == Outcome::corrupt) {
+  if (outcome == Outcome::corrupt) {
     making.corrupt = true;
     if (!s_.config.workers_held_during_reads) free_worker(making);
     corrupt(index, event.failed);
-  } else if (event.outcome == Outcome::failed) {
+  } else if (outcome == Outcome::failed) {
     free_worker(making);
     if (++making.attempts >= s_.config.read_attempts) {
       making_failed(index, Refusal::no_workers);

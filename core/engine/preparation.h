@@ -89,6 +89,7 @@ class Preparation {
   bool may_take(const Stream& stream, const Job& job, const Block& block);
   void drop(const Block& block);
   void return_slot(Block& block, std::uint32_t worker);
+  bool are_of_block(const Making& making, std::span<const SampleId> failed);
   void corrupt(std::uint32_t making, std::span<const SampleId> failed);
   bool suspect(std::uint32_t making, SampleId sample);
   static void suspect(Making& making, const Ingredient& ingredient, bool from_store);

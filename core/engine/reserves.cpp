@@ -84,7 +84,7 @@ bool Membership::stand_by() {
 
 bool Membership::reserve(Job& job, std::uint32_t credits_wanted, std::uint64_t& needed,
                          std::uint64_t& available) {
-  for (std::uint32_t credits = credits_wanted; credits > 0; --credits) {
+  for (std::uint32_t credits = std::min(credits_wanted, kCreditsMost); credits > 0; --credits) {
     job.credits = credits;
     if (fits(job, credits, needed, available)) return true;
   }

@@ -57,7 +57,7 @@ TEST_CASE("a late block is given to a second worker") {
 }
 
 TEST_CASE("late and failed and lost preparations") {
-  for_seeds("test_engine", "late and failed*", 40, deliver_in_spite);
+  for_seeds("test_engine", "late and failed*", 10, deliver_in_spite);
 }
 TEST_SUITE("long") {
   TEST_CASE("late and failed and lost preparations: many seeds") {

@@ -1,0 +1,125 @@
+// What a backend or an operator may say that cannot be: it is counted, and costs nobody anything.
+#include <doctest/doctest.h>
+
+#include "policies/registry.h"
+#include "tests/engine/small_world.h"
+
+using namespace batchflow;
+using namespace batchflow::test;
+
+namespace {
+
+constexpr DatasetId kDataset{1};
+constexpr PipelineId kPipeline{1};
+constexpr NodeId kNode{1};
+
+struct Bare {
+  explicit Bare(std::uint64_t samples) : engine(EngineConfig(), policy_list(), fill(samples)) {
+    const std::vector<Event> events{
+        CatalogueKnown{kDataset, 7}, PipelineKnown{kPipeline, 9}, NodeJoined{kNode, 4},
+        CapacityChanged{{kNode, Tier::dram, 0}, Bytes{1} << 30}, WorkerJoined{WorkerId(1), kNode}};
+    engine.step(now, events);
+  }
+  const Catalogues& fill(std::uint64_t samples) {
+    catalogues.add(kDataset, Catalogue::uniform("hostile", 7, samples, 1000));
+    PipelineInfo pipeline;
+    pipeline.hash = 9;
+    pipeline.prefix_hash = 5;
+    pipeline.has_random = true;
+    pipeline.decoded_bytes = 1000;
+    pipeline.prepared_bytes = 1000;
+    catalogues.add(kPipeline, pipeline);
+    return catalogues;
+  }
+  std::vector<Command> step(const Event& event) {
+    now += Duration(1'000'000'000);
+    const auto commands = engine.step(now, {&event, 1});
+    return {commands.begin(), commands.end()};
+  }
+  std::vector<Command> join(std::uint32_t credits) {
+    JobJoined event;
+    event.job = JobId(++jobs);
+    event.dataset = kDataset;
+    event.pipeline = kPipeline;
+    event.batch_samples = 5;
+    event.credits = credits;
+    const NodeId ranks[] = {kNode, kNode};
+    event.ranks = ranks;
+    return step(event);
+  }
+  template <class Wanted>
+  static const Wanted* first(const std::vector<Command>& commands) {
+    for (const Command& command : commands) {
+      if (const auto* found = std::get_if<Wanted>(&command)) return found;
+    }
+    return nullptr;
+  }
+
+  Catalogues catalogues;
+  Engine engine;
+  Instant now{};
+  std::uint32_t jobs = 0;
+};
+
+}  // namespace
+
+TEST_CASE("who asks for four billion credits gets as many as there can be") {
+  Bare bare(1000);
+  const auto commands = bare.join(UINT32_MAX);
+  const auto* admit = Bare::first<Admit>(commands);
+  REQUIRE(admit);
+  CHECK(admit->credits <= kCreditsMost);
+}
+
+TEST_CASE("a data set of a trillion samples is served, and not cached sample by sample") {
+  Bare bare(1'000'000'000'000);
+  CHECK(Bare::first<Admit>(bare.join(2)));
+}
+
+TEST_CASE("nodes that cannot be are not taken up") {
+  Bare bare(1000);
+  CHECK(bare.step(NodeJoined{NodeId::none(), 1}).empty());
+  CHECK(bare.step(NodeJoined{NodeId(7), UINT32_MAX}).empty());
+  CHECK(bare.engine.counters().protocol_errors == 2);
+}
+
+TEST_CASE("a time-out that lasts longer than time is refused") {
+  Bare bare(1000);
+  bare.step(ConfigurationChanged{"rank_timeout=9223372036s"});
+  bare.step(ConfigurationChanged{"rank_timeout=1ns"});
+  CHECK(bare.engine.counters().protocol_errors == 2);
+  CHECK(Bare::first<Admit>(bare.join(2)));
+  bare.step(RankLost{JobId(1), 0});
+  CHECK(!Bare::first<Refuse>(bare.step(BatchWanted{JobId(1), 1, 1})));
+}
+
+TEST_CASE("a worker that calls samples corrupt that it was not given has failed, no more") {
+  Bare bare(1000);
+  std::vector<Command> commands = bare.join(2);
+  REQUIRE(Bare::first<Admit>(commands));
+  std::uint32_t wrong = 0;
+  for (int turn = 0; turn < 200; ++turn) {
+    std::vector<Event> events;
+    if (turn == 0) events.push_back(BatchWanted{JobId(1), 0, 1});
+    for (const Command& command : commands) {
+      CHECK(!std::holds_alternative<Refuse>(command));
+      if (const auto* read = std::get_if<Read>(&command))
+        events.push_back(ReadDone{read->request, {}, {}});
+      if (const auto* prepare = std::get_if<Prepare>(&command)) {
+        static const SampleId stranger(1u << 30);
+        const std::span<const SampleId> failed(&stranger, wrong % 2);
+        const bool lies = wrong < 2;
+        wrong += lies ? 1 : 0;
+        events.push_back(
+            PreparationDone{prepare->request, lies ? Outcome::corrupt : Outcome::done, failed});
+      }
+    }
+    bare.now += Duration(100'000'000);
+    const auto next = bare.engine.step(bare.now, events);
+    commands.assign(next.begin(), next.end());
+  }
+  CHECK(wrong == 2);
+  CHECK(bare.engine.counters().protocol_errors == 2);
+  CHECK(bare.engine.counters().corrupt_samples == 0);
+  CHECK(bare.engine.counters().batches == 1);
+}
