@@ -173,6 +173,7 @@ Duration Driver::patience() const {
   // A block with corrupt samples is read and prepared again twice for each of them that it meets.
   const Duration block =
       (longest(times.read) + longest(times.prepare)) * static_cast<std::int64_t>(1 + 2 * bad);
+  // Time-outs, the last retries of before, and the pauses of clients and nodes that come back.
   Duration all = config_.rank_timeout + config_.retry_wait * (std::int64_t{1} << 9) + ms(50);
   for (const Client& client : clients_) {
     const std::uint64_t ranks = std::max(client.nodes.size(), client.plan.ranks.size());
