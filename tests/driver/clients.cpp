@@ -200,6 +200,7 @@ std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
   const std::uint64_t samples = weighted ? draws_of(client.plan, dataset) : dataset.samples;
   const LaneSizes sizes{samples, order.block_samples, order.lane_blocks};
   std::vector<Handed> handed;
+  if (order.slices.empty()) violated("a batch of nothing");
   for (const Slice& slice : order.slices) {
     lineage.name = slice.name;
     if (slice.name.lane >= sizes.lanes() || slice.name.block >= sizes.blocks_of(slice.name.lane)) {
