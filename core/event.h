@@ -162,7 +162,7 @@ struct Score {
 };
 // A backend that has more reports them in several steps. Each may be the first to touch a page of
 // memory, which takes microseconds.
-inline constexpr std::size_t kScoresMost = 256;  // in one event
+inline constexpr std::size_t kScoresMost = 128;  // in one event
 struct ScoresReported {
   JobId job;
   std::span<const Score> scores;

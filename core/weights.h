@@ -46,7 +46,7 @@ class WeightTree {
   Found find(std::uint64_t point) const;
 
  private:
-  static constexpr std::uint64_t kGroup = 16;
+  static constexpr std::uint64_t kGroup = 64;
 
   std::uint64_t samples_;
   std::uint32_t first_weight_;

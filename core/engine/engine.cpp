@@ -314,7 +314,7 @@ void Engine::Parts::settle_weights() {
   for (const std::uint32_t index : s.weighted_jobs) {
     Job& of = s.jobs[index];
     if (of.weights->settled()) continue;
-    if (of.weights->settle(kSlice / 2)) s.touch(index);
+    if (of.weights->settle(kSlice / 4)) s.touch(index);
     s.alarms.set(s.now, {});
   }
 }

@@ -184,8 +184,9 @@ void BM_MillionScores(benchmark::State& state) {
       scores[i] = {SampleId(mix(i) % scores.size()), static_cast<float>(i % 97)};
     }
     Stopwatch watch;
-    for (std::size_t at = 0; at < scores.size(); at += 250) {
-      world.backend.add(ScoresReported{JobId(1), std::span(scores).subspan(at, 250)});
+    for (std::size_t at = 0; at < scores.size(); at += kScoresMost) {
+      world.backend.add(ScoresReported{
+          JobId(1), std::span(scores).subspan(at, std::min(kScoresMost, scores.size() - at))});
       watch.step(world.backend);
     }
     while (world.backend.deliveries() < 3907 * 3) {
