@@ -95,7 +95,7 @@ void Platform::build_network() {
         zone, name, bytes_per_s > 0 ? bytes_per_s : kUnlimited_bytes_per_s);
     link->set_latency(seconds(latency));
     const s4u::LinkInRoute up(link, s4u::LinkInRoute::Direction::UP);
-    zone.add_route(below, above, nullptr, nullptr, {up}, true);
+    simgrid_api::add_route(zone, below, above, up);
   };
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const LinkModel& link = cluster_.links[i];

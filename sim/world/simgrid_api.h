@@ -38,7 +38,7 @@ inline void set_time_precision_s(double seconds) {
 
 // Routes are found along the graph of links when they are first used.
 inline s4u::NetZone* make_root_zone([[maybe_unused]] s4u::Engine& engine) {
-#if SIMGRID_VERSION >= 40100
+#if SIMGRID_VERSION >= 40000
   return engine.get_netzone_root()->add_netzone_dijkstra("cluster", true);
 #else
   return s4u::create_dijkstra_zone("cluster", true);
@@ -46,7 +46,7 @@ inline s4u::NetZone* make_root_zone([[maybe_unused]] s4u::Engine& engine) {
 }
 
 inline s4u::Host* add_host(s4u::NetZone& zone, const std::string& name, double speed) {
-#if SIMGRID_VERSION >= 40100
+#if SIMGRID_VERSION >= 40000
   return zone.add_host(name, speed);
 #else
   return zone.create_host(name, speed);
@@ -54,7 +54,7 @@ inline s4u::Host* add_host(s4u::NetZone& zone, const std::string& name, double s
 }
 
 inline simgrid::kernel::routing::NetPoint* add_router(s4u::NetZone& zone, const std::string& name) {
-#if SIMGRID_VERSION >= 40100
+#if SIMGRID_VERSION >= 40000
   return zone.add_router(name);
 #else
   return zone.create_router(name);
@@ -63,10 +63,19 @@ inline simgrid::kernel::routing::NetPoint* add_router(s4u::NetZone& zone, const 
 
 inline s4u::SplitDuplexLink* add_duplex_link(s4u::NetZone& zone, const std::string& name,
                                              double bytes_per_s) {
-#if SIMGRID_VERSION >= 40100
+#if SIMGRID_VERSION >= 40000
   return zone.add_split_duplex_link(name, bytes_per_s);
 #else
   return zone.create_split_duplex_link(name, bytes_per_s);
+#endif
+}
+
+inline void add_route(s4u::NetZone& zone, simgrid::kernel::routing::NetPoint* from,
+                      simgrid::kernel::routing::NetPoint* to, const s4u::LinkInRoute& link) {
+#if SIMGRID_VERSION >= 40000
+  zone.add_route(from, to, {link}, true);
+#else
+  zone.add_route(from, to, nullptr, nullptr, {link}, true);
 #endif
 }
 
