@@ -15,8 +15,9 @@ void preset_default(EngineConfig& config) {
   config.policies = {
       "proportional", {"minio", "minio", "refcount"}, "ready-first", "earliest-deadline", "static"};
   config.share_streams = true;
+  config.share_nodes = true;
   config.late_after_p99 = 2;
-  config.workers_per_job = 0;
+  config.workers_per_rank = 0;
   config.workers_held_during_reads = false;
 }
 
@@ -25,8 +26,9 @@ void preset_independent(EngineConfig& config) {
   config.policies = {
       "proportional:forms=encoded", {"random", "random", "refcount"}, "strict", "fifo", "static"};
   config.share_streams = false;
+  config.share_nodes = false;
   config.late_after_p99 = 0;
-  config.workers_per_job = 4;
+  config.workers_per_rank = 4;
   config.workers_held_during_reads = true;
 }
 
@@ -115,7 +117,8 @@ EngineConfig read_engine_config(ConfigSection& section) {
       section.duration("retry_wait", config.retry_wait, kRetryWaitLeast, kDurationMost);
 
   config.share_streams = section.flag("share_streams", config.share_streams);
-  config.workers_per_job = count(section, "workers_per_job", config.workers_per_job, 0, 4096);
+  config.share_nodes = section.flag("share_nodes", config.share_nodes);
+  config.workers_per_rank = count(section, "workers_per_rank", config.workers_per_rank, 0, 4096);
   config.workers_held_during_reads =
       section.flag("workers_held_during_reads", config.workers_held_during_reads);
   config.blocks_in_flight_per_worker =

@@ -53,7 +53,8 @@ struct EngineConfig {
 
   // The world without sharing is simulated by the same engine: preset `independent`.
   bool share_streams = true;                      // false: a stream a job
-  std::uint32_t workers_per_job = 0;              // 0: all workers of a node serve all jobs
+  bool share_nodes = true;                        // false: a node knows its own caches alone
+  std::uint32_t workers_per_rank = 0;             // 0: all workers of a node serve all jobs
   bool workers_held_during_reads = false;         // a worker waits for the reads of its block
   std::uint32_t blocks_in_flight_per_worker = 2;  // read or in preparation, where reads hold none
   // A block in preparation for longer than so many times its stream's p99 is given to a second

@@ -115,6 +115,7 @@ struct ShareView {
   Bytes slot_bytes;
   Slots slots_now;
   Slots slots_least;      // what the engine has promised; less is raised to it
+  Slots slots_ahead;      // beside it, what workers of single jobs fill ahead of need
   Slots slots_all;        // what the whole dataset in this form (or the stream's window) would take
   std::uint32_t jobs;     // jobs that read from it
   double requests_per_s;  // smoothed
@@ -212,6 +213,7 @@ struct NodeView {
 
 struct JobView {
   JobId job;
+  std::uint32_t ranks;
   double step_s;     // smoothed compute time of one step
   double prepare_s;  // smoothed preparation time of one block of its stream
   double blocks_per_step;

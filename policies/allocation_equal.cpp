@@ -13,10 +13,11 @@ class Equal final : public AllocationPolicy {
   explicit Equal(const PolicyContext& context) : forms_(context.parameters.text("forms")) {}
 
   void allocate(const PlaceView& place, std::span<Slots> slots) override {
+    const Bytes left = forms_.serve_others(place, slots);
     const auto used = std::count_if(place.shares.begin(), place.shares.end(),
                                     [&](const ShareView& share) { return forms_.keeps(share); });
     if (used == 0) return;
-    const Bytes each = place.capacity_bytes / static_cast<Bytes>(used);
+    const Bytes each = left / static_cast<Bytes>(used);
     for (std::size_t i = 0; i < slots.size(); ++i) {
       if (forms_.keeps(place.shares[i])) slots[i] = each / place.shares[i].slot_bytes;
     }

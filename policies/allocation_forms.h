@@ -1,7 +1,9 @@
 // The parameter `forms` of allocation policies: which forms they give memory to at all.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 
 #include "core/config_error.h"
@@ -9,9 +11,11 @@
 
 namespace batchflow {
 
-inline constexpr Parameter kFormsParameter{
-    "forms", Parameter::Type::text, "encoded+decoded+prepared",
-    "the forms that are kept, joined by '+'; others get what was promised to jobs, and no more"};
+inline constexpr Parameter kFormsParameter{"forms", Parameter::Type::text,
+                                           "encoded+decoded+prepared",
+                                           "the forms that are kept, joined by '+'; others get "
+                                           "what was promised to jobs, and what workers "
+                                           "of single jobs fill ahead"};
 
 class KeptForms {
  public:
@@ -35,6 +39,20 @@ class KeptForms {
 
   bool keeps(const ShareView& share) const {
     return share.jobs > 0 && kept_[static_cast<std::size_t>(share.form)];
+  }
+
+  // Gives the others theirs, and returns what is left of the place.
+  Bytes serve_others(const PlaceView& place, std::span<Slots> slots) const {
+    Bytes left = place.capacity_bytes;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const ShareView& share = place.shares[i];
+      if (keeps(share) || share.slots_ahead == 0) continue;
+      const Slots room = left / share.slot_bytes;
+      slots[i] = share.slots_least + std::min(share.slots_ahead, UINT64_MAX - share.slots_least);
+      slots[i] = std::min(slots[i], room);
+      left -= slots[i] * share.slot_bytes;
+    }
+    return left;
   }
 
  private:

@@ -11,14 +11,16 @@ class Proportional final : public AllocationPolicy {
   explicit Proportional(const PolicyContext& context) : forms_(context.parameters.text("forms")) {}
 
   void allocate(const PlaceView& place, std::span<Slots> slots) override {
+    const Bytes left = forms_.serve_others(place, slots);
     Wide all = 0;
     for (const ShareView& share : place.shares) all += could_keep(share);
     if (all == 0) return;
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const ShareView& share = place.shares[i];
+      if (!forms_.keeps(share)) continue;
       // Both factors are below 2^64 once the sum is brought below it.
       const Wide part = could_keep(share) / scale(all);
-      const Wide bytes = part * place.capacity_bytes / (all / scale(all) + (all % scale(all) != 0));
+      const Wide bytes = part * left / (all / scale(all) + (all % scale(all) != 0));
       slots[i] = static_cast<Slots>(bytes / share.slot_bytes);
     }
   }

@@ -125,7 +125,7 @@ std::string describe_preset(const Preset& preset) {
   text += row("scaling", policies.scaling);
   text += "\nSettings:\n";
   text += row("share_streams", config.share_streams ? "true" : "false");
-  text += row("workers_per_job", fmt::format("{}", config.workers_per_job));
+  text += row("workers_per_rank", fmt::format("{}", config.workers_per_rank));
   text += row("workers_held_during_reads", config.workers_held_during_reads ? "true" : "false");
   return text;
 }

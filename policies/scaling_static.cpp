@@ -11,7 +11,7 @@ constexpr Parameter kParameters[] = {
     {"workers", Parameter::Type::integer, "0", "preparation workers on each node; 0: all its cores",
      0, 4096},
     {"depth", Parameter::Type::integer, "4",
-     "blocks kept ready or in preparation ahead of each job; 0: made when a job waits", 0, 4096},
+     "blocks kept ready or in preparation ahead of each rank; 0: made when a job waits", 0, 4096},
 };
 
 class Static final : public ScalingPolicy {
@@ -23,7 +23,10 @@ class Static final : public ScalingPolicy {
   std::uint32_t workers(const NodeView& view) override {
     return workers_ == 0 ? view.workers_most : std::min(workers_, view.workers_most);
   }
-  std::uint32_t depth(const JobView& view) override { return std::min(depth_, view.window); }
+  std::uint32_t depth(const JobView& view) override {
+    return static_cast<std::uint32_t>(
+        std::min(std::uint64_t{depth_} * view.ranks, std::uint64_t{view.window}));
+  }
 
  private:
   std::uint32_t workers_;

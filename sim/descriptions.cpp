@@ -52,7 +52,7 @@ Json json_of(const Preset& preset) {
             {"scaling", policies.scaling}}},
           {"settings",
            {{"share_streams", config.share_streams},
-            {"workers_per_job", config.workers_per_job},
+            {"workers_per_rank", config.workers_per_rank},
             {"workers_held_during_reads", config.workers_held_during_reads}}}};
 }
 

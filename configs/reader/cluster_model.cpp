@@ -49,6 +49,9 @@ DriveModel read_drive(ConfigSection& section) {
   drive.reader_bytes_per_s = rate(section, "reader_bytes_per_s");
   drive.latency = section.duration("latency", drive.latency);
   drive.latency_spread = read_spread(section, "latency");
+  drive.pauses.share = section.number("pause_share", 0, 0, 1);
+  drive.pauses.length_s =
+      std::chrono::duration<double>(section.duration("pause", Duration(0))).count();
   drive.operations_ahead = count(section, "operations_ahead", drive.operations_ahead, 1, 65536);
   drive.operations_per_s = section.number("operations_per_s", 0);
   drive.efficiency = read_curve(section, "efficiency", "bytes", [](ConfigSection& point) {

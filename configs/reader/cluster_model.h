@@ -19,7 +19,8 @@ struct DriveModel {
   Curve bytes_per_s;                   // of all together, by how many read at once; empty: no limit
   double reader_bytes_per_s = 0;       // of one reader; 0: no limit
   Duration latency{0};                 // of one operation
-  Spread latency_spread;               // its tail
+  Spread latency_spread;
+  Pauses pauses;                       // its tail
   std::uint32_t operations_ahead = 1;  // that one reader has under way at once
   double operations_per_s = 0;         // metadata: of all together; 0: no limit
   Curve efficiency;                    // of the rate, by bytes of an operation; empty: 1

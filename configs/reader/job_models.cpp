@@ -90,6 +90,7 @@ void read_times(ConfigSection& entry, JobModel& job) {
   job.step = entry.duration("step", job.step);
   job.step_spread = read_spread(entry, "step");
   job.arrives = Instant(entry.duration("arrives", Duration(0)));
+  job.start_up = entry.duration("start_up", job.start_up);
   job.leaves_after = entry.duration("leaves_after", job.leaves_after);
 }
 

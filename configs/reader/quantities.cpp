@@ -42,6 +42,24 @@ double Spread::draw(Random& random, double count) const {
   return std::exp(std::sqrt(variance) * normal(random) - variance / 2);
 }
 
+std::uint64_t Pauses::draw(Random& random, std::uint64_t operations) const {
+  constexpr double kMany = 64;
+  const auto all = static_cast<double>(operations);
+  const double mean = share * all;
+  if (mean <= 0 || share >= 1) return share >= 1 ? operations : 0;
+  if (mean > kMany) {
+    const double drawn = mean + std::sqrt(mean * (1 - share)) * normal(random);
+    return static_cast<std::uint64_t>(std::clamp(std::round(drawn), 0.0, all));
+  }
+  // From one that is held up to the next, the distance is geometric.
+  std::uint64_t count = 0;
+  const double per_operation = std::log1p(-share);
+  for (double at = 0; (at += 1 + std::floor(std::log(uniform(random)) / per_operation)) <= all;) {
+    ++count;
+  }
+  return count;
+}
+
 Spread read_spread(ConfigSection& section, std::string_view key) {
   Spread spread;
   const std::string name(key);

@@ -37,6 +37,16 @@ struct Spread {
   double draw(Random& random, double count = 1) const;
 };
 
+// What now and then takes much longer: so large a share of the operations is held up for so long
+// on top of what they take.
+struct Pauses {
+  double share = 0;
+  double length_s = 0;
+
+  // How many of so many operations are held up.
+  std::uint64_t draw(Random& random, std::uint64_t operations) const;
+};
+
 // `KEY_jitter: 10%` and `KEY_shape: lognormal|exponential|normal`.
 Spread read_spread(ConfigSection& section, std::string_view key);
 

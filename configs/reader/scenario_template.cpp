@@ -36,7 +36,9 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
     reader_bytes_per_s: 0
     latency: 0s         # of one operation
     latency_shape: lognormal  # or exponential, normal
-    latency_jitter: 0   # standard deviation / mean: the tail
+    latency_jitter: 0   # standard deviation / mean
+    pause: 0s           # that an operation now and then takes longer: the tail
+    pause_share: 0      # of the operations
     operations_ahead: 1 # that one reader has under way at once
     operations_per_s: 0 # metadata, of all together
     efficiency: []      # example: [{bytes: 4kb, efficiency: 0.2}, {bytes: 1mb, efficiency: 1}]
@@ -80,6 +82,7 @@ jobs:
     step_shape: lognormal
     step_jitter: 0
     arrives: 0s
+    start_up: 0s        # from getting its GPUs to its first request
     leaves_after: 0s    # of running; 0s: when its epochs are done
 
 engine:                 # as in configs/engine/default.yaml

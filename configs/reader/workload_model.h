@@ -60,6 +60,7 @@ struct JobModel {
   Duration step{0};         // of a rank's GPU on one batch
   Spread step_spread;
   Instant arrives{};
+  Duration start_up{0};      // from getting its GPUs to its first request
   Duration leaves_after{0};  // of running; 0: when its epochs are done
 };
 

@@ -47,7 +47,8 @@ inline void keep_promise(EngineState& s, const StreamNode& part) {
   s.memory.promise(part.share, part.jobs > 0 || part.reserve > 0 ? part.reserve + 1
                                : part.standby                    ? 1
                                                                  : 0);
-  s.memory.set_jobs(part.share, static_cast<std::uint32_t>(part.jobs));
+  s.memory.set_jobs(part.share, static_cast<std::uint32_t>(part.jobs),
+                    part.ranks * s.config.workers_per_rank);
 }
 
 // Slots that work ahead of need may take in all.
@@ -56,15 +57,22 @@ inline Slots spare(const EngineState& s, const StreamNode& part) {
   return capacity > part.reserve + 1 ? capacity - part.reserve - 1 : 0;
 }
 
-// What one job may have of it: no job can keep the others from looking ahead.
-inline Slots quota(const EngineState& s, const Stream& stream, const StreamNode& part) {
-  const Slots jobs = std::max<Slots>(1, stream.jobs.size());
-  return std::max<Slots>(1, spare(s, part) / jobs);
+// What one job may have of it, wherever its blocks are: of each node its ranks are on, their part.
+// So no job can keep the others from looking ahead.
+inline Slots quota(const EngineState& s, const Stream& stream, const Job& job) {
+  Slots sum = 0;
+  auto reserved = job.reserved.begin();  // a subsequence of the stream's nodes
+  for (const StreamNode& part : stream.nodes) {
+    if (reserved == job.reserved.end()) break;
+    if (reserved->node != part.node) continue;
+    sum += spare(s, part) * reserved->ranks / part.ranks;
+    ++reserved;
+  }
+  return std::max<Slots>(1, sum);
 }
 
-inline bool room_ahead(const EngineState& s, const Stream& stream, const StreamNode& part,
-                       const Job& job) {
-  return part.ahead < spare(s, part) && job.ahead < quota(s, stream, part);
+inline bool room_ahead(const EngineState& s, const StreamNode& part) {
+  return part.ahead < spare(s, part);
 }
 
 // REQUIRES: the block's item is pinned once for its charge.

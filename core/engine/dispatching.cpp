@@ -15,9 +15,9 @@ std::uint32_t Dispatching::depth(const Job& job) {
   const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
                           static_cast<double>(stream.block_samples);
   const auto most = static_cast<std::uint32_t>(std::min<Slots>(window, UINT32_MAX));
-  const std::uint32_t depth =
-      scaling_->depth({job.id, job.step_s, stream.prepare_s, per_step,
-                       job.ranks.front().stall.stall_fraction(s_.now), most});
+  const std::uint32_t depth = scaling_->depth(
+      {job.id, static_cast<std::uint32_t>(job.ranks.size()), job.step_s, stream.prepare_s, per_step,
+       job.ranks.front().stall.stall_fraction(s_.now), most});
   if (depth <= most) return depth;
   ++refused_;
   return most;

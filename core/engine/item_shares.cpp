@@ -86,8 +86,10 @@ std::uint32_t Items::home(DatasetId dataset, Digest version, SampleId sample,
   return here;
 }
 
-// The nodes that cache the dataset have changed: a new membership epoch.
+// The nodes that cache the dataset have changed: a new membership epoch. Where nodes share nothing
+// there are no homes: each keeps what it reads itself.
 void Items::settle_homes(DatasetId dataset) {
+  if (!s_.config.share_nodes) return;
   std::erase_if(homes_, [&](const Homes& homes) { return homes.dataset == dataset; });
   std::vector<NodeId> members;
   for (const Cache& cache : caches_) {

@@ -130,10 +130,11 @@ void Memory::promise(std::uint32_t index, Slots least) {
   plan_again(part.spec.place);
 }
 
-void Memory::set_jobs(std::uint32_t index, std::uint32_t jobs) {
+void Memory::set_jobs(std::uint32_t index, std::uint32_t jobs, Slots ahead) {
   SharePart& part = shares_[index];
-  if (part.jobs == jobs) return;
+  if (part.jobs == jobs && part.ahead == ahead) return;
   part.jobs = jobs;
+  part.ahead = ahead;
   plan_again(part.spec.place);
 }
 
@@ -216,8 +217,8 @@ void Memory::plan(Instant now, Place place, PlacePart& part) {
     const auto requests = static_cast<double>(asked);
     share.requests.add(now, static_cast<double>(asked - std::exchange(share.requests_seen, asked)));
     views.push_back({share.id, form_of(share.spec.use), share.spec.dataset, share.spec.slot_bytes,
-                     share.share->capacity(), share.least, share.spec.slots_all, share.jobs,
-                     share.requests.per_second(now),
+                     share.share->capacity(), share.least, share.ahead, share.spec.slots_all,
+                     share.jobs, share.requests.per_second(now),
                      requests > 0 ? static_cast<double>(counters.hits) / requests : 0.0,
                      share.saved_s_per_hit});
   }

@@ -45,6 +45,7 @@ struct SharePart {
   Slots least = 0;         // promised: reserves and one preparation
   Slots target = 0;        // what the allocation policy wants, raised to `least`
   std::uint32_t jobs = 0;  // that read from it
+  Slots ahead = 0;         // that workers of single jobs fill
   std::uint64_t policy_changes = 0;
   // A policy may go on reading its parameters: they stay as long as it is there.
   std::shared_ptr<const PolicyChoice> choice;
@@ -102,7 +103,7 @@ class Memory {
   bool live(std::uint32_t share) const { return shares_.live(share); }
   std::uint32_t share_count() const { return shares_.size(); }
   void promise(std::uint32_t share, Slots least);
-  void set_jobs(std::uint32_t share, std::uint32_t jobs);
+  void set_jobs(std::uint32_t share, std::uint32_t jobs, Slots ahead = 0);
 
   // Puts something of one slot, owned by `owner`, into a share of blocks or batches and pins it
   // once. Nothing when everything in it is pinned.

@@ -9,12 +9,12 @@ namespace batchflow {
 
 // -------------------------------------------------------------------------------- starting ----
 
-bool Preparation::room_for(const Stream& stream, const StreamNode& part, const Job& job,
+bool Preparation::room_for(const StreamNode& part, const Job& job, bool may_look_ahead,
                            Charge& as) const {
   const Share& share = *s_.memory[part.share].share;
   if (share.capacity() == 0) return false;
   if (share.used() >= share.capacity() && share.evictable() == 0) return false;
-  if (room_ahead(s_, stream, part, job)) {
+  if (may_look_ahead && room_ahead(s_, part)) {
     as = Charge::ahead;
     return true;
   }
@@ -26,6 +26,10 @@ std::optional<Preparation::Site> Preparation::site(const Stream& stream, const J
   std::optional<Site> best;
   bool best_is_home = false;
   double best_load = 0;
+  const std::uint32_t workers_most =
+      s_.config.workers_per_rank * static_cast<std::uint32_t>(job.ranks.size());
+  if (workers_most > 0 && job.makings >= workers_most) return std::nullopt;
+  const bool may_look_ahead = job.ahead < quota(s_, stream, job);
   for (std::uint32_t i = 0; i < stream.nodes.size(); ++i) {
     const StreamNode& part = stream.nodes[i];
     const Node& node = s_.nodes[s_.node_of.at(part.node.value)];
@@ -34,9 +38,8 @@ std::optional<Preparation::Site> Preparation::site(const Stream& stream, const J
                                    ? node.workers
                                    : node.workers * s_.config.blocks_in_flight_per_worker;
     if (node.started >= most) continue;
-    if (s_.config.workers_per_job > 0 && job.makings >= s_.config.workers_per_job) continue;
     Charge as = Charge::none;
-    if (!room_for(stream, part, job, as)) continue;
+    if (!room_for(part, job, may_look_ahead, as)) continue;
     const bool home = std::any_of(job.ranks.begin(), job.ranks.end(),
                                   [&](const RankState& rank) { return rank.node == part.node; });
     const double load = static_cast<double>(node.started) / node.workers;

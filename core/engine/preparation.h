@@ -71,7 +71,7 @@ class Preparation {
 
  private:
   void strip_ahead(StreamNode& part);
-  bool room_for(const Stream& stream, const StreamNode& part, const Job& job, Charge& as) const;
+  bool room_for(const StreamNode& part, const Job& job, bool may_look_ahead, Charge& as) const;
   void fill_block(Block& block, const Stream& stream, const Need& need, const StreamNode& part,
                   Memory::Taken taken);
   void take_held_worker(std::uint32_t node);

@@ -106,8 +106,9 @@ void Membership::take_reserve(Job& job) {
     } else {
       part.reserve += ranks * job.credits;
     }
-    job.reserved.push_back({part.node, own ? 0 : ranks * job.credits});
+    job.reserved.push_back({part.node, ranks, own ? 0 : ranks * job.credits});
     ++part.jobs;
+    part.ranks += ranks;
     promise(part);
   }
 }
@@ -130,6 +131,7 @@ void Membership::give_up_reserve(Job& job) {
       if (part.node != reserved.node) continue;
       part.reserve -= reserved.slots;
       --part.jobs;
+      part.ranks -= reserved.ranks;
       promise(part);
     }
   }

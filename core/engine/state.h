@@ -186,6 +186,7 @@ struct StreamNode {
   NodeId node;
   std::uint32_t share = kNone;
   Slots jobs = 0;        // with ranks on this node
+  Slots ranks = 0;       // of them
   Slots reserve = 0;     // ranks x credits of the jobs whose batches live in this share
   bool standby = false;  // no ranks, but a slot was promised, so that blocks can be made here
   Slots ahead = 0;       // blocks charged as made ahead
@@ -348,6 +349,7 @@ struct Job {
   std::vector<std::uint32_t> retired_shares;  // where such batches are, of an earlier size
   struct Reserved {
     NodeId node;
+    Slots ranks;
     Slots slots;
   };
   bool waits_for_held = false;     // no room for its new size before those are released

@@ -120,7 +120,7 @@ bool Preparation::settle_current() {
       Job& job = s_.jobs[block->charged_job];
       // A block that was taken and is gone comes first: earlier steps wait for it.
       if (job.waits_to_take && !job.lost_grants && may_take(stream, job, *block)) continue;
-      if (room_ahead(s_, stream, part, job) && block->grants > 0) {
+      if (room_ahead(s_, part) && job.ahead < quota(s_, stream, job) && block->grants > 0) {
         const std::uint32_t of = part.current.index;
         lift_charge(s_, *block);
         charge(s_, of, Charge::ahead, job);

@@ -101,18 +101,29 @@ void Jobs::start_queued() {
     auto nodes = gpus_.take(*next.model);
     if (!nodes) return;
     next.nodes = std::move(*nodes);
-    join(queue_.front());
+    start(queue_.front());
     queue_.pop_front();
   }
+}
+
+void Jobs::start(std::uint32_t index) {
+  Job& job = jobs_[index];
+  job.state = Job::State::starting;
+  job.started = kernel_.now();
+  job.ranks.assign(job.nodes.size(), {});
+  if (job.model->start_up.count() == 0) return join(index);
+  kernel_.after(job.model->start_up, [this, index] { join(index); });
 }
 
 void Jobs::join(std::uint32_t index) {
   Job& job = jobs_[index];
   const JobModel& model = *job.model;
   job.state = Job::State::joining;
-  job.started = kernel_.now();
-  job.ranks.assign(job.nodes.size(), {});
-  for (RankState& rank : job.ranks) rank.since = job.started;
+  for (RankState& rank : job.ranks) {
+    rank.since = kernel_.now();
+    job.idle += model.start_up;
+    counters_.idle += model.start_up;
+  }
   JobJoined event;
   event.job = JobId(index);
   // Jobs that share nothing shuffle each with a seed of their own, as loaders on their own do.
@@ -236,20 +247,21 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   counters_.samples_trained += batch.samples;
   job.result.samples += batch.samples;
   job.result.fillers += batch.fillers;
-  reports_.fact(BatchConsumed{JobId(index), number, batch.step, rank.computes});
-  reports_.fact(SlotReleased{JobId(index), number, batch.step});
-  reports_.fact(BatchWanted{JobId(index), number, 1});
   if (++job.ranks_done == job.ranks.size()) step_done(index);
 }
 
-// All ranks go on together.
+// All ranks go on together: a step is over, and its batch had, when all have exchanged what they
+// learned from it.
 void Jobs::step_done(std::uint32_t index) {
   Job& job = jobs_[index];
   if (job.first_step == Instant{}) job.first_step = kernel_.now();
   job.ranks_done = 0;
-  ++job.step;
+  const std::uint64_t step = job.step++;
   for (Rank number = 0; number < job.ranks.size(); ++number) {
     RankState& rank = job.ranks[number];
+    reports_.fact(BatchConsumed{JobId(index), number, step, rank.computes});
+    reports_.fact(SlotReleased{JobId(index), number, step});
+    reports_.fact(BatchWanted{JobId(index), number, 1});
     const Duration waited = kernel_.now() - rank.since;
     job.idle += waited;
     counters_.idle += waited;

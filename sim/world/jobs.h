@@ -51,7 +51,7 @@ class Jobs final : public Customer {
     std::deque<Delivered> batches;
   };
   struct Job {
-    enum class State : std::uint8_t { away, queued, joining, running, over };
+    enum class State : std::uint8_t { away, queued, starting, joining, running, over };
     State state = State::away;
     const JobModel* model = nullptr;
     Bytes item_bytes = 0;
@@ -74,6 +74,7 @@ class Jobs final : public Customer {
   const Job& job(JobId id) const { return jobs_[id.value]; }
   void arrive(std::uint32_t index);
   void start_queued();
+  void start(std::uint32_t index);
   void join(std::uint32_t index);
   void train_rank(std::uint32_t index, Rank rank);
   void trained(std::uint32_t index, Rank rank);

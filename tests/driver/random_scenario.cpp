@@ -65,7 +65,7 @@ class Maker {
     config.read_attempts = small(4, 8);
     config.delivery_attempts = small(3, 6);
     if (chance(20)) config.share_streams = false;
-    if (chance(15)) config.workers_per_job = small(1, 4);
+    if (chance(15)) config.workers_per_rank = small(1, 4);
     if (chance(20)) config.workers_held_during_reads = true;
     config.blocks_in_flight_per_worker = small(1, 3);
     made_.timings.read = us(static_cast<std::int64_t>(from(0, 3000)));

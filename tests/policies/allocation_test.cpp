@@ -92,3 +92,20 @@ TEST_CASE("proportional divides by what the shares could keep") {
   CHECK(huge[0] >= (Slots{1} << 23) - 1);
   CHECK(huge[0] <= Slots{1} << 23);
 }
+
+TEST_CASE("a form that is not kept gets its promise and what is made ahead, the rest is divided") {
+  using List = std::vector<Slots>;
+  ShareView made = share_of(100, 50, 2);
+  made.form = Form::prepared;
+  made.slots_least = 2;
+  made.slots_ahead = 3;
+  ShareView promised = share_of(100, 50, 1);  // the engine raises it to its promise by itself
+  promised.form = Form::prepared;
+  promised.slots_least = 1;
+  const std::vector<ShareView> shares = {made, share_of(10, 300, 1), share_of(10, 100, 1),
+                                         promised};
+  CHECK(answer("proportional:forms=encoded", 1000, shares) == List{5, 37, 12, 0});
+  CHECK(answer("equal:forms=encoded", 1000, shares) == List{5, 25, 25, 0});
+  CHECK(answer("equal", 1000, shares) == List{2, 25, 25, 2});
+  CHECK(answer("equal:forms=encoded", 420, shares) == List{4, 1, 1, 0});
+}

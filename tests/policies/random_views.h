@@ -37,6 +37,7 @@ inline std::vector<ShareView> random_shares(Random& random, std::size_t count) {
     if (random.below(2) == 0) share.slot_bytes = 1 + random.below(share.slot_bytes);
     share.slots_now = random_size(random) / 2;
     share.slots_least = random_size(random);
+    share.slots_ahead = random.below(2) == 0 ? 0 : random_size(random);
     share.slots_all = random_size(random);
     share.jobs = random.below(3) == 0 ? 0 : static_cast<std::uint32_t>(random.below(300));
     share.requests_per_s = random.unit() * 1e6;
@@ -108,6 +109,7 @@ inline NodeView random_node(Random& random) {
 inline JobView random_job(Random& random) {
   JobView job{};
   job.job = JobId(static_cast<std::uint32_t>(random.below(8)));
+  job.ranks = 1 + static_cast<std::uint32_t>(random.below(64));
   job.step_s = random.below(4) == 0 ? 0 : random.unit();
   job.prepare_s = random.below(4) == 0 ? 0 : random.unit() * 100;
   job.blocks_per_step = random.unit() * 8;

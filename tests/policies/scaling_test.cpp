@@ -16,8 +16,9 @@ NodeView node_of(std::uint32_t cores) {
   node.workers_most = cores;
   return node;
 }
-JobView job_of(std::uint32_t window) {
+JobView job_of(std::uint32_t window, std::uint32_t ranks = 1) {
   JobView job{};
+  job.ranks = ranks;
   job.window = window;
   return job;
 }
@@ -52,6 +53,8 @@ TEST_CASE("static gives what it was told, as far as there is") {
   CHECK(scaling("static")->workers(node_of(16)) == 16);
   CHECK(scaling("static")->depth(job_of(100)) == 4);
   CHECK(scaling("static")->depth(job_of(3)) == 3);
+  CHECK(scaling("static")->depth(job_of(100, 8)) == 32);
+  CHECK(scaling("static")->depth(job_of(UINT32_MAX, UINT32_MAX)) == UINT32_MAX);
   CHECK(scaling("static:workers=3")->workers(node_of(16)) == 3);
   CHECK(scaling("static:workers=3")->workers(node_of(2)) == 2);
   CHECK(scaling("static:depth=0")->depth(job_of(100)) == 0);

@@ -54,6 +54,45 @@ TEST_CASE("ranks of one job share its epoch evenly, tails included") {
   CHECK(run.jobs[0].fillers == 2);
 }
 
+TEST_CASE("without BatchFlow each rank has its own workers, and room for what they make ahead") {
+  // Two nodes of two ranks; a batch is a block of 8 samples, and takes a core 1 s; 125 steps.
+  const std::string text =
+      cluster("{name: node, count: 2, cores: 16, gpus: 2, memory: 1gb, cache: 1mb}") +
+      "jobs: [{dataset: data, pipeline: train, ranks: 4, batch: 8, step: 250ms}]\n"
+      "grain: {items_per_block: 8}\n";
+  const auto run = [&](const std::string& more) {
+    return simulate_text(text, {"pipelines.0.steps=[{name: work, random: true, cost: 125ms}]",
+                                "engine.preset=independent", more});
+  };
+  // Four workers a rank feed its GPU: it waits for the first batch alone.
+  CHECK(run("engine.workers_per_rank=4").makespan_s == exactly(1 + 125 * 0.25));
+  CHECK(run("engine.workers_per_rank=1").makespan_s == exactly(125 + 0.25));
+  // Nothing ahead of need, but all ranks at once: each step waits for its batch.
+  CHECK(run("engine.policies.scaling='static:depth=0'").makespan_s <= 125 * 1.25 + 1e-6);
+}
+
+TEST_CASE("where nodes share nothing, each keeps what it reads itself") {
+  const std::string text =
+      cluster("{name: node, count: 2, gpus: 1, memory: 100mb}") +
+      "jobs: [{dataset: data, pipeline: train, ranks: 2, batch: 8, step: 10ms, epochs: 2}]\n"
+      "grain: {items_per_block: 8}\n";
+  CHECK(simulate_text(text).aggregate.samples_read == 4000);
+  const RunResult alone = simulate_text(text, {"engine.preset=independent", "engine.credits=1"});
+  CHECK(alone.aggregate.network_bytes == 0);
+  // In the second epoch about half of a node's samples were on the other one before.
+  CHECK(alone.aggregate.samples_read > 5500);
+  CHECK(alone.aggregate.samples_read < 6500);
+}
+
+TEST_CASE("a job asks for its first batch when it has started up") {
+  const std::string text =
+      cluster("{name: node, gpus: 2, memory: 1gb}") +
+      "jobs: [{dataset: data, pipeline: train, ranks: 2, batch: 10, step: 10ms, start_up: 3s}]\n";
+  const RunResult run = simulate_text(text);
+  CHECK(run.makespan_s == exactly(3 + 200 * 0.01));
+  CHECK(run.jobs[0].idle_s == exactly(3));
+}
+
 TEST_CASE("a batch crosses PCIe at its bandwidth, shared by the GPUs of a node") {
   // Two ranks, batches of 10 samples of 1000 bytes, 10 kB/s for both: 2 s a step, and 1 ms.
   const std::string text =
