@@ -16,9 +16,9 @@ namespace batchflow {
 
 // Something many read from at a shared rate: a parallel file system, an object store, a drive.
 struct DriveModel {
-  Curve bytes_per_s;                   // of all together, by how many read at once; empty: no limit
-  double reader_bytes_per_s = 0;       // of one reader; 0: no limit
-  Duration latency{0};                 // of one operation
+  Curve bytes_per_s;              // of all together, by how many read at once; empty: no limit
+  double reader_bytes_per_s = 0;  // of one reader; 0: no limit
+  Duration latency{0};            // of one operation
   Spread latency_spread;
   Pauses pauses;                       // its tail
   std::uint32_t operations_ahead = 1;  // that one reader has under way at once
