@@ -49,6 +49,7 @@ DriveModel read_drive(ConfigSection& section) {
   drive.reader_bytes_per_s = rate(section, "reader_bytes_per_s");
   drive.latency = section.duration("latency", drive.latency);
   drive.latency_spread = read_spread(section, "latency");
+  drive.pauses.spread = read_spread(section, "pause");
   drive.pauses.share = section.number("pause_share", 0, 0, 1);
   drive.pauses.length_s =
       std::chrono::duration<double>(section.duration("pause", Duration(0))).count();

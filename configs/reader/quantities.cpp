@@ -35,14 +35,18 @@ double normal(Random& random) {
 double Spread::draw(Random& random, double count) const {
   if (ratio == 0) return 1;
   const double narrowed = ratio / std::sqrt(std::max(count, 1.0));
-  // A sum of exponentials is none; a lognormal of the same spread is close to it.
+  // A sum of exponentials, or of uniform quantities, is none; a lognormal of the same spread is
+  // close to it.
   if (shape == Shape::exponential && count <= 1) return -std::log(uniform(random));
+  if (shape == Shape::uniform && count <= 1) {
+    return std::max(0.0, 1 + ratio * std::numbers::sqrt3 * (2 * uniform(random) - 1));
+  }
   if (shape == Shape::normal) return std::max(0.0, 1 + narrowed * normal(random));
   const double variance = std::log1p(narrowed * narrowed);
   return std::exp(std::sqrt(variance) * normal(random) - variance / 2);
 }
 
-std::uint64_t Pauses::draw(Random& random, std::uint64_t operations) const {
+std::uint64_t Pauses::count(Random& random, std::uint64_t operations) const {
   constexpr double kMany = 64;
   const auto all = static_cast<double>(operations);
   const double mean = share * all;
@@ -52,19 +56,19 @@ std::uint64_t Pauses::draw(Random& random, std::uint64_t operations) const {
     return static_cast<std::uint64_t>(std::clamp(std::round(drawn), 0.0, all));
   }
   // From one that is held up to the next, the distance is geometric.
-  std::uint64_t count = 0;
+  std::uint64_t held_up = 0;
   const double per_operation = std::log1p(-share);
   for (double at = 0; (at += 1 + std::floor(std::log(uniform(random)) / per_operation)) <= all;) {
-    ++count;
+    ++held_up;
   }
-  return count;
+  return held_up;
 }
 
 Spread read_spread(ConfigSection& section, std::string_view key) {
   Spread spread;
   const std::string name(key);
-  spread.shape =
-      section.choice(name + "_shape", {"lognormal", "exponential", "normal"}, spread.shape);
+  spread.shape = section.choice(name + "_shape", {"lognormal", "exponential", "normal", "uniform"},
+                                spread.shape);
   const bool exponential = spread.shape == Spread::Shape::exponential;
   const auto jitter = section.number(name + "_jitter", exponential ? 1 : 0, 0, 100);
   if (exponential && jitter != 1) {

@@ -25,10 +25,10 @@ struct Curve {
   double at(double x) const;  // REQUIRES: !empty()
 };
 
-// How a quantity varies about its mean: as a lognormal, exponential or normal (cut at zero)
-// distribution with this ratio of standard deviation to mean.
+// How a quantity varies about its mean: as a lognormal, exponential, normal (cut at zero) or
+// uniform distribution with this ratio of standard deviation to mean.
 struct Spread {
-  enum class Shape : std::uint8_t { lognormal, exponential, normal };
+  enum class Shape : std::uint8_t { lognormal, exponential, normal, uniform };
   double ratio = 0;  // 0: it does not vary
   Shape shape = Shape::lognormal;
 
@@ -42,12 +42,13 @@ struct Spread {
 struct Pauses {
   double share = 0;
   double length_s = 0;
+  Spread spread;  // of the length
 
   // How many of so many operations are held up.
-  std::uint64_t draw(Random& random, std::uint64_t operations) const;
+  std::uint64_t count(Random& random, std::uint64_t operations) const;
 };
 
-// `KEY_jitter: 10%` and `KEY_shape: lognormal|exponential|normal`.
+// `KEY_jitter: 10%` and `KEY_shape: lognormal|exponential|normal|uniform`.
 Spread read_spread(ConfigSection& section, std::string_view key);
 
 // In (0, 1).

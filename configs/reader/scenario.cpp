@@ -92,7 +92,10 @@ Bytes Scenario::item_bytes(const DatasetModel& dataset) const {
 
 ConfigNode load_scenario(const std::string& place) {
   const std::string path = find_config(place, "scenarios");
-  ConfigNode tree = read_yaml_file(path);
+  return with_cluster(read_yaml_file(path), path);
+}
+
+ConfigNode with_cluster(ConfigNode tree, const std::string& path) {
   ConfigNode* cluster = tree.find("cluster");
   if (cluster != nullptr && cluster->kind == ConfigNode::Kind::scalar) {
     try {

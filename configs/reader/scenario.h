@@ -70,6 +70,8 @@ std::string find_config(const std::string& place, const std::string& folder,
 
 // The tree of a scenario, with its cluster in place; overrides are applied to it before it is read.
 ConfigNode load_scenario(const std::string& place);
+// The same for a tree that stands in the file at `path`.
+ConfigNode with_cluster(ConfigNode tree, const std::string& path);
 Scenario read_scenario(const ConfigNode& tree);
 
 // A commented scenario with every default.

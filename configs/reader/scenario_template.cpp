@@ -35,10 +35,12 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
     curve: []           # example: [{readers: 1, bytes_per_s: 330mb}, {readers: 8, bytes_per_s: 2870mb}]
     reader_bytes_per_s: 0
     latency: 0s         # of one operation
-    latency_shape: lognormal  # or exponential, normal
+    latency_shape: lognormal  # or exponential, normal, uniform
     latency_jitter: 0   # standard deviation / mean
     pause: 0s           # that an operation now and then takes longer: the tail
     pause_share: 0      # of the operations
+    pause_shape: lognormal    # or exponential, normal, uniform
+    pause_jitter: 0
     operations_ahead: 1 # that one reader has under way at once
     operations_per_s: 0 # metadata, of all together
     efficiency: []      # example: [{bytes: 4kb, efficiency: 0.2}, {bytes: 1mb, efficiency: 1}]

@@ -126,14 +126,15 @@ void Platform::read(ErrandId errand, Drive& drive, Amount amount, Random& chance
   const auto bytes = static_cast<double>(amount.bytes);
   const double each = bytes / operations;
   const DriveModel& model = drive.model;
-  const double paused_s =
-      model.pauses.length_s * static_cast<double>(model.pauses.draw(chance, amount.operations));
+  const auto pauses = static_cast<double>(model.pauses.count(chance, amount.operations));
+  const double pause_s =
+      pauses > 0 ? model.pauses.length_s * model.pauses.spread.draw(chance, pauses) : 0;
   const double latency_s = seconds(model.latency) * model.latency_spread.draw(chance, operations) +
-                           paused_s / operations;
+                           pauses * pause_s / operations;
   const double alone = alone_bytes_per_s(model, each, latency_s, amount.operations);
   if (drive.metadata.limited()) errands_.add_work(errand, drive.metadata, operations, 0);
   // However many others go on meanwhile.
-  if (paused_s > 0) errands_.add_delay(errand, duration_of(model.pauses.length_s));
+  if (pause_s > 0) errands_.add_delay(errand, duration_of(pause_s));
   if (drive.data.limited()) {
     const double efficiency = model.efficiency.empty() ? 1 : model.efficiency.at(each);
     errands_.add_work(errand, drive.data, bytes / efficiency, alone / efficiency);

@@ -1,0 +1,53 @@
+// A validation case: a scenario, and rows that each compare a figure of a run with a published one.
+//
+// A row's figure is what `measure` names in the results of a run (a path, as `aggregate.hit_ratio`
+// or `jobs.0.time_s`); of another run it may be less (`minus`: what an epoch costs is six epochs
+// less one) and be counted in (`over`: a speed-up). All of it is data; nothing is computed that
+// does not stand in the file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/config.h"
+
+namespace batchflow::validation {
+
+// What the published figure is to the row.
+enum class Role : std::uint8_t {
+  calibrated,  // the case's own parameters were chosen so that it fits
+  predicted,   // by a model calibrated elsewhere: must be within `accept`
+  derived,     // a closed form of the set-up: must be within `accept`
+  reported,    // shown beside, with no bound
+};
+
+struct Row {
+  std::string name;
+  std::string measure;
+  std::vector<std::string> set;  // overrides of the scenario
+  bool has_minus = false;
+  std::vector<std::string> minus;  // overrides of the run that is subtracted
+  bool has_over = false;
+  std::vector<std::string> over;
+  bool inverse = false;  // 1 / figure: a rate from a time
+  double factor = 1;
+  double published = 0;
+  double published_most = 0;  // above `published`: any figure between is right
+  Role role = Role::predicted;
+  double accept = 0;  // relative, of predicted and derived rows
+};
+
+struct Case {
+  std::string title;
+  std::string about;  // where the figures are from, and what is assumed
+  std::string unit;
+  std::uint64_t seeds = 1;  // every run is repeated with so many; figures are means
+  double mean_accept = 0;   // of the mean of the predicted rows' errors; 0: no bound
+  ConfigNode scenario;
+  std::vector<Row> rows;
+};
+
+// Throws ConfigError.
+Case read_case(const std::string& path);
+
+}  // namespace batchflow::validation
