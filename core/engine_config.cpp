@@ -23,8 +23,11 @@ void preset_default(EngineConfig& config) {
 
 void preset_independent(EngineConfig& config) {
   // The page cache keeps what is stored, and nobody keeps anything else.
-  config.policies = {
-      "proportional:forms=encoded", {"random", "random", "refcount"}, "strict", "fifo", "static"};
+  config.policies = {"proportional:forms=encoded",
+                     {"random", "random", "refcount"},
+                     "strict",
+                     "fifo",
+                     "static:depth=8"};
   config.share_streams = false;
   config.share_nodes = false;
   config.late_after_p99 = 0;

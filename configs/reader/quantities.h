@@ -48,7 +48,7 @@ struct Pauses {
   std::uint64_t count(Random& random, std::uint64_t operations) const;
 };
 
-// `KEY_jitter: 10%` and `KEY_shape: lognormal|exponential|normal|uniform`.
+// `KEY_jitter: 0.1` and `KEY_shape: lognormal|exponential|normal|uniform`.
 Spread read_spread(ConfigSection& section, std::string_view key);
 
 // In (0, 1).

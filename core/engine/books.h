@@ -42,13 +42,17 @@ inline StreamNode& node_of(Stream& stream, NodeId node) {
   return *found;
 }
 
+// Blocks that the worker of a single job may have made ahead, the one it is at included: as data
+// loaders prefetch two batches a worker.
+inline constexpr Slots kAheadPerWorker = 2;
+
 // What the stream's share is promised: for batches and one block in preparation.
 inline void keep_promise(EngineState& s, const StreamNode& part) {
   s.memory.promise(part.share, part.jobs > 0 || part.reserve > 0 ? part.reserve + 1
                                : part.standby                    ? 1
                                                                  : 0);
   s.memory.set_jobs(part.share, static_cast<std::uint32_t>(part.jobs),
-                    part.ranks * s.config.workers_per_rank);
+                    part.ranks * s.config.workers_per_rank * kAheadPerWorker);
 }
 
 // Slots that work ahead of need may take in all.

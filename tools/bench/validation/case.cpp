@@ -18,16 +18,8 @@ Row read_row(ConfigSection& section, const Row& defaults) {
   row.measure = section.text("measure", defaults.measure);
   if (row.measure.empty()) section.refuse("measure", "there is none", "write aggregate.hit_ratio");
   row.set = section.texts("set");
-  // What differs from the row's own run.
-  const auto other = [&](std::string_view key, bool& has) {
-    std::vector<std::string> all = row.set;
-    const auto own = section.texts(key);
-    all.insert(all.end(), own.begin(), own.end());
-    has = section.has(key);
-    return all;
-  };
-  row.minus = other("minus", row.has_minus);
-  row.over = other("over", row.has_over);
+  row.minus = section.texts("minus");
+  row.over = section.texts("over");
   row.inverse = section.flag("inverse", defaults.inverse);
   row.factor = signed_number(section, "factor", defaults.factor);
   section.require("published", "the figure to compare with, or [least, most]");

@@ -24,12 +24,10 @@ enum class Role : std::uint8_t {
 struct Row {
   std::string name;
   std::string measure;
-  std::vector<std::string> set;  // overrides of the scenario
-  bool has_minus = false;
-  std::vector<std::string> minus;  // overrides of the run that is subtracted
-  bool has_over = false;
-  std::vector<std::string> over;
-  bool inverse = false;  // 1 / figure: a rate from a time
+  std::vector<std::string> set;    // overrides of the scenario
+  std::vector<std::string> minus;  // beside them, of the run that is subtracted; empty: none is
+  std::vector<std::string> over;   // of the run whose figure is divided by the row's
+  bool inverse = false;            // 1 / figure: a rate from a time
   double factor = 1;
   double published = 0;
   double published_most = 0;  // above `published`: any figure between is right
