@@ -14,6 +14,7 @@
 #include "sim/commands.h"
 #include "sim/forked_runs.h"
 #include "sim/output_flags.h"
+#include "sim/report/run_html.h"
 #include "sim/run_report.h"
 #include "sim/simulate.h"
 #include "sim/terminal.h"
@@ -31,6 +32,7 @@ struct Options {
   std::vector<std::string> overrides;
   std::optional<std::uint64_t> seed;
   std::string journal;
+  std::string html;
   OutputFlags outputs;
   bool explain = false;
   bool gen_config = false;
@@ -81,6 +83,7 @@ std::string simulate_one(const Options& options, const Planned& planned,
   }
   RunResult run = simulate(planned.scenario, how);
   run.label = planned.variant.label;
+  if (options.html.empty()) run.series.clear();  // nobody looks at it
   return encode_run(run);
 }
 
@@ -140,12 +143,16 @@ int run_run(const Options& options) {
         "with");
   }
   options.outputs.check();
+  if (!options.html.empty()) require_writable(options.html);
   const std::vector<Planned> planned = plan(options);
   const std::vector<RunResult> runs = simulate_all(options, planned);
   if (options.outputs.wanted("json")) {
     options.outputs.write("json", results_json(runs, "run", BATCHFLOW_VERSION));
   }
   if (options.outputs.wanted("jobs-csv")) options.outputs.write("jobs-csv", jobs_csv(runs));
+  if (!options.html.empty() && !runs.empty()) {
+    write_file_atomically(options.html, run_html(runs), check_interrupted);
+  }
   if (!runs.empty()) options.outputs.write_text(run_table(runs));
   return exit_code(runs, planned.size());
 }
@@ -187,6 +194,7 @@ void add_run_command(CLI::App& app, Action& action) {
       ->allow_extra_args(false);
   options->outputs.add(*command, "json", "JSON");
   options->outputs.add(*command, "jobs-csv", "a CSV row for each job");
+  command->add_option("--html", options->html, "Write a report with plots to this file");
   command->add_option("--journal", options->journal,
                       "Write the trace journal of the run to this file");
   command->add_flag("--explain", options->explain,

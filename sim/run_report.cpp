@@ -32,19 +32,6 @@ std::string aligned(const std::vector<Row>& rows) {
   return text;
 }
 
-std::string percent(double ratio) {
-  return fmt::format("{:.1f} %", 100 * ratio);
-}
-
-std::string rate(double per_s) {
-  return per_s >= 1000 ? count_text(static_cast<std::uint64_t>(std::llround(per_s)))
-                       : fmt::format("{:.1f}", per_s);
-}
-
-std::string run_name(const RunResult& run) {
-  return run.label.empty() ? printable(run.scenario) : run.label;
-}
-
 std::string runs_table(std::span<const RunResult> runs) {
   const bool compared = runs.size() > 1;
   Row head{compared ? "run" : "scenario", "makespan", "samples/s"};
@@ -53,7 +40,7 @@ std::string runs_table(std::span<const RunResult> runs) {
   std::vector<Row> rows{head};
   for (const RunResult& run : runs) {
     const Aggregate& sum = run.aggregate;
-    Row row{run_name(run), time_text(run.makespan_s), rate(sum.samples_per_s)};
+    Row row{run_name(run), time_text(run.makespan_s), rate_text(sum.samples_per_s)};
     if (compared) {
       const double first = runs.front().aggregate.samples_per_s;
       row.push_back(first > 0 ? fmt::format("{:.2f}", sum.samples_per_s / first) : "-");
@@ -74,7 +61,7 @@ std::string jobs_table(const RunResult& run) {
     if (rows.size() > kJobsMost) break;
     rows.push_back({printable(job.name), job.state, count_text(job.ranks), count_text(job.epochs),
                     count_text(job.samples), time_text(job.time_s), time_text(job.compute_s),
-                    time_text(job.stall_s), time_text(job.idle_s), rate(job.samples_per_s),
+                    time_text(job.stall_s), time_text(job.idle_s), rate_text(job.samples_per_s),
                     percent(job.au)});
   }
   std::string text = aligned(rows);
@@ -94,6 +81,7 @@ std::string remarks(const RunResult& run) {
                     name, time_text(run.makespan_s));
   }
   if (!run.failure.empty()) text += fmt::format("{}: failed: {}\n", name, printable(run.failure));
+  if (!run.remark.empty()) text += fmt::format("{}: {}\n", name, printable(run.remark));
   for (const JobResult& job : run.jobs) {
     if (job.refusal.empty()) continue;
     text += fmt::format("{}: job {} was refused: {}\n", name, printable(job.name), job.refusal);
@@ -106,6 +94,19 @@ std::string remarks(const RunResult& run) {
 }
 
 }  // namespace
+
+std::string percent(double ratio) {
+  return fmt::format("{:.1f} %", 100 * ratio);
+}
+
+std::string rate_text(double per_s) {
+  return per_s >= 1000 ? count_text(static_cast<std::uint64_t>(std::llround(per_s)))
+                       : fmt::format("{:.1f}", per_s);
+}
+
+std::string run_name(const RunResult& run) {
+  return printable(run.label.empty() ? run.scenario : run.label);
+}
 
 std::string time_text(double seconds) {
   if (seconds < 60) return fmt::format("{:.3g} s", seconds);

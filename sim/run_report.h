@@ -10,6 +10,12 @@ namespace batchflow::sim {
 
 std::string run_table(std::span<const RunResult> runs);
 
+// A run as it is called among others.
+std::string run_name(const RunResult& run);
+
+std::string percent(double ratio);  // 0.123 as `12.3 %`
+std::string rate_text(double per_s);
+
 // 1234.5 as `20 min 34.5 s`.
 std::string time_text(double seconds);
 

@@ -5,6 +5,7 @@
 // A process can simulate once: SimGrid has one clock. Whoever wants several runs forks.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -14,7 +15,9 @@
 namespace batchflow::sim {
 
 struct SimulateOptions {
-  std::string journal;  // where the trace journal goes; empty: nowhere
+  std::string timeline;  // where the timeline goes (Chrome trace JSON); empty: nowhere
+  std::uint64_t timeline_events = 1'000'000;  // at most
+  std::string journal;                        // where the trace journal goes; empty: nowhere
   // Told each event and order with its time, in words; empty: nobody is.
   std::function<void(const std::string&)> explain;
   // Asked now and then, with the share that is done and the simulated time; false: stop here, with

@@ -5,108 +5,106 @@
 #include <nlohmann/json.hpp>
 
 #include "core/config_error.h"
+#include "core/event_fields.h"
 
 namespace batchflow {
 
 namespace {
 
+// for_each_field(value, visit) calls visit("name", field) for each field, in order.
+#define BATCHFLOW_RESULT(Type, ...)                        \
+  template <class Self, class Visit>                       \
+  requires std::is_same_v<std::remove_const_t<Self>, Type> \
+  void for_each_field(Self& self, const Visit& visit) {    \
+    auto& [__VA_ARGS__] = self;                            \
+    BATCHFLOW_EACH(BATCHFLOW_VISIT, __VA_ARGS__)           \
+  }
+
+BATCHFLOW_RESULT(Waits, storage_s, drive_s, network_s, cores_s, preparation_s, delivery_s, other_s)
+BATCHFLOW_RESULT(CachedBytes, encoded_dram, decoded_dram, prepared_dram, encoded_nvme, decoded_nvme)
+BATCHFLOW_RESULT(ClusterSizes, nodes, gpus, cores, cache_bytes, nvme_bytes, store_bytes_per_s,
+                 network_bytes_per_s, pcie_bytes_per_s)
+BATCHFLOW_RESULT(JobResult, name, user, dataset, state, refusal, ranks, epochs, batches, samples,
+                 fillers, arrived_s, started_s, ended_s, time_s, compute_s, stall_s, idle_s,
+                 first_batch_s, first_step_s, samples_per_s, au, bottleneck, waited)
+BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, samples,
+                 samples_requested, samples_read, storage_bytes, storage_reads, nvme_bytes,
+                 network_bytes, pcie_bytes, preparations, prepared_blocks, remade_blocks, repeats,
+                 preparation_s)
+BATCHFLOW_RESULT(JobPoint, samples, stall_s)
+BATCHFLOW_RESULT(SeriesPoint, time_s, samples, samples_requested, samples_read, storage_bytes,
+                 nvme_bytes, network_bytes, pcie_bytes, preparations, preparation_s, busy_s,
+                 compute_s, stall_s, idle_s, waited, cached, ranks, stalling, reading, preparing,
+                 workers, jobs)
+BATCHFLOW_RESULT(RunResult, label, scenario, policies, seed, digest, interrupted, failure, remark,
+                 makespan_s, wall_s, steps, stale_completions, protocol_errors, refused_proposals,
+                 aggregate, cluster, jobs, series)
+
 using Json = nlohmann::ordered_json;
 
-// The fields, in the order in which they are written. `visit(name, field)`.
-template <class Job, class Visit>
-void visit_job(Job& job, Visit visit) {
-  visit("name", job.name);
-  visit("user", job.user);
-  visit("dataset", job.dataset);
-  visit("state", job.state);
-  visit("refusal", job.refusal);
-  visit("ranks", job.ranks);
-  visit("epochs", job.epochs);
-  visit("batches", job.batches);
-  visit("samples", job.samples);
-  visit("fillers", job.fillers);
-  visit("arrived_s", job.arrived_s);
-  visit("started_s", job.started_s);
-  visit("ended_s", job.ended_s);
-  visit("time_s", job.time_s);
-  visit("compute_s", job.compute_s);
-  visit("stall_s", job.stall_s);
-  visit("idle_s", job.idle_s);
-  visit("first_batch_s", job.first_batch_s);
-  visit("first_step_s", job.first_step_s);
-  visit("samples_per_s", job.samples_per_s);
-  visit("au", job.au);
+template <class T>
+constexpr bool kHasFields = requires(T& value) {
+  for_each_field(value, [](const char*, auto&) {});
+};
+
+// Visits the fields; those of a struct in a struct by both names: `waited_storage_s`.
+template <class Self, class Visit>
+void visit_flat(Self& self, const std::string& prefix, const Visit& visit) {
+  for_each_field(self, [&](const char* name, auto& field) {
+    if constexpr (kHasFields<decltype(field)>) {
+      visit_flat(field, prefix + name + "_", visit);
+    } else {
+      visit(prefix + name, field);
+    }
+  });
 }
 
-template <class Sum, class Visit>
-void visit_aggregate(Sum& sum, Visit visit) {
-  visit("samples_per_s", sum.samples_per_s);
-  visit("stall_fraction", sum.stall_fraction);
-  visit("au", sum.au);
-  visit("hit_ratio", sum.hit_ratio);
-  visit("storage_bytes", sum.storage_bytes);
-  visit("preparations", sum.preparations);
-  visit("repeats", sum.repeats);
-  visit("network_bytes", sum.network_bytes);
-  visit("samples", sum.samples);
-  visit("samples_requested", sum.samples_requested);
-  visit("samples_read", sum.samples_read);
-  visit("storage_reads", sum.storage_reads);
-  visit("nvme_bytes", sum.nvme_bytes);
-  visit("pcie_bytes", sum.pcie_bytes);
-  visit("prepared_blocks", sum.prepared_blocks);
-  visit("remade_blocks", sum.remade_blocks);
-  visit("preparation_s", sum.preparation_s);
-}
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+// Declared first, since each needs the others.
+template <class T>
+Json json_of(const std::vector<T>& values);
+Json json_of(const Pairs& pairs);
+template <class T>
+void read(const Json& json, std::vector<T>& values);
+void read(const Json& json, Pairs& pairs);
 
-template <class Point, class Visit>
-void visit_point(Point& point, Visit visit) {
-  visit("time_s", point.time_s);
-  visit("samples", point.samples);
-  visit("samples_requested", point.samples_requested);
-  visit("samples_read", point.samples_read);
-  visit("storage_bytes", point.storage_bytes);
-  visit("nvme_bytes", point.nvme_bytes);
-  visit("network_bytes", point.network_bytes);
-  visit("pcie_bytes", point.pcie_bytes);
-  visit("preparations", point.preparations);
-  visit("preparation_s", point.preparation_s);
-  visit("compute_s", point.compute_s);
-  visit("stall_s", point.stall_s);
-  visit("idle_s", point.idle_s);
-}
-
-template <class Run, class Visit>
-void visit_run(Run& run, Visit visit) {
-  visit("label", run.label);
-  visit("scenario", run.scenario);
-  visit("seed", run.seed);
-  visit("digest", run.digest);
-  visit("interrupted", run.interrupted);
-  visit("failure", run.failure);
-  visit("makespan_s", run.makespan_s);
-  visit("wall_s", run.wall_s);
-  visit("steps", run.steps);
-  visit("stale_completions", run.stale_completions);
-  visit("protocol_errors", run.protocol_errors);
-  visit("refused_proposals", run.refused_proposals);
-}
-
-Json run_json(const RunResult& run) {
-  Json json;
-  const auto into = [](Json& object) {
-    return [&object](const char* name, const auto& field) { object[name] = field; };
-  };
-  json["policies"] = Json::object();
-  for (const auto& [kind, policy] : run.policies) json["policies"][kind] = policy;
-  visit_run(run, into(json));
-  visit_aggregate(run.aggregate, into(json["aggregate"]));
-  json["jobs"] = Json::array();
-  for (const JobResult& job : run.jobs) {
-    Json& object = json["jobs"].emplace_back(Json::object());
-    visit_job(job, into(object));
+template <class T>
+Json json_of(const T& value) {
+  Json json = Json::object();
+  if constexpr (kHasFields<const T>) {
+    for_each_field(value,
+                   [&](const char* name, const auto& field) { json[name] = json_of(field); });
+  } else {
+    json = value;
   }
   return json;
+}
+template <class T>
+Json json_of(const std::vector<T>& values) {
+  Json json = Json::array();
+  for (const T& value : values) json.push_back(json_of(value));
+  return json;
+}
+Json json_of(const Pairs& pairs) {
+  Json json = Json::object();
+  for (const auto& [key, value] : pairs) json[key] = value;
+  return json;
+}
+
+template <class T>
+void read(const Json& json, T& value) {
+  if constexpr (kHasFields<T>) {
+    for_each_field(value, [&](const char* name, auto& field) { read(json.at(name), field); });
+  } else {
+    json.get_to(value);
+  }
+}
+template <class T>
+void read(const Json& json, std::vector<T>& values) {
+  for (const Json& one : json) read(one, values.emplace_back());
+}
+void read(const Json& json, Pairs& pairs) {
+  for (const auto& [key, value] : json.items()) pairs.emplace_back(key, value.get<std::string>());
 }
 
 std::string text_of(const Json& json, int indent) {
@@ -138,21 +136,24 @@ std::string results_json(std::span<const RunResult> runs, const std::string& com
   json["command"] = command;
   json["version"] = version;
   json["runs"] = Json::array();
-  for (const RunResult& run : runs) json["runs"].push_back(run_json(run));
+  for (const RunResult& run : runs) {
+    json["runs"].push_back(json_of(run));
+    json["runs"].back().erase("series");
+  }
   return text_of(json, 2) + "\n";
 }
 
 std::string jobs_csv(std::span<const RunResult> runs) {
-  std::string header = "run,seed";
-  JobResult none;
-  visit_job(none, [&](const char* name, const auto&) { header += fmt::format(",{}", name); });
-  std::string text = header + "\n";
+  std::string text = "run,seed";
+  const JobResult none;
+  visit_flat(none, "", [&](const std::string& name, const auto&) { text += "," + name; });
+  text += "\n";
   for (const RunResult& run : runs) {
     for (const JobResult& job : run.jobs) {
       std::string row;
       csv_field(row, run.label.empty() ? std::string("run") : run.label);
       csv_field(row, run.seed);
-      visit_job(job, [&](const char*, const auto& field) { csv_field(row, field); });
+      visit_flat(job, "", [&](const std::string&, const auto& field) { csv_field(row, field); });
       text += row + "\n";
     }
   }
@@ -160,33 +161,13 @@ std::string jobs_csv(std::span<const RunResult> runs) {
 }
 
 std::string encode_run(const RunResult& run) {
-  Json json = run_json(run);
-  json["series"] = Json::array();
-  for (const SeriesPoint& point : run.series) {
-    Json& object = json["series"].emplace_back(Json::object());
-    visit_point(point, [&](const char* name, const auto& field) { object[name] = field; });
-  }
-  return text_of(json, -1);
+  return text_of(json_of(run), -1);
 }
 
 RunResult decode_run(const std::string& text) {
   RunResult run;
-  const auto from = [](const Json& object) {
-    return [&object](const char* name, auto& field) { object.at(name).get_to(field); };
-  };
   try {
-    const Json json = Json::parse(text);
-    visit_run(run, from(json));
-    visit_aggregate(run.aggregate, from(json.at("aggregate")));
-    for (const auto& [kind, policy] : json.at("policies").items()) {
-      run.policies.emplace_back(kind, policy.get<std::string>());
-    }
-    for (const Json& object : json.at("jobs")) {
-      visit_job(run.jobs.emplace_back(), from(object));
-    }
-    for (const Json& object : json.at("series")) {
-      visit_point(run.series.emplace_back(), from(object));
-    }
+    read(Json::parse(text), run);
   } catch (const Json::exception& error) {
     throw ConfigError(fmt::format("not the result of a run ({}); run it again", error.what()));
   }

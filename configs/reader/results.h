@@ -1,7 +1,8 @@
 // What came of a run, and how it is written: JSON for programs, jobs.csv for spreadsheets.
 //
-// Filled by whoever ran the jobs, the simulator or the runtime; units stand in the names. Fields
-// that a reader may look for by name are listed once, in results.cpp.
+// Filled by whoever ran the jobs, the simulator or the runtime; units stand in the names, and the
+// names are those of the JSON and of the columns. results.cpp lists them once more, for a
+// structured binding, so that a field forgotten there does not compile.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,39 @@
 #include <vector>
 
 namespace batchflow {
+
+// What the time was spent on in which ranks waited for batches. Of a batch that came late it is
+// told from the way it took: what was under way for it at each moment of the wait.
+struct Waits {
+  double storage_s = 0;      // a read from the store
+  double drive_s = 0;        // a read from a drive of a node
+  double network_s = 0;      // bytes on links between machines
+  double cores_s = 0;        // all preparation workers were busy
+  double preparation_s = 0;  // a worker prepared it
+  double delivery_s = 0;     // gathered, and copied to the GPU
+  double other_s = 0;        // not ordered yet, although a worker was free: memory, or a policy
+};
+
+// Bytes kept at a point in time, by form and tier.
+struct CachedBytes {
+  std::uint64_t encoded_dram = 0;
+  std::uint64_t decoded_dram = 0;
+  std::uint64_t prepared_dram = 0;  // blocks, and batches on their way
+  std::uint64_t encoded_nvme = 0;
+  std::uint64_t decoded_nvme = 0;
+};
+
+// What there is to be used; a rate of 0 is no limit.
+struct ClusterSizes {
+  std::uint64_t nodes = 0;
+  std::uint64_t gpus = 0;
+  std::uint64_t cores = 0;
+  std::uint64_t cache_bytes = 0;  // of memory
+  std::uint64_t nvme_bytes = 0;
+  double store_bytes_per_s = 0;    // at its best number of readers; no more than its link carries
+  double network_bytes_per_s = 0;  // of the network cards of all nodes, one way
+  double pcie_bytes_per_s = 0;     // of all nodes
+};
 
 struct JobResult {
   std::string name;
@@ -33,7 +67,9 @@ struct JobResult {
   double first_batch_s = 0;  // from start to the first batch
   double first_step_s = 0;   // from start to the end of the first step
   double samples_per_s = 0;
-  double au = 0;  // compute time / time, the first step excluded
+  double au = 0;           // compute time / time, the first step excluded
+  std::string bottleneck;  // what bounds it: `gpu`, `ranks` (the slowest), or the greatest of:
+  Waits waited;            // the parts of stall_s
 };
 
 // Over all jobs of a run.
@@ -58,7 +94,11 @@ struct Aggregate {
   double preparation_s = 0;  // core time
 };
 
-// Sums from the start of the run to a point in time: what reports draw.
+// Sums from the start of the run to a point in time, and what there is at it: what reports draw.
+struct JobPoint {
+  std::uint64_t samples = 0;
+  double stall_s = 0;
+};
 struct SeriesPoint {
   double time_s = 0;
   std::uint64_t samples = 0;
@@ -70,10 +110,20 @@ struct SeriesPoint {
   std::uint64_t pcie_bytes = 0;
   std::uint64_t preparations = 0;
   double preparation_s = 0;
-  double compute_s = 0;  // of all ranks, as the two below
+  double busy_s = 0;     // of workers: they prepare, or are held by a read
+  double compute_s = 0;  // of all ranks, as those below
   double stall_s = 0;
   double idle_s = 0;
+  Waits waited;  // of the stalls that are over
+  CachedBytes cached;
+  std::uint64_t ranks = 0;     // of jobs that run
+  std::uint64_t stalling = 0;  // of these, that wait for a batch
+  std::uint64_t reading = 0;   // orders under way
+  std::uint64_t preparing = 0;
+  std::uint64_t workers = 0;
+  std::vector<JobPoint> jobs;  // the first kJobsInSeries
 };
+inline constexpr std::size_t kJobsInSeries = 16;
 
 struct RunResult {
   std::string label;  // what tells it from the others of a comparison
@@ -83,6 +133,7 @@ struct RunResult {
   std::string digest;  // of all commands
   bool interrupted = false;
   std::string failure;  // why nothing came of it
+  std::string remark;   // what else one should know
   double makespan_s = 0;
   double wall_s = 0;        // that the simulation took
   std::uint64_t steps = 0;  // of the engine
@@ -90,8 +141,9 @@ struct RunResult {
   std::uint64_t protocol_errors = 0;
   std::uint64_t refused_proposals = 0;
   Aggregate aggregate;
+  ClusterSizes cluster;
   std::vector<JobResult> jobs;
-  std::vector<SeriesPoint> series;  // evenly apart; not written to results
+  std::vector<SeriesPoint> series;  // about evenly apart; not written to results
 };
 
 // An object with `command`, `version` and `runs`.

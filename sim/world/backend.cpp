@@ -16,6 +16,7 @@ Backend::Backend(const Parts& parts, Customer& customer)
       workload_(parts.workload),
       reports_(parts.reports),
       counters_(parts.counters),
+      watch_(parts.watch),
       customer_(customer),
       nodes_(parts.scenario.cluster.nodes.size()) {}
 
@@ -53,21 +54,6 @@ ErrandId Backend::begin(const Request& request, Then over, std::uint32_t worker)
 
 // ----------------------------------------------------------------------------------- reads ----
 
-// Where an order names its block alone, its items are not looked at: they have the mean size.
-Bytes Backend::bytes_of(const Read& order, std::uint64_t items) const {
-  if (order.form == Form::decoded) {
-    return items * workload_.preparation(order.lineage.pipeline).info.decoded_bytes;
-  }
-  const Catalogue& catalogue = *workload_.data(order.dataset).catalogue;
-  if (catalogue.is_uniform() || order.samples.empty()) {
-    const auto all = static_cast<unsigned __int128>(catalogue.total_bytes()) * items;
-    return static_cast<Bytes>(all / catalogue.samples());
-  }
-  Bytes bytes = 0;
-  for (const SampleId sample : order.samples) bytes += catalogue.bytes(sample);
-  return bytes;
-}
-
 // A block meets the same weather whoever makes it, and whenever.
 Random Backend::block_chance(Chance what, const Lineage& lineage, std::uint64_t more) const {
   const BlockName& name = lineage.name;
@@ -81,11 +67,11 @@ Random Backend::read_chance(Chance what, const Read& order) const {
 }
 
 void Backend::on(const Read& order) {
-  const std::uint64_t items = order.samples.empty() ? order.lineage.samples : order.samples.size();
-  const Bytes bytes = bytes_of(order, items);
-  const std::uint64_t samples = workload_.samples(items);
+  const Bytes bytes = workload_.bytes_of(order);
+  const std::uint64_t samples = workload_.samples(Workload::items_of(order));
   const Request request = order.request;
   const ErrandId errand = begin(request, [this, request] {
+    if (errands_.ended_by_transfer()) watch_.came_by_links(request.id);
     reports_.completion(request.id, ReadDone{request, Outcome::done, {}});
   });
   const std::size_t to = index_of(order.to.node);

@@ -13,6 +13,7 @@
 #include "sim/world/errands.h"
 #include "sim/world/platform.h"
 #include "sim/world/reports.h"
+#include "sim/world/watch.h"
 #include "sim/world/workload.h"
 
 namespace batchflow::sim {
@@ -53,6 +54,7 @@ class Backend {
     const Workload& workload;
     Reports& reports;
     Counters& counters;
+    Watch& watch;
   };
   Backend(const Parts& parts, Customer& customer);
 
@@ -93,7 +95,6 @@ class Backend {
   ErrandId begin(const Request& request, Then over, std::uint32_t worker = kNone);
   Random block_chance(Chance what, const Lineage& lineage, std::uint64_t more) const;
   Random read_chance(Chance what, const Read& order) const;
-  Bytes bytes_of(const Read& order, std::uint64_t items) const;
   Duration preparation_time(const Prepare& order, std::uint64_t encoded,
                             std::uint64_t decoded) const;
   void match_workers(NodeId node);
@@ -106,6 +107,7 @@ class Backend {
   const Workload& workload_;
   Reports& reports_;
   Counters& counters_;
+  Watch& watch_;
   Customer& customer_;
   std::unordered_map<std::uint64_t, Running> running_;  // by request; looked up, never walked
   std::vector<Worker> workers_;

@@ -64,7 +64,7 @@ void Errands::add_transfer(ErrandId id, simgrid::s4u::Host& from, simgrid::s4u::
   Errand& errand = *find(id);
   ++errand.open;
   errand.parts.push_back(
-      {kernel_.start_transfer(from, to, bytes, [this, id] { part_over(id); }), nullptr});
+      {kernel_.start_transfer(from, to, bytes, [this, id] { part_over(id, true); }), nullptr});
 }
 
 void Errands::go(ErrandId id) {
@@ -75,11 +75,12 @@ void Errands::go(ErrandId id) {
   }
 }
 
-void Errands::part_over(ErrandId id) {
+void Errands::part_over(ErrandId id, bool by_transfer) {
   Errand* errand = find(id);
   if (errand == nullptr || --errand->open > 0) return;
   const Then then = std::move(errand->then);
   release(index_of(id));
+  ended_by_transfer_ = by_transfer;
   then();
 }
 

@@ -53,6 +53,9 @@ class Errands {
                     double bytes);
   void go(ErrandId errand);
 
+  // Of the errand that is just over, within its `then`: a transfer was the last of its parts.
+  bool ended_by_transfer() const { return ended_by_transfer_; }
+
   // All that is left of it ends here, and `then` is not called. Nothing if it is over.
   void cancel(ErrandId errand);
 
@@ -70,11 +73,12 @@ class Errands {
 
   Errand* find(ErrandId id);
   void start_part(ErrandId id, Server& server, double work, double bound);
-  void part_over(ErrandId id);
+  void part_over(ErrandId id, bool by_transfer = false);
   void leave(Server& server);
   void release(std::uint32_t index);
 
   Kernel& kernel_;
+  bool ended_by_transfer_ = false;
   std::vector<Errand> errands_;
   std::vector<std::uint32_t> free_;
 };

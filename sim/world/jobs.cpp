@@ -36,15 +36,35 @@ std::string reason(const Refuse& order) {
   }
 }
 
+// A job that waits for less than this share of its time is bounded by its GPUs.
+constexpr double kWaitsLeast = 0.02;
+
+std::string bottleneck(const JobResult& job) {
+  if (std::max(job.stall_s, job.idle_s) <= kWaitsLeast * job.time_s) return "gpu";
+  if (job.idle_s > job.stall_s) return "ranks";
+  const Waits& waited = job.waited;
+  const std::pair<double, const char*> causes[] = {{waited.storage_s, "storage"},
+                                                   {waited.drive_s, "drive"},
+                                                   {waited.network_s, "network"},
+                                                   {waited.cores_s, "cores"},
+                                                   {waited.preparation_s, "preparation"},
+                                                   {waited.delivery_s, "delivery"},
+                                                   {waited.other_s, "other"}};
+  return std::max_element(std::begin(causes), std::end(causes),
+                          [](const auto& a, const auto& b) { return a.first < b.first; })
+      ->second;
+}
+
 }  // namespace
 
 Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, Reports& reports,
-           Counters& counters)
+           Counters& counters, Watch& watch)
     : kernel_(kernel),
       scenario_(scenario),
       workload_(workload),
       reports_(reports),
       counters_(counters),
+      watch_(watch),
       gpus_(scenario.cluster),
       jobs_(scenario.jobs.size()) {
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
@@ -179,7 +199,13 @@ void Jobs::leave(std::uint32_t index, const char* state) {
 
 // Of a job that ends in the middle: what its ranks are at counts until now.
 void Jobs::count_unfinished(Job& job) {
-  for (const RankState& rank : job.ranks) {
+  const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));
+  for (Rank number = 0; number < job.ranks.size(); ++number) {
+    const RankState& rank = job.ranks[number];
+    const auto doing = rank.training ? Watch::Doing::compute
+                       : rank.done   ? Watch::Doing::idle
+                                     : Watch::Doing::stall;
+    watch_.spent(id, number, job.step, doing, rank.since, kernel_.now());
     const Duration spent = kernel_.now() - rank.since;
     (rank.training ? job.compute : rank.done ? job.idle : job.stall) += spent;
     (rank.training ? counters_.compute : rank.done ? counters_.idle : counters_.stall) += spent;
@@ -217,6 +243,7 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   if (rank.training || rank.done || rank.batches.empty()) return;
   if (rank.batches.front().step != job.step) return;
   rank.training = true;
+  watch_.spent(JobId(index), number, job.step, Watch::Doing::stall, rank.since, kernel_.now());
   const Duration waited = kernel_.now() - rank.since;
   rank.since = kernel_.now();
   job.stall += waited;
@@ -238,6 +265,7 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   rank.batches.pop_front();
   rank.training = false;
   rank.done = true;
+  watch_.spent(JobId(index), number, batch.step, Watch::Doing::compute, rank.since, kernel_.now());
   rank.since = kernel_.now();
   job.compute += rank.computes;
   counters_.compute += rank.computes;
@@ -262,6 +290,7 @@ void Jobs::step_done(std::uint32_t index) {
     reports_.fact(BatchConsumed{JobId(index), number, step, rank.computes});
     reports_.fact(SlotReleased{JobId(index), number, step});
     reports_.fact(BatchWanted{JobId(index), number, 1});
+    watch_.spent(JobId(index), number, job.step, Watch::Doing::idle, rank.since, kernel_.now());
     const Duration waited = kernel_.now() - rank.since;
     job.idle += waited;
     counters_.idle += waited;
@@ -272,6 +301,31 @@ void Jobs::step_done(std::uint32_t index) {
 }
 
 // -------------------------------------------------------------------------------- results ----
+
+void Jobs::add_under_way(const Job& job, UnderWay& sum) const {
+  for (const RankState& rank : job.ranks) {
+    const Duration spent = kernel_.now() - rank.since;
+    (rank.training ? sum.compute : rank.done ? sum.idle : sum.stall) += spent;
+    ++sum.ranks;
+    sum.stalling += !rank.training && !rank.done;
+  }
+}
+
+Jobs::UnderWay Jobs::under_way() const {
+  UnderWay sum;
+  for (const Job& job : jobs_) add_under_way(job, sum);
+  return sum;
+}
+
+std::vector<JobPoint> Jobs::points() const {
+  std::vector<JobPoint> points;
+  for (std::size_t i = 0; i < std::min(jobs_.size(), kJobsInSeries); ++i) {
+    UnderWay now;
+    add_under_way(jobs_[i], now);
+    points.push_back({jobs_[i].result.samples, seconds(jobs_[i].stall + now.stall)});
+  }
+  return points;
+}
 
 std::vector<JobResult> Jobs::results() const {
   std::vector<JobResult> results;
@@ -296,6 +350,9 @@ std::vector<JobResult> Jobs::results() const {
       if (job.first_step != Instant{} && after_first_s > 0) {
         result.au = (result.compute_s - seconds(job.first_compute) / ranks) / after_first_s;
       }
+      const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));
+      result.waited = waits(watch_.waited(id), ranks);
+      result.bottleneck = bottleneck(result);
     }
     results.push_back(std::move(result));
   }

@@ -24,7 +24,7 @@ namespace batchflow::sim {
 class Jobs final : public Customer {
  public:
   Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, Reports& reports,
-       Counters& counters);
+       Counters& counters, Watch& watch);
 
   // Sets the timers of all arrivals.
   void begin();
@@ -32,6 +32,17 @@ class Jobs final : public Customer {
   Instant last_end() const { return last_end_; }
   // Of all steps that all jobs will take, about how many have been taken.
   double progress() const;
+  // What ranks are at, as far as it is not in the counters yet.
+  struct UnderWay {
+    Duration compute{0};
+    Duration stall{0};
+    Duration idle{0};
+    std::uint64_t ranks = 0;
+    std::uint64_t stalling = 0;
+  };
+  UnderWay under_way() const;
+  // Samples and stalls of the first jobs by now.
+  std::vector<JobPoint> points() const;
   // What came of each by now.
   std::vector<JobResult> results() const;
 
@@ -82,6 +93,7 @@ class Jobs final : public Customer {
   void leave(std::uint32_t index, const char* state);
   void over(Job& job, const char* state);
   void count_unfinished(Job& job);
+  void add_under_way(const Job& job, UnderWay& sum) const;
   std::uint64_t batches_of(const JobModel& model) const;
 
   Kernel& kernel_;
@@ -89,6 +101,7 @@ class Jobs final : public Customer {
   const Workload& workload_;
   Reports& reports_;
   Counters& counters_;
+  Watch& watch_;
   GpuQueue gpus_;
   std::vector<Job> jobs_;  // a job's id is its index
   std::deque<std::uint32_t> queue_;

@@ -63,6 +63,26 @@ Workload::Workload(const Scenario& scenario) : samples_per_item_(scenario.grain.
   }
 }
 
+std::uint64_t Workload::items_of(const Read& order) {
+  return order.samples.empty() ? order.lineage.samples : order.samples.size();
+}
+
+// Where an order names its block alone, its items are not looked at: they have the mean size.
+Bytes Workload::bytes_of(const Read& order) const {
+  const std::uint64_t items = items_of(order);
+  if (order.form == Form::decoded) {
+    return items * preparation(order.lineage.pipeline).info.decoded_bytes;
+  }
+  const Catalogue& catalogue = *data(order.dataset).catalogue;
+  if (catalogue.is_uniform() || order.samples.empty()) {
+    const auto all = static_cast<unsigned __int128>(catalogue.total_bytes()) * items;
+    return static_cast<Bytes>(all / catalogue.samples());
+  }
+  Bytes bytes = 0;
+  for (const SampleId sample : order.samples) bytes += catalogue.bytes(sample);
+  return bytes;
+}
+
 DatasetId Workload::dataset(const JobModel& job) const {
   return datasets_[static_cast<std::size_t>(job.dataset)].id;
 }

@@ -6,6 +6,7 @@
 
 #include "configs/reader/scenario.h"
 #include "core/catalogue.h"
+#include "core/event.h"
 
 namespace batchflow::sim {
 
@@ -34,6 +35,9 @@ class Workload {
   const std::vector<Preparation>& preparations() const { return preparations_; }
   const Data& data(DatasetId id) const { return datasets_[id.value - 1]; }
   const Preparation& preparation(PipelineId id) const { return preparations_[id.value - 1]; }
+  // Items an order to read is for, and their bytes.
+  static std::uint64_t items_of(const Read& order);
+  Bytes bytes_of(const Read& order) const;
   std::uint64_t samples(std::uint64_t items) const { return items * samples_per_item_; }
 
  private:

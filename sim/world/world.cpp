@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
+#include "configs/reader/output.h"
 #include "core/describe.h"
 #include "policies/registry.h"
 #include "sim/world/sim_time.h"
@@ -27,6 +29,33 @@ void refuse_what_is_not_simulated(const Scenario& scenario) {
       "leave them out to run the scenario without");
 }
 
+ClusterSizes sizes_of(const ClusterModel& cluster) {
+  ClusterSizes sizes;
+  sizes.nodes = cluster.nodes.size();
+  bool all_cards = true;  // have a limit
+  bool all_pcie = true;
+  for (const NodeModel& node : cluster.nodes) {
+    sizes.gpus += node.gpus;
+    sizes.cores += node.cores;
+    sizes.cache_bytes += node.cache;
+    sizes.nvme_bytes += node.nvme;
+    sizes.network_bytes_per_s += node.nic_bytes_per_s;
+    sizes.pcie_bytes_per_s += node.pcie_bytes_per_s;
+    all_cards = all_cards && node.nic_bytes_per_s > 0;
+    all_pcie = all_pcie && node.pcie_bytes_per_s > 0;
+  }
+  if (!all_cards) sizes.network_bytes_per_s = 0;
+  if (!all_pcie) sizes.pcie_bytes_per_s = 0;
+  for (const Curve::Point& point : cluster.store.bytes_per_s.points) {
+    sizes.store_bytes_per_s = std::max(sizes.store_bytes_per_s, point.y);
+  }
+  const double link = cluster.store_nic_bytes_per_s;
+  if (link > 0 && (sizes.store_bytes_per_s == 0 || link < sizes.store_bytes_per_s)) {
+    sizes.store_bytes_per_s = link;
+  }
+  return sizes;
+}
+
 }  // namespace
 
 World::World(const Scenario& scenario, const PolicyList& policies, const SimulateOptions& options)
@@ -35,8 +64,12 @@ World::World(const Scenario& scenario, const PolicyList& policies, const Simulat
       workload_(scenario),
       errands_(kernel_),
       platform_(kernel_, errands_, scenario.cluster),
-      jobs_(kernel_, scenario, workload_, reports_, counters_),
-      backend_({kernel_, errands_, platform_, scenario, workload_, reports_, counters_}, jobs_),
+      timeline_(options.timeline.empty() ? std::nullopt
+                                         : std::optional<Timeline>(options.timeline_events)),
+      watch_(scenario, workload_, timeline_ ? &*timeline_ : nullptr),
+      jobs_(kernel_, scenario, workload_, reports_, counters_, watch_),
+      backend_({kernel_, errands_, platform_, scenario, workload_, reports_, counters_, watch_},
+               jobs_),
       engine_(scenario.engine, policies, workload_.catalogues()),
       step_(
           [this](Instant now, std::span<const Event> events) { return engine_.step(now, events); }),
@@ -56,19 +89,30 @@ RunResult World::run() {
   kernel_.after(Duration(0), [] {});
   kernel_.run();
   journal_.close();
+  recorder_.end(series_point());
   RunResult run = result();
+  if (timeline_) write_timeline(run);
   run.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return run;
 }
 
+void World::write_timeline(RunResult& run) const {
+  write_file_atomically(options_.timeline, timeline_->json(run.series, run.scenario));
+  if (timeline_->ended()) {
+    run.remark = fmt::format("the timeline ends early, at {} events; --timeline-events takes more",
+                             timeline_->events());
+  }
+}
+
 void World::instant() {
-  recorder_.advance(kernel_.now(), counters_);
+  if (recorder_.due(kernel_.now())) recorder_.add(kernel_.now(), series_point());
   if (reports_.empty()) return;
   const std::span<const Event> events = reports_.take();
   journal_.record(kernel_.now(), events);
   const std::span<const Command> commands = step_(kernel_.now(), events);
   journal_.ordered(commands);
   digest_.add(commands);
+  watch_.step(kernel_.now(), events, commands);
   if (options_.explain) explain(events, commands);
   ++steps_;
   backend_.carry_out(commands);
@@ -135,23 +179,32 @@ Aggregate World::aggregate(const RunResult& run) const {
   return sum;
 }
 
-SeriesPoint World::series_point(const Recorder::Point& point) {
-  const Counters& sums = point.counters;
-  SeriesPoint result;
-  result.time_s = seconds(point.when);
-  result.samples = sums.samples_trained;
-  result.samples_requested = sums.samples_requested;
-  result.samples_read = sums.samples_read;
-  result.storage_bytes = sums.storage_bytes;
-  result.nvme_bytes = sums.nvme_bytes;
-  result.network_bytes = sums.network_bytes;
-  result.pcie_bytes = sums.pcie_bytes;
-  result.preparations = sums.samples_prepared;
-  result.preparation_s = seconds(sums.preparation);
-  result.compute_s = seconds(sums.compute);
-  result.stall_s = seconds(sums.stall);
-  result.idle_s = seconds(sums.idle);
-  return result;
+SeriesPoint World::series_point() const {
+  const Jobs::UnderWay now = jobs_.under_way();
+  SeriesPoint point;
+  point.time_s = seconds(kernel_.now());
+  point.samples = counters_.samples_trained;
+  point.samples_requested = counters_.samples_requested;
+  point.samples_read = counters_.samples_read;
+  point.storage_bytes = counters_.storage_bytes;
+  point.nvme_bytes = counters_.nvme_bytes;
+  point.network_bytes = counters_.network_bytes;
+  point.pcie_bytes = counters_.pcie_bytes;
+  point.preparations = counters_.samples_prepared;
+  point.preparation_s = seconds(counters_.preparation);
+  point.busy_s = seconds(watch_.busy(kernel_.now()));
+  point.compute_s = seconds(counters_.compute + now.compute);
+  point.stall_s = seconds(counters_.stall + now.stall);
+  point.idle_s = seconds(counters_.idle + now.idle);
+  point.waited = waits(watch_.waited());
+  point.cached = watch_.cached();
+  point.ranks = now.ranks;
+  point.stalling = now.stalling;
+  point.reading = watch_.reading();
+  point.preparing = watch_.preparing();
+  point.workers = watch_.workers();
+  point.jobs = jobs_.points();
+  return point;
 }
 
 RunResult World::result() const {
@@ -179,7 +232,8 @@ RunResult World::result() const {
   run.refused_proposals = counters.refused_proposals;
   run.jobs = jobs_.results();
   run.aggregate = aggregate(run);
-  for (const Recorder::Point& point : recorder_.points()) run.series.push_back(series_point(point));
+  run.cluster = sizes_of(scenario_.cluster);
+  run.series = recorder_.points();
   return run;
 }
 

@@ -5,6 +5,7 @@
 // left to happen although jobs wait, which is a failure of the run.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "core/command_digest.h"
@@ -16,6 +17,7 @@
 #include "sim/world/jobs.h"
 #include "sim/world/journal_file.h"
 #include "sim/world/recorder.h"
+#include "sim/world/watch.h"
 
 namespace batchflow::sim {
 
@@ -41,9 +43,10 @@ class World {
   void explain(std::span<const Event> events, std::span<const Command> commands) const;
   bool goes_on();
   RunResult result() const;
+  void write_timeline(RunResult& run) const;
   std::string failure() const;
   Aggregate aggregate(const RunResult& run) const;
-  static SeriesPoint series_point(const Recorder::Point& point);
+  SeriesPoint series_point() const;
 
   const Scenario& scenario_;
   SimulateOptions options_;
@@ -53,6 +56,8 @@ class World {
   Platform platform_;
   Reports reports_;
   Counters counters_;
+  std::optional<Timeline> timeline_;
+  Watch watch_;
   Recorder recorder_;
   Jobs jobs_;
   Backend backend_;

@@ -207,7 +207,8 @@ TEST_CASE("a run is written and read back whole") {
   run.jobs.resize(2);
   run.jobs[1].name = "a, \"b\"";
   run.jobs[1].stall_s = 0.1;
-  run.series = {{0.5, 1}, {1.0, 2}};
+  run.series.resize(2);
+  run.series[1].samples = 2;
   const RunResult back = decode_run(encode_run(run));
   CHECK(encode_run(back) == encode_run(run));
   CHECK(back.aggregate.storage_bytes == UINT64_MAX);

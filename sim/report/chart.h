@@ -1,0 +1,72 @@
+// Charts as SVG, drawn by hand: lines, stacked areas, points with error bars, heat maps. Colours
+// are names of variables in style.cpp, so that they follow light and dark.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace batchflow::sim {
+
+// What an axis counts: numbers, bytes, bytes a second, shares of one, seconds.
+enum class Axis { count, bytes, rate, ratio, seconds };
+
+struct Series {
+  std::string name;
+  std::string color;                 // as `c0` or `storage`
+  std::vector<double> values;        // one for each x; what is no number is a gap
+  std::vector<double> margins = {};  // half the length of error bars; empty: none
+};
+
+struct Chart {
+  std::string title;
+  std::string beside = {};  // after the title, smaller: the unit
+  Axis y = Axis::count;
+  Axis x_axis = Axis::seconds;
+  std::string x_name = {};
+  std::vector<double> x;
+  std::vector<Series> series;
+  bool stacked = false;
+  bool marks = false;                // a dot at each value
+  double top = 0;                    // of the y axis; 0: what fits
+  std::optional<double> limit = {};  // a line across
+};
+
+// A figure with its legend.
+std::string line_chart(const Chart& chart);
+
+struct Part {
+  std::string name;
+  std::string color;
+  double value;
+};
+// Horizontal, one a row, each of parts; all of one scale.
+struct Bars {
+  std::string title;
+  std::string beside = {};
+  Axis axis = Axis::ratio;
+  std::vector<std::pair<std::string, std::vector<Part>>> rows;
+};
+std::string bar_chart(const Bars& bars);
+// A small one without words, for a table.
+std::string part_bar(const std::vector<Part>& parts, const std::string& about);
+
+struct HeatMap {
+  std::string title;
+  std::string beside = {};
+  Axis axis = Axis::count;
+  std::string x_name;
+  std::string y_name;
+  std::vector<std::string> x;
+  std::vector<std::string> y;
+  std::vector<std::vector<double>> values;  // by y, then x; no number: none
+};
+std::string heat_map(const HeatMap& map);
+
+// 1234567 as `1.23 M`, 0.5 as `50 %`, by what is counted.
+std::string axis_text(double value, Axis axis);
+// Colour of the i-th of several.
+std::string color_of(std::size_t index);
+inline constexpr std::size_t kColors = 8;
+
+}  // namespace batchflow::sim

@@ -1,0 +1,41 @@
+// The frame of a report: one HTML file that opens from disk, without a network, in light and dark,
+// on a phone and on paper. It is XML too, so that programs can read it. All text from outside goes
+// through `escaped`; figures stand in attributes as exactly as in the JSON (`data-value`).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace batchflow::sim {
+
+std::string escaped(std::string_view text);
+
+// `body` is HTML.
+std::string html_page(const std::string& title, const std::string& body);
+
+struct Cell {
+  std::string text;         // for people; not escaped yet
+  std::string field;        // what it is in the JSON; empty: a text
+  std::string value;        // exactly
+  std::string beside = {};  // said after it, smaller
+  bool best = false;
+  std::string html = {};  // in place of text
+};
+struct Column {
+  std::string name;
+  std::string help = {};
+  bool is_text = false;  // to the left
+};
+// Scrolls sideways where it does not fit.
+std::string html_table(const std::vector<Column>& columns,
+                       const std::vector<std::vector<Cell>>& rows);
+
+Cell text_cell(std::string text);
+Cell figure_cell(std::string text, std::string field, double value);
+
+// A heading that others can link to, and what is below it.
+std::string html_section(const std::string& id, const std::string& heading,
+                         const std::string& about, const std::string& content);
+
+}  // namespace batchflow::sim

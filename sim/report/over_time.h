@@ -1,0 +1,39 @@
+// The series of a run, read at any time: sums over time become rates within equal spans.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "configs/reader/results.h"
+
+namespace batchflow::sim {
+
+// Spans of equal length from 0 to `until_s`; x of a plot is their middle.
+struct Spans {
+  Spans(double until_s, std::size_t count);
+  std::vector<double> middles() const;
+  double length_s;
+  std::size_t count;
+};
+
+using Sum = std::function<double(const SeriesPoint&)>;
+
+// At a time, between its two points; what is beyond the run is as at its end.
+double at_time(const RunResult& run, const Sum& sum, double time_s);
+// How much it grew within each span, in a second of it; no number where the run is over.
+std::vector<double> rates(const RunResult& run, const Spans& spans, const Sum& sum);
+// Its value in the middle of each.
+std::vector<double> levels(const RunResult& run, const Spans& spans, const Sum& level);
+
+// The parts of GPUs' time: computing, the causes of waits, waiting for other ranks.
+struct TimePart {
+  const char* name;
+  const char* color;
+  double Waits::*wait;  // null: another
+};
+extern const TimePart kTimeParts[9];
+// Of ranks' time in each span, in ranks: by kTimeParts. A stall under way is split as those that
+// end next.
+std::vector<std::vector<double>> time_parts(const RunResult& run, const Spans& spans);
+
+}  // namespace batchflow::sim

@@ -1,0 +1,15 @@
+// What came of runs, as a report for people: tables and plots side by side.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "configs/reader/results.h"
+
+namespace batchflow::sim {
+
+// All of them with their series. `more` is HTML that stands after the summary.
+std::string run_html(std::span<const RunResult> runs, const std::string& more = "");
+
+}  // namespace batchflow::sim

@@ -1,0 +1,187 @@
+// A run as one sees it from outside: the events and orders that pass, put together into what people
+// ask about it: why ranks wait, what is kept where, how much is under way, and a timeline of it
+// all.
+//
+// Why a rank waited is told from the batch that ended the wait, backwards along the way of its last
+// part: delivery, gathering, preparation, the wait for a worker after its bytes had come, the read.
+// What remains is before anything of it was ordered; as far as all workers were busy meanwhile,
+// they are what it waited for.
+//
+// It decides nothing, and a run is the same whoever watches.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "configs/reader/scenario.h"
+#include "core/event.h"
+#include "sim/world/residency.h"
+#include "sim/world/timeline.h"
+#include "sim/world/workload.h"
+
+namespace batchflow::sim {
+
+enum class Cause : std::uint8_t { storage, drive, network, cores, preparation, delivery, other };
+using Waited = std::array<Duration, 7>;  // by cause
+
+// In seconds, in the mean of so many ranks.
+Waits waits(const Waited& waited, double ranks = 1);
+
+class Watch {
+ public:
+  Watch(const Scenario& scenario, const Workload& workload, Timeline* timeline);
+
+  // What a step of the engine was told and what it ordered.
+  void step(Instant now, std::span<const Event> events, std::span<const Command> commands);
+  // Of a read that is over: its last bytes were on links, not in the store.
+  void came_by_links(RequestId read) { by_links_.push_back(read); }
+
+  // What a rank did until now, since `from`; by jobs, without a gap.
+  enum class Doing : std::uint8_t { stall, compute, idle };
+  void spent(JobId job, Rank rank, std::uint64_t step, Doing doing, Instant from, Instant now);
+
+  const Waited& waited() const { return waited_; }  // of all jobs
+  const Waited& waited(JobId job) const;
+  CachedBytes cached() const { return residency_.sum(); }
+  std::uint64_t reading() const { return reading_; }
+  std::uint64_t preparing() const { return preparing_; }
+  std::uint64_t workers() const;
+  // Of all workers, until now: they prepare, or are held by a read.
+  Duration busy(Instant now) const;
+
+ private:
+  // Something that took its time, and the track it is on.
+  struct Span {
+    Instant from{};
+    Instant to{};
+    Track track = 0;
+  };
+  struct Sourced : Span {
+    Cause cause = Cause::other;
+  };
+  // How what is in a slot has come there.
+  struct Way {
+    std::optional<Sourced> read;
+    std::optional<Span> prepared;
+    std::optional<Sourced> gathered;
+    Duration full_before{0};  // of its gate, when the first of it was ordered
+    std::uint64_t stream = 0;
+  };
+  // For how long nobody who passes it found a worker free: those of a node, or of one stream.
+  struct Gate {
+    std::uint32_t limit = 0;
+    std::uint32_t busy = 0;
+    Instant since{};
+    Duration full{0};
+    Duration used{0};  // busy x time
+    bool is_full() const { return limit > 0 && busy >= limit; }
+    Duration full_until(Instant now) const { return is_full() ? full + (now - since) : full; }
+  };
+  struct Worker {
+    NodeId node;
+    std::uint32_t uses = 0;
+    std::uint64_t stream = 0;
+    bool there = true;
+  };
+  struct Running {
+    enum class Kind : std::uint8_t { read, prepare, gather, deliver };
+    Kind kind;
+    Span span;
+    bool lane = false;
+    Cause cause = Cause::other;
+    std::uint64_t number = 0;  // of the step or block
+    BlockName block{};
+    std::uint64_t block_key = 0;
+    WorkerId worker = WorkerId::none();
+    Place place{};
+    ShareId share = ShareId::none();
+    SlotId slot = SlotId::none();
+    ShareId items_share = ShareId::none();  // into which items go
+    Form form = Form::encoded;
+    Bytes bytes = 0;        // into the slot, or of items
+    Bytes items_bytes = 0;  // of a preparation: decoded ones
+    Way way{};
+  };
+  struct Batch {
+    std::uint64_t step;
+    Way way;
+    Span delivered;
+  };
+  struct RankSeen {
+    std::optional<Duration> full_before;  // of its gate, when it began to wait
+    std::vector<Batch> batches;           // ordered, and not trained on
+  };
+  struct JobSeen {
+    std::vector<NodeId> nodes;
+    std::vector<RankSeen> ranks;
+    std::optional<std::uint64_t> stream;
+    Waited waited{};
+  };
+
+  // Events that are looked at; the others pass.
+  void on(const JobJoined& event) { seat(event.job, event.ranks); }
+  void on(const JobResized& event) { seat(event.job, event.ranks); }
+  void on(const JobLeft& event) { jobs_[event.job.value].ranks.clear(); }
+  void on(const WorkerJoined& event);
+  void on(const WorkerQuiesced& event) { worker_gone(event.worker); }
+  void on(const WorkerLost& event) { worker_gone(event.worker); }
+  void on(const NodeLost& event) { residency_.lose(event.node); }
+  void on(const ReadDone& event) { over(event.request.id, event.outcome); }
+  void on(const PreparationDone& event) { over(event.request.id, event.outcome); }
+  void on(const TransferDone& event) { over(event.request.id, event.outcome); }
+  void on(const DeliveryDone& event) { over(event.request.id, event.outcome); }
+  void on(const Read& order);
+  void on(const Prepare& order);
+  void on(const Transfer& order);
+  void on(const Deliver& order);
+  void on(const Drop& order);
+  void on(const Cancel& order) { over(order.request.id, Outcome::failed); }
+  void on(const Release& order) { staged_.erase(order.request.id.value); }
+  template <class Other>
+  void on(const Other&) {}
+
+  void seat(JobId job, std::span<const NodeId> ranks);
+  void over(RequestId request, Outcome outcome);
+  void read_done(RequestId id, Running& read);
+  void prepared(Running& preparation);
+  void gathered(Running& copy);
+  void hold(WorkerId worker, std::uint64_t stream);
+  void let_go(WorkerId worker);
+  void change(Gate& gate, int busy, int limit);
+  void worker_gone(WorkerId worker);
+  Gate& gate(NodeId node, std::uint64_t stream);
+  Waited why(const JobSeen& job, Rank rank, const Batch* batch, Instant from, Instant now) const;
+  void draw(Timeline::What what, const Span& span, std::uint64_t number, BlockName block = {});
+  void draw_flow(const Batch& batch, Track rank, Instant trained);
+  Track lane(const std::string& process, const char* kind);
+  const std::string& name_of(NodeId node) const;
+  Track track_of(JobId job, Rank rank);
+
+  const Scenario& scenario_;
+  const Workload& workload_;
+  Timeline* timeline_;
+  Instant now_{};
+  Residency residency_;
+  std::vector<Gate> node_gates_;
+  std::vector<Worker> workers_;
+  std::vector<JobSeen> jobs_;
+  Waited waited_{};
+  std::uint64_t reading_ = 0;
+  std::uint64_t preparing_ = 0;
+  std::vector<RequestId> by_links_;
+  // All of these are looked up and never walked.
+  std::unordered_map<std::uint64_t, Gate> stream_gates_;
+  std::unordered_map<std::uint64_t, Running> running_;  // by request
+  std::unordered_map<std::uint64_t, Way> coming_;       // by block: it is read and not prepared
+  std::unordered_map<std::uint64_t, Sourced> staged_;   // by request of the read
+  std::unordered_map<std::uint64_t, Way> slots_;        // by share and slot
+  // By share: of an item, encoded (0: the catalogue's) or decoded, or of a prepared one.
+  std::unordered_map<std::uint32_t, Bytes> item_bytes_;
+  std::unordered_map<std::uint32_t, DatasetId> dataset_of_;  // of shares of encoded items
+};
+
+}  // namespace batchflow::sim

@@ -1,0 +1,119 @@
+// What ranks waited for, told apart: scenarios in which one thing alone is slow, worked out by
+// hand.
+#include <doctest/doctest.h>
+
+#include "tests/world/harness.h"
+
+namespace batchflow::sim::test {
+
+namespace {
+
+double sum(const Waits& waits) {
+  return waits.storage_s + waits.drive_s + waits.network_s + waits.cores_s + waits.preparation_s +
+         waits.delivery_s + waits.other_s;
+}
+
+// Ten blocks of sixteen samples, each a batch.
+Small ten_blocks() {
+  Small small;
+  small.more = "grain: {items_per_block: 16}\n";
+  small.samples = 160;
+  small.jobs = {"batch: 16, step: 20ms"};
+  return small;
+}
+
+void check_sums(const RunResult& run) {
+  Waits all;
+  for (const JobResult& job : run.jobs) {
+    CHECK(sum(job.waited) == doctest::Approx(job.stall_s).epsilon(1e-9));
+    all.other_s += sum(job.waited) * static_cast<double>(job.ranks);
+  }
+  CHECK(sum(run.series.back().waited) == doctest::Approx(all.other_s).epsilon(1e-9));
+}
+
+}  // namespace
+
+TEST_CASE("a rank that waits for preparation") {
+  Small small = ten_blocks();
+  small.steps = "[{name: crop, random: true, cost: 10ms}]";  // 160 ms a block
+  const RunResult run = simulate_small(small);
+  // The first block; then each takes 160 ms, of which the GPU computes 20.
+  CHECK(run.jobs[0].stall_s == exactly(0.160 + 9 * 0.140));
+  CHECK(run.jobs[0].waited.preparation_s == exactly(0.160 + 9 * 0.140));
+  CHECK(run.jobs[0].bottleneck == "preparation");
+  check_sums(run);
+}
+
+TEST_CASE("a rank that waits for the store, or for the link to it") {
+  Small small = ten_blocks();
+  small.store = "{bytes_per_s: 100kb}";
+  const RunResult store = simulate_small(small);
+  CHECK(store.jobs[0].waited.storage_s == exactly(store.jobs[0].stall_s));
+  CHECK(store.jobs[0].bottleneck == "storage");
+  check_sums(store);
+  small.store = "{bytes_per_s: 200kb, nic_bytes_per_s: 100kb}";
+  const RunResult link = simulate_small(small);
+  CHECK(link.jobs[0].waited.network_s == exactly(link.jobs[0].stall_s));
+  CHECK(link.jobs[0].bottleneck == "network");
+  CHECK(link.cluster.store_bytes_per_s == 100e3);
+  check_sums(link);
+}
+
+TEST_CASE("a rank that waits for the copy to its GPU") {
+  Small small = ten_blocks();
+  small.node = "cores: 1, gpus: 1, memory: 1gb, pcie_bytes_per_s: 160kb";  // 100 ms a batch
+  const RunResult run = simulate_small(small);
+  CHECK(run.jobs[0].waited.delivery_s == exactly(run.jobs[0].stall_s));
+  CHECK(run.jobs[0].bottleneck == "delivery");
+  CHECK(run.jobs[0].stall_s > 0.5);
+  check_sums(run);
+}
+
+TEST_CASE("a rank that waits for a worker that another job keeps busy") {
+  Small small = ten_blocks();
+  small.steps = "[{name: crop, random: true, cost: 10ms}]";
+  small.jobs = {"batch: 16, step: 1ms, shuffle_seed: 1", "batch: 16, step: 1ms, shuffle_seed: 2"};
+  const RunResult run = simulate_small(small);
+  check_sums(run);
+  for (const JobResult& job : run.jobs) CHECK(job.waited.other_s == exactly(0));
+  // All twenty blocks go through one worker: while one job's is made, the other waits for it.
+  CHECK(run.jobs[0].waited.cores_s + run.jobs[1].waited.cores_s > 1);
+}
+
+TEST_CASE("a job whose GPUs are busy is bounded by them, and one with a slow rank by that") {
+  Small small = ten_blocks();
+  small.jobs = {"batch: 16, step: 1s", "batch: 16, step: 1s, step_jitter: 0.5, ranks: 5"};
+  const RunResult run = simulate_small(small);
+  CHECK(run.jobs[0].bottleneck == "gpu");
+  CHECK(run.jobs[1].bottleneck == "ranks");
+  check_sums(run);
+}
+
+TEST_CASE(
+    "what is kept never exceeds what there is, and workers are no busier than they are many") {
+  Small small = ten_blocks();
+  small.samples = 1600;
+  small.node = "cores: 2, gpus: 4, memory: 1gb, cache: 1500kb, nvme: {size: 400kb, cache: 100%}";
+  small.steps = "[{name: decode, cost: 1ms, output: 2000}, {name: crop, random: true, cost: 1ms}]";
+  small.jobs = {"batch: 16, step: 20ms, epochs: 4", "batch: 32, step: 9ms, epochs: 3, ranks: 2"};
+  const RunResult run = simulate_small(small);
+  check_sums(run);
+  std::uint64_t most = 0;
+  for (std::size_t i = 0; i < run.series.size(); ++i) {
+    const SeriesPoint& point = run.series[i];
+    const CachedBytes& cached = point.cached;
+    const std::uint64_t memory = cached.encoded_dram + cached.decoded_dram + cached.prepared_dram;
+    CHECK(memory <= run.cluster.cache_bytes);
+    CHECK(cached.encoded_nvme + cached.decoded_nvme <= run.cluster.nvme_bytes);
+    most = std::max(most, memory);
+    CHECK(point.preparing <= point.workers);
+    CHECK(point.stalling <= point.ranks);
+    if (i == 0) continue;
+    const double span_s = point.time_s - run.series[i - 1].time_s;
+    CHECK(point.busy_s - run.series[i - 1].busy_s <= 2 * span_s * (1 + 1e-9));
+  }
+  CHECK(most > 700'000);
+  CHECK(run.series.back().busy_s == doctest::Approx(run.aggregate.preparation_s));
+}
+
+}  // namespace batchflow::sim::test
