@@ -175,7 +175,8 @@ bool was_interrupted() {
 }  // namespace
 
 std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works, unsigned at_once,
-                                                 const std::function<void(double, double)>& shown) {
+                                                 const std::function<void(double, double)>& shown,
+                                                 const Finished& finished) {
   std::vector<Outcome> outcomes(works.size());
   SharedProgress progress(works.size());
   Children children;
@@ -193,8 +194,10 @@ std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works,
     for (std::size_t i = running.size(); i-- > 0;) {
       if (polled[i].revents == 0 || !read_some(running[i])) continue;
       progress[running[i].run].done.store(1);
-      outcomes[running[i].run] = finish(running[i]);
+      const std::size_t work = running[i].run;
+      outcomes[work] = finish(running[i]);
       running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+      if (finished) finished(work, outcomes[work]);
     }
     double done = 0;
     double simulated_s = 0;

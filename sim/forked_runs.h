@@ -26,11 +26,15 @@ class ForkedRuns {
     std::string failure;  // anything else that ended it
   };
 
+  using Finished = std::function<void(std::size_t work, const Outcome& outcome)>;
+
   // At most `at_once` processes at a time. `shown` is called now and then with the share of all
-  // work that is done and the greatest simulated time. After an interrupt (check_interrupted) all
+  // work that is done and the greatest simulated time; `finished` with each outcome as it comes: if
+  // that throws, all processes end with the call. After an interrupt (check_interrupted) all
   // runs are told to end, and those that have not begun do not begin.
   static std::vector<Outcome> run(const std::vector<Work>& works, unsigned at_once,
-                                  const std::function<void(double, double)>& shown);
+                                  const std::function<void(double, double)>& shown,
+                                  const Finished& finished = {});
 };
 
 }  // namespace batchflow::sim

@@ -1,30 +1,26 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "configs/reader/output.h"
 #include "configs/reader/yaml.h"
 #include "core/config_error.h"
 #include "policies/registry.h"
+#include "sim/bottlenecks.h"
 #include "sim/commands.h"
-#include "sim/forked_runs.h"
 #include "sim/output_flags.h"
+#include "sim/planned_runs.h"
+#include "sim/report/bottleneck_html.h"
 #include "sim/report/run_html.h"
 #include "sim/run_report.h"
-#include "sim/simulate.h"
 #include "sim/terminal.h"
 #include "sim/variants.h"
 
 namespace batchflow::sim {
 namespace {
-
-constexpr int kFailed = 1;
-constexpr int kInterrupted = 130;
 
 struct Options {
   std::string scenario;
@@ -35,12 +31,8 @@ struct Options {
   std::string html;
   OutputFlags outputs;
   bool explain = false;
+  bool bottleneck = false;
   bool gen_config = false;
-};
-
-struct Planned {
-  Variant variant;
-  Scenario scenario;
 };
 
 Scenario scenario_of(const Options& options, const Variant& variant) {
@@ -55,11 +47,11 @@ Scenario scenario_of(const Options& options, const Variant& variant) {
 }
 
 // All of them are read before the first runs.
-std::vector<Planned> plan(const Options& options) {
-  std::vector<Planned> planned;
+std::vector<PlannedRun> plan(const Options& options) {
+  std::vector<PlannedRun> planned;
   for (Variant& variant : parse_variants(policy_list(), options.policies)) {
     Scenario scenario = scenario_of(options, variant);
-    planned.push_back({std::move(variant), std::move(scenario)});
+    planned.push_back({std::move(variant.label), std::move(scenario)});
   }
   if (planned.size() > 1 && (!options.journal.empty() || options.explain)) {
     throw ConfigError(
@@ -70,66 +62,37 @@ std::vector<Planned> plan(const Options& options) {
   return planned;
 }
 
-std::string simulate_one(const Options& options, const Planned& planned,
-                         const ForkedRuns::Tell& tell) {
-  SimulateOptions how;
-  how.journal = options.journal;
-  how.goes_on = tell;
+RunSettings settings_of(const Options& options) {
+  RunSettings settings;
+  settings.series = !options.html.empty();
+  settings.how.journal = options.journal;
   std::FILE* explained = options.outputs.wanted("json") ? stderr : stdout;
   if (options.explain) {
-    how.explain = [explained](const std::string& line) {
+    settings.how.explain = [explained](const std::string& line) {
       std::fputs((printable(line) + "\n").c_str(), explained);
     };
   }
-  RunResult run = simulate(planned.scenario, how);
-  run.label = planned.variant.label;
-  if (options.html.empty()) run.series.clear();  // nobody looks at it
-  return encode_run(run);
+  return settings;
 }
 
-std::vector<RunResult> simulate_all(const Options& options, const std::vector<Planned>& planned) {
-  std::vector<ForkedRuns::Work> works;
-  for (const Planned& one : planned) {
-    works.push_back([&](const ForkedRuns::Tell& tell) { return simulate_one(options, one, tell); });
-  }
-  ProgressBar bar(planned.size() == 1 ? "simulating"
-                                      : fmt::format("simulating {} runs", planned.size()));
-  const auto outcomes =
-      ForkedRuns::run(works, std::max(1u, std::thread::hardware_concurrency()),
-                      [&](double done, double simulated_s) {
-                        bar.show(done, fmt::format("{} simulated", time_text(simulated_s)));
-                      });
-  std::vector<RunResult> runs;
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    const ForkedRuns::Outcome& outcome = outcomes[i];
-    if (!outcome.problem.empty()) throw ConfigError(outcome.problem);
-    RunResult run;
-    if (outcome.done) {
-      run = decode_run(outcome.text);
-    } else if (outcome.failure.empty()) {
-      continue;  // it was not begun
-    } else {
-      run.label = planned[i].variant.label;
-      run.scenario = planned[i].scenario.name;
-      run.failure = outcome.failure;
+// Each run again, with twice of everything in turn; what was interrupted is not asked about.
+void find_bottlenecks(const std::vector<PlannedRun>& planned, std::vector<RunResult>& runs) {
+  if (runs.size() < planned.size()) return;
+  std::vector<PlannedRun> more;
+  std::vector<std::size_t> run_of;
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    if (runs[i].interrupted || has_failed(runs[i])) continue;
+    for (auto& [resource, scenario] : relieved(planned[i].scenario)) {
+      more.push_back({resource, std::move(scenario)});
+      run_of.push_back(i);
     }
-    runs.push_back(std::move(run));
   }
-  return runs;
-}
-
-int exit_code(const std::vector<RunResult>& runs, std::size_t asked) {
-  const auto any = [&](auto what) { return std::any_of(runs.begin(), runs.end(), what); };
-  if (runs.size() < asked || any([](const RunResult& run) { return run.interrupted; })) {
-    say("batchflow-sim: interrupted; what is written are the results so far");
-    return kInterrupted;
+  const auto results = run_all(more, {});
+  for (std::size_t k = 0; k < more.size(); ++k) {
+    if (!results[k] || results[k]->interrupted || has_failed(*results[k])) continue;
+    RunResult& run = runs[run_of[k]];
+    run.bottlenecks.push_back(gain_of(more[k].label, run, *results[k]));
   }
-  const bool failed = any([](const RunResult& run) {
-    return !run.failure.empty() ||
-           std::any_of(run.jobs.begin(), run.jobs.end(),
-                       [](const JobResult& job) { return !job.refusal.empty(); });
-  });
-  return failed ? kFailed : 0;
 }
 
 int run_run(const Options& options) {
@@ -144,16 +107,19 @@ int run_run(const Options& options) {
   }
   options.outputs.check();
   if (!options.html.empty()) require_writable(options.html);
-  const std::vector<Planned> planned = plan(options);
-  const std::vector<RunResult> runs = simulate_all(options, planned);
+  const std::vector<PlannedRun> planned = plan(options);
+  std::vector<RunResult> runs = begun(run_all(planned, settings_of(options)));
+  if (options.bottleneck) find_bottlenecks(planned, runs);
   if (options.outputs.wanted("json")) {
     options.outputs.write("json", results_json(runs, "run", BATCHFLOW_VERSION));
   }
   if (options.outputs.wanted("jobs-csv")) options.outputs.write("jobs-csv", jobs_csv(runs));
   if (!options.html.empty() && !runs.empty()) {
-    write_file_atomically(options.html, run_html(runs), check_interrupted);
+    write_file_atomically(options.html,
+                          run_html(runs, options.bottleneck ? bottlenecks_html(runs) : ""),
+                          check_interrupted);
   }
-  if (!runs.empty()) options.outputs.write_text(run_table(runs));
+  if (!runs.empty()) options.outputs.write_text(run_table(runs) + bottleneck_table(runs));
   return exit_code(runs, planned.size());
 }
 
@@ -199,6 +165,9 @@ void add_run_command(CLI::App& app, Action& action) {
                       "Write the trace journal of the run to this file");
   command->add_flag("--explain", options->explain,
                     "Print each event and order with its simulated time");
+  command->add_flag("--bottleneck", options->bottleneck,
+                    "Run each again with twice the storage, cores, cache, network and PCIe, and\n"
+                    "say what every job would gain");
   command->add_flag("--gen-config", options->gen_config,
                     "Print a scenario with every setting and its default, and end");
   command->footer(

@@ -15,23 +15,6 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-// The first column to the left, the others to the right.
-std::string aligned(const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths(rows.front().size(), 0);
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line = fmt::format("{:<{}}", row[0], widths[0]);
-    for (std::size_t i = 1; i < row.size(); ++i) {
-      line += fmt::format("  {:>{}}", row[i], widths[i]);
-    }
-    text += line + "\n";
-  }
-  return text;
-}
-
 std::string runs_table(std::span<const RunResult> runs) {
   const bool compared = runs.size() > 1;
   Row head{compared ? "run" : "scenario", "makespan", "samples/s"};
@@ -94,6 +77,22 @@ std::string remarks(const RunResult& run) {
 }
 
 }  // namespace
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths(rows.front().size(), 0);
+  for (const std::vector<std::string>& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    std::string line = fmt::format("{:<{}}", row[0], widths[0]);
+    for (std::size_t i = 1; i < row.size(); ++i) {
+      line += fmt::format("  {:>{}}", row[i], widths[i]);
+    }
+    text += line + "\n";
+  }
+  return text;
+}
 
 std::string percent(double ratio) {
   return fmt::format("{:.1f} %", 100 * ratio);

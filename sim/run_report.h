@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "configs/reader/results.h"
 
@@ -12,6 +13,9 @@ std::string run_table(std::span<const RunResult> runs);
 
 // A run as it is called among others.
 std::string run_name(const RunResult& run);
+
+// The first column to the left, the others to the right.
+std::string aligned(const std::vector<std::vector<std::string>>& rows);
 
 std::string percent(double ratio);  // 0.123 as `12.3 %`
 std::string rate_text(double per_s);

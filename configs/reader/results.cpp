@@ -36,9 +36,11 @@ BATCHFLOW_RESULT(SeriesPoint, time_s, samples, samples_requested, samples_read, 
                  nvme_bytes, network_bytes, pcie_bytes, preparations, preparation_s, busy_s,
                  compute_s, stall_s, idle_s, waited, cached, ranks, stalling, reading, preparing,
                  workers, jobs)
+BATCHFLOW_RESULT(JobGain, name, time_s, speedup)
+BATCHFLOW_RESULT(Gain, resource, makespan_s, samples_per_s, speedup, jobs)
 BATCHFLOW_RESULT(RunResult, label, scenario, policies, seed, digest, interrupted, failure, remark,
                  makespan_s, wall_s, steps, stale_completions, protocol_errors, refused_proposals,
-                 aggregate, cluster, jobs, series)
+                 aggregate, cluster, jobs, bottlenecks, series)
 
 using Json = nlohmann::ordered_json;
 
@@ -139,6 +141,7 @@ std::string results_json(std::span<const RunResult> runs, const std::string& com
   for (const RunResult& run : runs) {
     json["runs"].push_back(json_of(run));
     json["runs"].back().erase("series");
+    if (run.bottlenecks.empty()) json["runs"].back().erase("bottlenecks");
   }
   return text_of(json, 2) + "\n";
 }

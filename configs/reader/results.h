@@ -125,6 +125,21 @@ struct SeriesPoint {
 };
 inline constexpr std::size_t kJobsInSeries = 16;
 
+// What a run would gain from twice of something, found by running it so. `speedup` is the time now
+// over the time then.
+struct JobGain {
+  std::string name;
+  double time_s = 0;
+  double speedup = 1;
+};
+struct Gain {
+  std::string resource;  // storage, cores, cache, network, pcie
+  double makespan_s = 0;
+  double samples_per_s = 0;
+  double speedup = 1;
+  std::vector<JobGain> jobs;
+};
+
 struct RunResult {
   std::string label;  // what tells it from the others of a comparison
   std::string scenario;
@@ -143,6 +158,7 @@ struct RunResult {
   Aggregate aggregate;
   ClusterSizes cluster;
   std::vector<JobResult> jobs;
+  std::vector<Gain> bottlenecks;    // if they were asked for
   std::vector<SeriesPoint> series;  // about evenly apart; not written to results
 };
 

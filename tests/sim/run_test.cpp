@@ -7,6 +7,7 @@
 #include "policies/registry.h"
 #include "sim/simulate.h"
 #include "sim/variants.h"
+#include "tests/sim/markup.h"
 #include "tests/sim/program.h"
 #include "tests/skip.h"
 
@@ -161,6 +162,37 @@ TEST_CASE("without SimGrid, run says what to install") {
   const Outcome outcome = run({"run", "four-jobs"});
   CHECK(outcome.code == 2);
   CHECK(outcome.err.find("libsimgrid-dev") != std::string::npos);
+}
+
+TEST_CASE("--bottleneck says what twice of each thing gains: only the slow one") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Folder folder;
+  // 640 samples of 10 kB at 640 kB/s: ten seconds of reading, and 0.8 s of training.
+  const std::string store = folder.file("s.yaml", small_scenario());
+  const std::string html = folder.name("r.html");
+  const Outcome outcome = run({"run", store, "--set", "cluster.store.bytes_per_s=640000",
+                               "--bottleneck", "--json", "--html", html});
+  CHECK(outcome.code == 0);
+  const json one = json::parse(outcome.out)["runs"][0];
+  REQUIRE(one["bottlenecks"].size() == 3);  // nothing limits network and PCIe
+  for (const json& gain : one["bottlenecks"]) {
+    CAPTURE(gain.dump());
+    const double speedup = gain["speedup"];
+    if (gain["resource"] == "storage") {
+      CHECK(speedup > 1.9);
+      CHECK(speedup <= 2.0001);
+    } else {
+      CHECK(speedup == 1);
+    }
+    CHECK(gain["jobs"].size() == 2);
+    CHECK(one["makespan_s"].get<double>() / gain["makespan_s"].get<double>() ==
+          doctest::Approx(speedup));
+  }
+  for (const json& job : one["jobs"]) CHECK(job["bottleneck"] == "storage");
+  CHECK(outcome.err.find("with twice the  bounded by") != std::string::npos);
+  check_stands_alone(content(html));
+  CHECK(content(html).find("data-field=\"speedup storage\"") != std::string::npos);
+  CHECK(json::parse(run({"run", store, "--json"}).out)["runs"][0].contains("bottlenecks") == false);
 }
 
 }  // namespace batchflow::test

@@ -1,0 +1,124 @@
+#include "sim/bottlenecks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/run_report.h"
+#include "sim/terminal.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+// What is 0 is no limit. True: there was one.
+bool twice(double& rate) {
+  rate *= 2;
+  return rate > 0;
+}
+
+bool twice_storage(Scenario& scenario) {
+  DriveModel& store = scenario.cluster.store;
+  for (Curve::Point& point : store.bytes_per_s.points) point.y *= 2;
+  const bool reader = twice(store.reader_bytes_per_s);
+  const bool operations = twice(store.operations_per_s);
+  return !store.bytes_per_s.empty() || reader || operations;
+}
+
+bool twice_cores(Scenario& scenario) {
+  ClusterModel& cluster = scenario.cluster;
+  for (NodeModel& node : cluster.nodes) node.cores *= 2;
+  return true;
+}
+
+// Of a job that has its own.
+bool twice_workers(Scenario& scenario) {
+  scenario.engine.workers_per_job *= 2;
+  return scenario.engine.workers_per_job > 0;
+}
+
+bool twice_cache(Scenario& scenario) {
+  ClusterModel& cluster = scenario.cluster;
+  for (NodeModel& node : cluster.nodes) {
+    node.cache *= 2;
+    node.nvme *= 2;
+  }
+  return true;
+}
+
+bool twice_network(Scenario& scenario) {
+  ClusterModel& cluster = scenario.cluster;
+  bool any = twice(cluster.store_nic_bytes_per_s);
+  for (NodeModel& node : cluster.nodes) any = twice(node.nic_bytes_per_s) || any;
+  for (LinkModel& link : cluster.links) any = twice(link.bytes_per_s) || any;
+  return any;
+}
+
+bool twice_pcie(Scenario& scenario) {
+  ClusterModel& cluster = scenario.cluster;
+  bool any = false;
+  for (NodeModel& node : cluster.nodes) any = twice(node.pcie_bytes_per_s) || any;
+  return any;
+}
+
+constexpr std::pair<const char*, bool (*)(Scenario&)> kReliefs[] = {
+    {"storage", twice_storage}, {"cores", twice_cores},     {"workers", twice_workers},
+    {"cache", twice_cache},     {"network", twice_network}, {"pcie", twice_pcie}};
+
+double ratio(double before, double after) {
+  return after > 0 ? before / after : 1;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, Scenario>> relieved(const Scenario& scenario) {
+  std::vector<std::pair<std::string, Scenario>> result;
+  for (const auto& [name, change] : kReliefs) {
+    Scenario more = scenario;
+    if (change(more)) result.emplace_back(name, std::move(more));
+  }
+  return result;
+}
+
+Gain gain_of(const std::string& resource, const RunResult& run, const RunResult& relieved) {
+  Gain gain;
+  gain.resource = resource;
+  gain.makespan_s = relieved.makespan_s;
+  gain.samples_per_s = relieved.aggregate.samples_per_s;
+  gain.speedup = ratio(run.makespan_s, relieved.makespan_s);
+  for (std::size_t i = 0; i < run.jobs.size() && i < relieved.jobs.size(); ++i) {
+    const double time_s = relieved.jobs[i].time_s;
+    gain.jobs.push_back({run.jobs[i].name, time_s, ratio(run.jobs[i].time_s, time_s)});
+  }
+  return gain;
+}
+
+std::string bottleneck_table(std::span<const RunResult> runs) {
+  constexpr std::size_t kJobsMost = 40;
+  std::string text;
+  for (const RunResult& run : runs) {
+    if (run.bottlenecks.empty()) continue;
+    std::vector<std::vector<std::string>> rows{{"with twice the", "bounded by", "time"}};
+    std::vector<std::string> all{"all jobs", "", time_text(run.makespan_s)};
+    for (const Gain& gain : run.bottlenecks) {
+      rows.front().push_back(gain.resource);
+      all.push_back(fmt::format("{:.2f}x", gain.speedup));
+    }
+    rows.push_back(std::move(all));
+    for (std::size_t j = 0; j < std::min(run.jobs.size(), kJobsMost); ++j) {
+      const JobResult& job = run.jobs[j];
+      std::vector<std::string> row{printable(job.name), job.bottleneck, time_text(job.time_s)};
+      for (const Gain& gain : run.bottlenecks) {
+        row.push_back(j < gain.jobs.size() ? fmt::format("{:.2f}x", gain.jobs[j].speedup) : "-");
+      }
+      rows.push_back(std::move(row));
+    }
+    text += "\n" + (runs.size() > 1 ? run_name(run) + "\n" : "") + aligned(rows);
+    if (run.jobs.size() > kJobsMost) {
+      text += fmt::format("... and {} more jobs; --json lists all\n", run.jobs.size() - kJobsMost);
+    }
+  }
+  return text;
+}
+
+}  // namespace batchflow::sim

@@ -1,0 +1,91 @@
+#include "sim/planned_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "core/config_error.h"
+#include "sim/run_report.h"
+#include "sim/terminal.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kInterrupted = 130;
+
+std::string simulate_one(const PlannedRun& planned, const RunSettings& settings,
+                         const ForkedRuns::Tell& tell) {
+  SimulateOptions how = settings.how;
+  how.goes_on = tell;
+  RunResult run = simulate(planned.scenario, how);
+  run.label = planned.label;
+  if (!settings.series) run.series.clear();  // nobody looks at it
+  return encode_run(run);
+}
+
+// None for what was not begun.
+std::optional<RunResult> result_of(const PlannedRun& planned, const ForkedRuns::Outcome& outcome) {
+  if (!outcome.problem.empty()) throw ConfigError(outcome.problem);
+  if (outcome.done) return decode_run(outcome.text);
+  if (outcome.failure.empty()) return std::nullopt;
+  RunResult run;
+  run.label = planned.label;
+  run.scenario = planned.scenario.name;
+  run.seed = planned.scenario.seed;
+  run.failure = outcome.failure;
+  return run;
+}
+
+}  // namespace
+
+std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& planned,
+                                              const RunSettings& settings) {
+  std::vector<ForkedRuns::Work> works;
+  for (const PlannedRun& one : planned) {
+    works.push_back(
+        [&](const ForkedRuns::Tell& tell) { return simulate_one(one, settings, tell); });
+  }
+  ProgressBar bar(planned.size() == 1 ? "simulating"
+                                      : fmt::format("simulating {} runs", planned.size()));
+  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::optional<RunResult>> results(planned.size());
+  ForkedRuns::run(
+      works, static_cast<unsigned>(settings.at_once > 0 ? settings.at_once : cores),
+      [&](double done, double simulated_s) {
+        bar.show(done, fmt::format("{} simulated", time_text(simulated_s)));
+      },
+      [&](std::size_t i, const ForkedRuns::Outcome& outcome) {
+        results[i] = result_of(planned[i], outcome);
+        if (results[i] && settings.finished) settings.finished(i, *results[i]);
+      });
+  return results;
+}
+
+std::vector<RunResult> begun(std::vector<std::optional<RunResult>> results) {
+  std::vector<RunResult> runs;
+  for (std::optional<RunResult>& result : results) {
+    if (result) runs.push_back(std::move(*result));
+  }
+  return runs;
+}
+
+bool has_failed(const RunResult& run) {
+  return !run.failure.empty() ||
+         std::any_of(run.jobs.begin(), run.jobs.end(),
+                     [](const JobResult& job) { return !job.refusal.empty(); });
+}
+
+int exit_code(const std::vector<RunResult>& runs, std::size_t asked) {
+  const bool interrupted =
+      std::any_of(runs.begin(), runs.end(), [](const RunResult& run) { return run.interrupted; });
+  if (runs.size() < asked || interrupted) {
+    say("batchflow-sim: interrupted; what is written are the results so far");
+    return kInterrupted;
+  }
+  return std::any_of(runs.begin(), runs.end(), has_failed) ? kFailed : 0;
+}
+
+}  // namespace batchflow::sim

@@ -1,0 +1,43 @@
+// Simulates scenarios, each in a process of its own, several at a time, with a bar of progress.
+// Commands plan runs and say what becomes of the results.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/reader/results.h"
+#include "configs/reader/scenario.h"
+#include "sim/forked_runs.h"
+#include "sim/simulate.h"
+
+namespace batchflow::sim {
+
+struct PlannedRun {
+  std::string label;
+  Scenario scenario;
+};
+
+struct RunSettings {
+  std::size_t at_once = 0;  // 0: as many as there are cores
+  bool series = false;      // results keep theirs
+  SimulateOptions how = {};
+  // Told each result as it comes, by its index.
+  std::function<void(std::size_t, const RunResult&)> finished = {};
+};
+
+// By index; none for what an interrupt kept from beginning. Throws ConfigError.
+std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& planned,
+                                              const RunSettings& settings);
+
+// All that were done or begun, in order.
+std::vector<RunResult> begun(std::vector<std::optional<RunResult>> results);
+
+// Whether a run failed, or a job of it was refused.
+bool has_failed(const RunResult& run);
+
+// 0 done, 1 a run failed, 130 interrupted, which it says.
+int exit_code(const std::vector<RunResult>& runs, std::size_t asked);
+
+}  // namespace batchflow::sim
