@@ -17,6 +17,7 @@
 #include "sim/report/run_html.h"
 #include "sim/run_report.h"
 #include "sim/terminal.h"
+#include "sim/usage.h"
 #include "sim/variants.h"
 
 namespace batchflow::sim {
@@ -29,6 +30,8 @@ struct Options {
   std::optional<std::uint64_t> seed;
   std::string journal;
   std::string html;
+  std::string timeline;
+  std::uint64_t timeline_events = SimulateOptions().timeline_events;
   OutputFlags outputs;
   bool explain = false;
   bool bottleneck = false;
@@ -53,11 +56,15 @@ std::vector<PlannedRun> plan(const Options& options) {
     Scenario scenario = scenario_of(options, variant);
     planned.push_back({std::move(variant.label), std::move(scenario)});
   }
-  if (planned.size() > 1 && (!options.journal.empty() || options.explain)) {
+  const char* of_one_run = options.explain             ? "--explain"
+                           : !options.journal.empty()  ? "--journal"
+                           : !options.timeline.empty() ? "--timeline"
+                                                       : nullptr;
+  if (planned.size() > 1 && of_one_run != nullptr) {
     throw ConfigError(
         fmt::format("{} tells of one run, and this is a comparison of {}; name one "
                     "policy of each kind",
-                    options.explain ? "--explain" : "--journal", planned.size()));
+                    of_one_run, planned.size()));
   }
   return planned;
 }
@@ -66,6 +73,8 @@ RunSettings settings_of(const Options& options) {
   RunSettings settings;
   settings.series = !options.html.empty();
   settings.how.journal = options.journal;
+  settings.how.timeline = options.timeline;
+  settings.how.timeline_events = options.timeline_events;
   std::FILE* explained = options.outputs.wanted("json") ? stderr : stdout;
   if (options.explain) {
     settings.how.explain = [explained](const std::string& line) {
@@ -106,7 +115,9 @@ int run_run(const Options& options) {
         "with");
   }
   options.outputs.check();
-  if (!options.html.empty()) require_writable(options.html);
+  for (const std::string& path : {options.html, options.timeline}) {
+    if (!path.empty()) require_writable(path);
+  }
   const std::vector<PlannedRun> planned = plan(options);
   std::vector<RunResult> runs = begun(run_all(planned, settings_of(options)));
   if (options.bottleneck) find_bottlenecks(planned, runs);
@@ -163,6 +174,11 @@ void add_run_command(CLI::App& app, Action& action) {
   command->add_option("--html", options->html, "Write a report with plots to this file");
   command->add_option("--journal", options->journal,
                       "Write the trace journal of the run to this file");
+  command->add_option("--timeline", options->timeline,
+                      "Write what every machine did when to this file: a Chrome trace, for\n"
+                      "ui.perfetto.dev");
+  add_whole_number(*command, "--timeline-events", options->timeline_events, 1, UINT32_MAX,
+                   "At which the timeline ends, and the run goes on (default: 1000000)");
   command->add_flag("--explain", options->explain,
                     "Print each event and order with its simulated time");
   command->add_flag("--bottleneck", options->bottleneck,
