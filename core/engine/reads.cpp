@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/engine/books.h"
 
 namespace batchflow {
 
@@ -199,7 +200,25 @@ void Reads::fail(std::uint32_t index) {
     s_.alarms.set(s_.now + wait, {AlarmKind::retry_read, index, read.request.id.value});
     return;
   }
+  if (read.source != kNone) return give_up_copies(index);
   end_without_result(index, Refusal::storage_failed);
+}
+
+// A cached copy that cannot be read is none, and never the only one: who waits begins anew, and
+// finds the samples elsewhere, in the end in the store.
+void Reads::give_up_copies(std::uint32_t index) {
+  const std::uint32_t source = s_.reads[index].source;
+  const std::vector<SampleId> samples = s_.reads[index].samples;
+  end_without_result(index, std::nullopt);
+  Share& share = *s_.memory[source].share;
+  for (const SampleId sample : samples) {
+    const ItemId item = item_of(sample);
+    // Whoever has it pinned finds out for himself.
+    if (!share.resident(item) || share.pinned(item)) continue;
+    share.remove(item, Removal::invalidated);
+    s_.evicted.push_back({source, item});
+  }
+  drop_evicted(s_);
 }
 
 // Nobody finds it any more, and its items leave their share once those who wait have been told.

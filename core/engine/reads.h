@@ -76,6 +76,7 @@ class Reads {
   void order(ReadJob& read);
   void forget_samples(ReadJob& read);
   void fail(std::uint32_t index);
+  void give_up_copies(std::uint32_t read);
   void end_without_result(std::uint32_t index, std::optional<Refusal> why);
   void unpin(ReadJob& read);
   void forget_items(const ReadJob& read);
