@@ -142,6 +142,7 @@ NodeModel read_node(ConfigSection& section, const std::vector<LinkModel>& links)
   node.nic_bytes_per_s = rate(section, "nic_bytes_per_s");
   node.nic_latency = section.duration("nic_latency", node.nic_latency);
   node.link = find_link(section, "link", links);
+  node.store_weight = section.number("store_weight", 1, 1e-6, 1e6);
   section.section("nvme", [&](ConfigSection& nvme) {
     nvme.require("size", "how much it holds");
     const Bytes size = nvme.bytes("size", 0, 1);

@@ -45,8 +45,9 @@ struct NodeModel {
   double pcie_bytes_per_s = 0;  // to all its GPUs; 0: no limit
   double nic_bytes_per_s = 0;   // each way; 0: no limit
   Duration nic_latency{0};
-  int link = -1;   // its network card leads to; -1: the root
-  Bytes nvme = 0;  // for caches
+  double store_weight = 1;  // of its readers beside those of other nodes, where the store is short
+  int link = -1;            // its network card leads to; -1: the root
+  Bytes nvme = 0;           // for caches
   DriveModel nvme_drive;
 };
 

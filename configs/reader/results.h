@@ -57,6 +57,8 @@ struct JobResult {
   std::uint64_t batches = 0;  // of all ranks, trained on
   std::uint64_t samples = 0;  // of these, fillers excluded
   std::uint64_t fillers = 0;
+  std::uint64_t restarts = 0;      // after the loss of a node
+  std::uint64_t lost_samples = 0;  // trained on in steps that were never completed
   double arrived_s = 0;
   double started_s = 0;  // when it got its GPUs
   double ended_s = 0;
@@ -64,6 +66,7 @@ struct JobResult {
   double compute_s = 0;      // of which its GPUs computed, in the mean of its ranks
   double stall_s = 0;        // waited for a batch
   double idle_s = 0;         // waited for the slowest rank
+  double down_s = 0;         // waited for a lost node to come back
   double first_batch_s = 0;  // from start to the first batch
   double first_step_s = 0;   // from start to the end of the first step
   double samples_per_s = 0;
@@ -92,6 +95,22 @@ struct Aggregate {
   std::uint64_t remade_blocks = 0;
   std::uint64_t repeats = 0;
   double preparation_s = 0;  // core time
+  // What faults cost beside what stands above.
+  std::uint64_t cancelled_read_bytes = 0;  // of reads that were begun and came to nothing
+  double cancelled_preparation_s = 0;      // core time of preparations that came to nothing
+  std::uint64_t failed_reads = 0;          // orders
+  std::uint64_t replaced_samples = 0;      // found to be corrupt, by data set and id
+  std::uint64_t lost_samples = 0;
+};
+
+// A fault of the scenario, and what became of it.
+struct FaultResult {
+  std::string kind;
+  std::string target;
+  bool struck = false;  // there was something to strike
+  double from_s = 0;
+  double until_s = 0;       // the end of the run, if it was not over by then
+  std::uint64_t parts = 0;  // nodes, workers, orders held, reads failed, corrupt samples met
 };
 
 // Sums from the start of the run to a point in time, and what there is at it: what reports draw.
@@ -158,6 +177,7 @@ struct RunResult {
   Aggregate aggregate;
   ClusterSizes cluster;
   std::vector<JobResult> jobs;
+  std::vector<FaultResult> faults;
   std::vector<Gain> bottlenecks;    // if they were asked for
   std::vector<SeriesPoint> series;  // about evenly apart; not written to results
 };

@@ -29,21 +29,6 @@ GrainModel read_grain(ConfigSection& section) {
   return grain;
 }
 
-FaultModel read_fault(ConfigSection& section) {
-  FaultModel fault{};
-  fault.kind = section.choice("kind",
-                              {"node-lost", "worker-lost", "drive-slow", "link-down", "link-slow",
-                               "worker-slow", "corrupt-samples"},
-                              FaultModel::Kind::node_lost);
-  fault.at = Instant(section.duration("at", Duration(0)));
-  fault.lasts = section.duration("lasts", fault.lasts);
-  section.require("target", "the name of a node, a link or a dataset, or `store`");
-  fault.target = section.text("target", "");
-  fault.factor = section.number("factor", 1, 1e-6, 1);
-  fault.count = static_cast<std::uint64_t>(section.integer("count", 1, 1));
-  return fault;
-}
-
 void check_grain(ConfigSection& section, const Scenario& scenario) {
   for (const DatasetModel& dataset : scenario.datasets) {
     if (dataset.samples % scenario.grain.samples_per_item != 0) {
@@ -130,8 +115,9 @@ Scenario read_scenario(const ConfigNode& tree) {
                     [&](ConfigSection& engine) { scenario.engine = read_engine_config(engine); });
     if (scenario.engine.seed == 0) scenario.engine.seed = scenario.seed;
     fit_blocks(section, scenario);
-    section.sections("faults",
-                     [&](ConfigSection& fault) { scenario.faults.push_back(read_fault(fault)); });
+    section.sections("faults", [&](ConfigSection& fault) {
+      scenario.faults.push_back(read_fault(fault, scenario));
+    });
   });
   return scenario;
 }

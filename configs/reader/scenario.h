@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "configs/reader/cluster_model.h"
+#include "configs/reader/fault_model.h"
 #include "configs/reader/workload_model.h"
 #include "core/config.h"
 #include "core/engine_config.h"
@@ -23,25 +24,6 @@ namespace batchflow {
 struct GrainModel {
   std::uint32_t samples_per_item = 1;
   std::uint32_t items_per_block = 0;  // 0: the engine fits blocks to their bytes
-};
-
-// Something that goes wrong, as data.
-struct FaultModel {
-  enum class Kind : std::uint8_t {
-    node_lost,
-    worker_lost,
-    drive_slow,
-    link_down,
-    link_slow,
-    worker_slow,
-    corrupt_samples,
-  };
-  Kind kind;
-  Instant at{};
-  Duration lasts{0};   // 0: for good
-  std::string target;  // a node, link, `store` or dataset
-  double factor = 1;   // of its speed, while it is slow
-  std::uint64_t count = 1;
 };
 
 struct Scenario {

@@ -29,6 +29,7 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
       nic_bytes_per_s: 0      # each way
       nic_latency: 0s
       link: ''                # the link its network card leads to; '': all meet
+      store_weight: 1         # of its readers, where those of several nodes share the store
       # nvme: {size: 1tb, cache: 100%, bytes_per_s: 3gb, latency: 80us}   # and what a store has
   store:
     bytes_per_s: 0      # of all readers together; or a curve over how many there are:
@@ -94,7 +95,16 @@ grain:
   samples_per_item: 1   # above 1, the engine counts items of so many samples
   items_per_block: 0    # 0: as many as fit engine.block_bytes
 
-faults: []              # example: [{kind: node-lost, target: node, at: 60s, lasts: 30s}]
+faults: []              # examples; at: 0s, and lasts: 0s (for good) or until: a time, for each
+  # - {kind: node-lost, target: node, at: 60s, lasts: 30s, detected_after: 0s}
+  # - {kind: worker-lost, target: node, count: 1, detected_after: 0s, quiet_after: 0s}
+  # - {kind: worker-slow, target: node, count: 1, factor: 0.5}    # of its speed
+  # - {kind: drive-lost, target: node}               # its NVMe drive; or store
+  # - {kind: drive-slow, target: store, factor: 0.5} # or a node's NVMe drive
+  # - {kind: link-down, target: rack, timeout: 30s}  # or a node, or store: their network cards
+  # - {kind: link-slow, target: rack, factor: 0.1}
+  # - {kind: reads-failed, target: store, ratio: 1%} # or a node's NVMe drive
+  # - {kind: corrupt-samples, target: images, count: 3}
 )";
 }
 

@@ -43,12 +43,12 @@ void Backend::carry_out(std::span<const Command> commands) {
 }
 
 // An errand that counts as carried out only as long as nobody cancels the order.
-ErrandId Backend::begin(const Request& request, Then over, std::uint32_t worker) {
+ErrandId Backend::begin(const Request& request, Then over) {
   const ErrandId errand = errands_.begin([this, id = request.id.value, over = std::move(over)] {
     running_.erase(id);
     over();
   });
-  running_[request.id.value] = {request.attempt, errand, worker};
+  running_[request.id.value] = {request.attempt, errand};
   return errand;
 }
 
@@ -74,6 +74,7 @@ void Backend::on(const Read& order) {
     if (errands_.ended_by_transfer()) watch_.came_by_links(request.id);
     reports_.completion(request.id, ReadDone{request, Outcome::done, {}});
   });
+  running_.at(request.id.value).bytes = bytes;
   const std::size_t to = index_of(order.to.node);
   if (order.from.tier == Tier::store) {
     counters_.storage_bytes += bytes;
@@ -106,7 +107,8 @@ Duration Backend::preparation_time(const Prepare& order, std::uint64_t encoded,
   Random chance = block_chance(Chance::preparation, order.lineage, order.request.attempt);
   const auto samples = static_cast<double>(workload_.samples(encoded + decoded));
   const double factor = preparation.spread.draw(chance, samples) /
-                        scenario_.cluster.nodes[index_of(order.node)].core_speed;
+                        (scenario_.cluster.nodes[index_of(order.node)].core_speed *
+                         workers_[order.worker.value].speed);
   return scaled(mean, factor);
 }
 
@@ -119,26 +121,44 @@ void Backend::on(const Prepare& order) {
   counters_.samples_requested += workload_.samples(items);
   counters_.samples_decoded += workload_.samples(items - decoded);
   const Duration time = preparation_time(order, items - decoded, decoded);
-  const std::uint32_t worker = order.worker.value;
-  workers_[worker].busy = true;
   // Copies name the share alone.
   if (item_bytes_of_.size() <= order.share.value) item_bytes_of_.resize(order.share.value + 1);
   item_bytes_of_[order.share.value] =
       workload_.preparation(order.lineage.pipeline).info.prepared_bytes;
-  const Request request = order.request;
-  const ErrandId errand = begin(
-      request,
-      [this, request, items, time, worker] {
-        counters_.samples_prepared += workload_.samples(items);
-        ++counters_.blocks_prepared;
-        counters_.preparation += time;
-        workers_[worker].busy = false;
-        reports_.completion(request.id, PreparationDone{request, Outcome::done, {}});
-        match_workers(workers_[worker].node);
-      },
-      worker);
+  Worker& worker = workers_[order.worker.value];
+  worker.busy = true;
+  worker.request = order.request;
+  worker.items = items;
+  worker.began = kernel_.now();
+  prepare_for(order.worker.value, time);
+}
+
+void Backend::prepare_for(std::uint32_t index, Duration time) {
+  Worker& worker = workers_[index];
+  worker.ends = kernel_.now() + time;
+  const ErrandId errand = begin(worker.request, [this, index] { prepared(index); });
+  running_.at(worker.request.id.value).worker = index;
   errands_.add_delay(errand, time);
   errands_.go(errand);
+}
+
+void Backend::prepared(std::uint32_t index) {
+  Worker& worker = workers_[index];
+  counters_.samples_prepared += workload_.samples(worker.items);
+  ++counters_.blocks_prepared;
+  counters_.preparation += kernel_.now() - worker.began;
+  worker.busy = false;
+  reports_.completion(worker.request.id, PreparationDone{worker.request, Outcome::done, {}});
+  match_workers(worker.node);
+}
+
+void Backend::set_worker_speed(WorkerId id, double factor) {
+  Worker& worker = workers_[id.value];
+  const double longer = worker.speed / factor;
+  worker.speed = factor;
+  if (!worker.busy) return;
+  errands_.cancel(running_.at(worker.request.id.value).errand);
+  prepare_for(id.value, scaled(worker.ends - kernel_.now(), longer));
 }
 
 // A worker comes at once; one that is to go finishes what it has.
@@ -201,7 +221,12 @@ void Backend::on(const Cancel& order) {
   const auto found = running_.find(order.request.id.value);
   if (found == running_.end() || found->second.attempt != order.request.attempt) return;
   errands_.cancel(found->second.errand);
-  if (found->second.worker != kNone) workers_[found->second.worker].busy = false;
+  counters_.cancelled_read_bytes += found->second.bytes;
+  if (found->second.worker != kNone) {
+    Worker& worker = workers_[found->second.worker];
+    worker.busy = false;
+    counters_.cancelled_preparation += kernel_.now() - worker.began;
+  }
   running_.erase(found);
 }
 

@@ -61,23 +61,32 @@ class Backend {
   // Tells the engine of all datasets, pipelines and nodes.
   void bring_up();
   void carry_out(std::span<const Command> commands);
+  // So many times as fast as others of its node, in what it is at, too.
+  void set_worker_speed(WorkerId worker, double factor);
 
  private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
   struct Running {  // an order under way
     std::uint32_t attempt;
     ErrandId errand;
-    std::uint32_t worker;  // of a preparation; kNone
+    std::uint32_t worker = kNone;  // of a preparation
+    Bytes bytes = 0;               // of a read
   };
   struct Worker {
     NodeId node;
-    bool busy = false;
     bool there = true;
+    double speed = 1;
+    // What it is at, if anything.
+    bool busy = false;
+    Request request{};
+    std::uint64_t items = 0;
+    Instant began{};
+    Instant ends{};
   };
   struct Node {
     std::uint32_t wanted = 0;
     std::uint32_t there = 0;
   };
-  static constexpr std::uint32_t kNone = UINT32_MAX;
 
   void on(const Admit& order) { customer_.admitted(order); }
   void on(const Refuse& order) { customer_.refused(order); }
@@ -92,7 +101,9 @@ class Backend {
   void on(const SetWorkers& order);
   void on(const SetTimer& order);
 
-  ErrandId begin(const Request& request, Then over, std::uint32_t worker = kNone);
+  ErrandId begin(const Request& request, Then over);
+  void prepare_for(std::uint32_t worker, Duration time);
+  void prepared(std::uint32_t worker);
   Random block_chance(Chance what, const Lineage& lineage, std::uint64_t more) const;
   Random read_chance(Chance what, const Read& order) const;
   Duration preparation_time(const Prepare& order, std::uint64_t encoded,

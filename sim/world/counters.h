@@ -24,9 +24,13 @@ struct Counters {
   std::uint64_t batches_trained = 0;  // of one rank each
   std::uint64_t samples_trained = 0;
   std::uint64_t repeats = 0;
-  Duration compute{0};  // of all ranks
+  Bytes cancelled_read_bytes = 0;     // of reads that came to nothing
+  Duration cancelled_preparation{0};  // core time of preparations that came to nothing
+  std::uint64_t samples_lost = 0;     // trained on in steps that were never completed
+  Duration compute{0};                // of all ranks
   Duration stall{0};
   Duration idle{0};
+  Duration down{0};
 };
 
 }  // namespace batchflow::sim

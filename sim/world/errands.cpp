@@ -38,17 +38,17 @@ void Errands::add_delay(ErrandId id, Duration delay) {
   kernel_.after(delay, [this, id] { part_over(id); });
 }
 
-void Errands::add_work(ErrandId id, Server& server, double work, double bound) {
+void Errands::add_work(ErrandId id, Server& server, const Kernel::Work& work) {
   BF_CHECK(server.limited());
-  if (work <= 0) return;
+  if (work.work <= 0) return;
   ++find(id)->open;
-  if (server.flows_ < Server::kFlowsMost) return start_part(id, server, work, bound);
-  server.waiting_.push_back({id, work, bound});
+  if (server.flows_ < Server::kFlowsMost) return start_part(id, server, work);
+  server.waiting_.push_back({id, work});
 }
 
-void Errands::start_part(ErrandId id, Server& server, double work, double bound) {
+void Errands::start_part(ErrandId id, Server& server, const Kernel::Work& work) {
   ++server.flows_;
-  const FlowId flow = kernel_.start_work(*server.host_, work, bound, [this, id, &server] {
+  const FlowId flow = kernel_.start_work(*server.host_, work, [this, id, &server] {
     if (Errand* errand = find(id)) {
       std::erase_if(errand->parts, [&](const Part& part) { return part.server == &server; });
     }
@@ -89,7 +89,7 @@ void Errands::leave(Server& server) {
   while (server.flows_ < Server::kFlowsMost && !server.waiting_.empty()) {
     const Server::Waiting next = server.waiting_.front();
     server.waiting_.pop_front();
-    if (find(next.errand) != nullptr) start_part(next.errand, server, next.work, next.bound);
+    if (find(next.errand) != nullptr) start_part(next.errand, server, next.work);
   }
 }
 

@@ -32,8 +32,7 @@ class Server {
   friend class Errands;
   struct Waiting {
     ErrandId errand;
-    double work;
-    double bound;
+    Kernel::Work work;
   };
   simgrid::s4u::Host* host_;
   std::uint32_t flows_ = 0;
@@ -47,8 +46,8 @@ class Errands {
   // Parts are added before `go`; `then` is called when all are over, at a later round at least.
   ErrandId begin(Then then);
   void add_delay(ErrandId errand, Duration delay);
-  // No faster than `bound`; 0: as fast as it gets. The server outlives the errand.
-  void add_work(ErrandId errand, Server& server, double work, double bound);
+  // The server outlives the errand.
+  void add_work(ErrandId errand, Server& server, const Kernel::Work& work);
   void add_transfer(ErrandId errand, simgrid::s4u::Host& from, simgrid::s4u::Host& to,
                     double bytes);
   void go(ErrandId errand);
@@ -72,7 +71,7 @@ class Errands {
   };
 
   Errand* find(ErrandId id);
-  void start_part(ErrandId id, Server& server, double work, double bound);
+  void start_part(ErrandId id, Server& server, const Kernel::Work& work);
   void part_over(ErrandId id, bool by_transfer = false);
   void leave(Server& server);
   void release(std::uint32_t index);

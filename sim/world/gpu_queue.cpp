@@ -1,6 +1,7 @@
 #include "sim/world/gpu_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace batchflow::sim {
 
@@ -64,8 +65,25 @@ std::vector<NodeId> GpuQueue::take_first(std::uint32_t wanted) {
 }
 
 void GpuQueue::give_back(const std::vector<NodeId>& ranks) {
-  for (const NodeId node : ranks) ++free_[node.value];
-  all_free_ += ranks.size();
+  for (const NodeId node : ranks) {
+    if (const auto away = free_then_.find(node); away != free_then_.end()) {
+      ++away->second;
+      continue;
+    }
+    ++free_[node.value];
+    ++all_free_;
+  }
+}
+
+void GpuQueue::down(NodeId node) {
+  free_then_[node] = std::exchange(free_[node.value], 0);
+  all_free_ -= free_then_[node];
+}
+
+void GpuQueue::up(NodeId node) {
+  free_[node.value] = free_then_.at(node);
+  all_free_ += free_[node.value];
+  free_then_.erase(node);
 }
 
 }  // namespace batchflow::sim

@@ -5,6 +5,7 @@
 // node where all its ranks fit, or spread over the first nodes with free ones.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -19,12 +20,16 @@ class GpuQueue {
   // The node of each rank; nothing when there are not enough free GPUs now.
   std::optional<std::vector<NodeId>> take(const JobModel& job);
   void give_back(const std::vector<NodeId>& ranks);
+  // GPUs of a node that is down are nobody's, until it is up again.
+  void down(NodeId node);
+  void up(NodeId node);
 
  private:
   std::optional<std::vector<NodeId>> take_in_turn(const JobModel& job);
   std::vector<NodeId> take_first(std::uint32_t ranks);
 
-  std::vector<std::uint32_t> free_;  // by node
+  std::vector<std::uint32_t> free_;            // by node
+  std::map<NodeId, std::uint32_t> free_then_;  // of those that are down, when they will be up
   std::uint64_t all_free_ = 0;
 };
 

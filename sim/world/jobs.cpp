@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 #include "sim/world/chance.h"
@@ -132,7 +133,9 @@ void Jobs::start(std::uint32_t index) {
   job.started = kernel_.now();
   job.ranks.assign(job.nodes.size(), {});
   if (job.model->start_up.count() == 0) return join(index);
-  kernel_.after(job.model->start_up, [this, index] { join(index); });
+  kernel_.after(job.model->start_up, [this, index, restarts = job.restarts] {
+    if (jobs_[index].restarts == restarts) join(index);
+  });
 }
 
 void Jobs::join(std::uint32_t index) {
@@ -185,30 +188,43 @@ void Jobs::refused(const Refuse& order) {
 void Jobs::epoch_ended(const EpochEnded& order) {
   Job& mine = job(order.job);
   ++mine.result.epochs;
-  if (mine.state == Job::State::running && order.epoch + 1 == mine.model->epochs) {
-    leave(order.job.value, "done");
-  }
+  if (order.epoch + 1 == mine.model->epochs) leave(order.job.value, "done");
 }
 
 void Jobs::leave(std::uint32_t index, const char* state) {
   Job& job = jobs_[index];
-  if (job.state != Job::State::joining && job.state != Job::State::running) return;
+  if (job.state != Job::State::joining && job.state != Job::State::running &&
+      job.state != Job::State::down) {
+    return;
+  }
   reports_.fact(JobLeft{JobId(index)});
   over(job, state);
 }
 
-// Of a job that ends in the middle: what its ranks are at counts until now.
+// Of a job that stops in the middle: what its ranks are at counts until now.
 void Jobs::count_unfinished(Job& job) {
   const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));
+  const bool down = job.state == Job::State::down;
   for (Rank number = 0; number < job.ranks.size(); ++number) {
-    const RankState& rank = job.ranks[number];
+    RankState& rank = job.ranks[number];
     const auto doing = rank.training ? Watch::Doing::compute
                        : rank.done   ? Watch::Doing::idle
                                      : Watch::Doing::stall;
-    watch_.spent(id, number, job.step, doing, rank.since, kernel_.now());
+    if (!down) watch_.spent(id, number, job.step, doing, rank.since, kernel_.now());
+    const auto clock_of = [&](auto& clocks) -> Duration& {
+      if (down) return clocks.down;
+      return rank.training ? clocks.compute : rank.done ? clocks.idle : clocks.stall;
+    };
     const Duration spent = kernel_.now() - rank.since;
-    (rank.training ? job.compute : rank.done ? job.idle : job.stall) += spent;
-    (rank.training ? counters_.compute : rank.done ? counters_.idle : counters_.stall) += spent;
+    clock_of(job) += spent;
+    clock_of(counters_) += spent;
+    rank.since = kernel_.now();
+  }
+}
+
+void Jobs::cut() {
+  for (Job& job : jobs_) {
+    if (job.state != Job::State::starting) count_unfinished(job);
   }
 }
 
@@ -227,7 +243,10 @@ void Jobs::over(Job& job, const char* state) {
 
 void Jobs::delivered(const Delivered& batch) {
   Job& mine = job(batch.job);
-  if (mine.state != Job::State::running) return;
+  if (mine.state == Job::State::over) return;
+  if (mine.state != Job::State::running || batch.step < mine.step) {
+    return let_go(batch.job, batch.rank, batch.step);
+  }
   if (mine.first_batch == Instant{}) mine.first_batch = kernel_.now();
   // A small batch may overtake a large one on its way to the GPU; a rank trains in order.
   std::deque<Delivered>& batches = mine.ranks[batch.rank].batches;
@@ -253,7 +272,9 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   const double factor =
       model.step_spread.draw(chance) / scenario_.cluster.nodes[job.nodes[number].value].gpu_speed;
   const Duration compute = scaled(model.step, factor);
-  kernel_.after(compute, [this, index, number] { trained(index, number); });
+  kernel_.after(compute, [this, index, number, restarts = job.restarts] {
+    if (jobs_[index].restarts == restarts) trained(index, number);
+  });
   rank.computes = compute;
 }
 
@@ -270,11 +291,8 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   job.compute += rank.computes;
   counters_.compute += rank.computes;
   if (job.first_step == Instant{}) job.first_compute += rank.computes;
-  ++counters_.batches_trained;
-  ++job.result.batches;
-  counters_.samples_trained += batch.samples;
-  job.result.samples += batch.samples;
-  job.result.fillers += batch.fillers;
+  job.samples_done += batch.samples;
+  job.fillers_done += batch.fillers;
   if (++job.ranks_done == job.ranks.size()) step_done(index);
 }
 
@@ -283,6 +301,11 @@ void Jobs::trained(std::uint32_t index, Rank number) {
 void Jobs::step_done(std::uint32_t index) {
   Job& job = jobs_[index];
   if (job.first_step == Instant{}) job.first_step = kernel_.now();
+  counters_.batches_trained += job.ranks.size();
+  counters_.samples_trained += job.samples_done;
+  job.result.batches += job.ranks.size();
+  job.result.samples += std::exchange(job.samples_done, 0);
+  job.result.fillers += std::exchange(job.fillers_done, 0);
   job.ranks_done = 0;
   const std::uint64_t step = job.step++;
   for (Rank number = 0; number < job.ranks.size(); ++number) {
@@ -300,9 +323,87 @@ void Jobs::step_done(std::uint32_t index) {
   }
 }
 
+// --------------------------------------------------------------------------- lost nodes ----
+
+bool Jobs::has_rank_on(const Job& job, NodeId node) const {
+  return std::find(job.nodes.begin(), job.nodes.end(), node) != job.nodes.end();
+}
+
+bool Jobs::all_up(const Job& job) const {
+  return std::none_of(down_.begin(), down_.end(),
+                      [&](NodeId node) { return has_rank_on(job, node); });
+}
+
+void Jobs::node_down(NodeId node) {
+  down_.insert(node);
+  gpus_.down(node);
+  for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
+    const Job& job = jobs_[i];
+    if (!has_rank_on(job, node)) continue;
+    if (job.state == Job::State::joining || job.state == Job::State::running) stop(i);
+    if (job.state == Job::State::starting) start_anew(i);
+  }
+  start_queued();
+}
+
+// It had nothing yet: it is the next to get GPUs.
+void Jobs::start_anew(std::uint32_t index) {
+  Job& job = jobs_[index];
+  job.state = Job::State::queued;
+  ++job.restarts;
+  job.ranks.clear();
+  gpus_.give_back(job.nodes);
+  queue_.push_front(index);
+}
+
+void Jobs::node_up(NodeId node) {
+  down_.erase(node);
+  gpus_.up(node);
+  for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
+    if (jobs_[i].state == Job::State::down && all_up(jobs_[i])) go_on(i);
+  }
+  start_queued();
+}
+
+// A step is completed by all ranks or by none.
+void Jobs::stop(std::uint32_t index) {
+  Job& job = jobs_[index];
+  count_unfinished(job);
+  job.state = Job::State::down;
+  ++job.restarts;
+  const std::uint64_t lost = std::exchange(job.samples_done, 0);
+  job.fillers_done = 0;
+  job.ranks_done = 0;
+  job.result.lost_samples += lost;
+  counters_.samples_lost += lost;
+  for (Rank number = 0; number < job.ranks.size(); ++number) {
+    RankState& rank = job.ranks[number];
+    if (rank.done) let_go(JobId(index), number, job.step);
+    for (const Delivered& batch : rank.batches) let_go(batch.job, number, batch.step);
+    rank = {};
+    rank.since = kernel_.now();
+  }
+}
+
+void Jobs::go_on(std::uint32_t index) {
+  Job& job = jobs_[index];
+  count_unfinished(job);
+  job.state = Job::State::joining;
+  ++job.result.restarts;
+  reports_.fact(
+      JobResized{JobId(index), scenario_.item_batch(*job.model), reports_.keep(job.nodes)});
+}
+
+// Of a step that will not be completed. What was on a lost node is gone with it.
+void Jobs::let_go(JobId id, Rank rank, std::uint64_t step) {
+  if (down_.count(job(id).nodes[rank]) != 0) return;
+  reports_.fact(SlotReleased{id, rank, step});
+}
+
 // -------------------------------------------------------------------------------- results ----
 
 void Jobs::add_under_way(const Job& job, UnderWay& sum) const {
+  if (job.state == Job::State::down) return;
   for (const RankState& rank : job.ranks) {
     const Duration spent = kernel_.now() - rank.since;
     (rank.training ? sum.compute : rank.done ? sum.idle : sum.stall) += spent;
@@ -331,7 +432,8 @@ std::vector<JobResult> Jobs::results() const {
   std::vector<JobResult> results;
   for (const Job& job : jobs_) {
     JobResult result = job.result;
-    if (job.state == Job::State::over || job.state == Job::State::running) {
+    if (job.state == Job::State::over || job.state == Job::State::running ||
+        job.state == Job::State::down) {
       const Instant end = job.state == Job::State::over ? job.ended : kernel_.now();
       const auto ranks = static_cast<double>(job.nodes.size());
       result.started_s = seconds(job.started);
@@ -340,6 +442,7 @@ std::vector<JobResult> Jobs::results() const {
       result.compute_s = seconds(job.compute) / ranks;
       result.stall_s = seconds(job.stall) / ranks;
       result.idle_s = seconds(job.idle) / ranks;
+      result.down_s = seconds(job.down) / ranks;
       if (job.first_batch != Instant{})
         result.first_batch_s = seconds(job.first_batch - job.started);
       if (job.first_step != Instant{}) result.first_step_s = seconds(job.first_step - job.started);

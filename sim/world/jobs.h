@@ -2,12 +2,17 @@
 //
 // A job's ranks each want as many batches as they have credits, train on them in order, and give
 // them back. All ranks of a step begin when all have ended the one before. The time of a rank is
-// the sum of three: it computes, it waits for its batch (stall), or it waits for the other ranks
-// (idle).
+// the sum of four: it computes, it waits for its batch (stall), it waits for the other ranks
+// (idle), or for a node that is lost (down).
+//
+// A job that loses a node with ranks on it stops: its other ranks let go of what they have, and
+// when all its nodes are up again it goes on from its last completed step, with the same ranks. If
+// that takes longer than the engine waits for a lost rank, the job is refused.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,8 +48,13 @@ class Jobs final : public Customer {
   UnderWay under_way() const;
   // Samples and stalls of the first jobs by now.
   std::vector<JobPoint> points() const;
-  // What came of each by now.
+  // The run ends here, whatever is under way.
+  void cut();
+  // What came of each by then.
   std::vector<JobResult> results() const;
+
+  void node_down(NodeId node);
+  void node_up(NodeId node);
 
   void admitted(const Admit& order) override;
   void refused(const Refuse& order) override;
@@ -62,14 +72,17 @@ class Jobs final : public Customer {
     std::deque<Delivered> batches;
   };
   struct Job {
-    enum class State : std::uint8_t { away, queued, starting, joining, running, over };
+    enum class State : std::uint8_t { away, queued, starting, joining, running, down, over };
     State state = State::away;
     const JobModel* model = nullptr;
     Bytes item_bytes = 0;
     std::vector<NodeId> nodes;  // of its ranks
     std::vector<RankState> ranks;
     std::uint64_t step = 0;
+    std::uint64_t restarts = 0;
     std::uint32_t ranks_done = 0;
+    std::uint64_t samples_done = 0;  // of the current step, by these ranks
+    std::uint64_t fillers_done = 0;
     Instant started{};
     Instant ended{};
     Instant first_batch{};
@@ -77,6 +90,7 @@ class Jobs final : public Customer {
     Duration compute{0};  // of all ranks
     Duration stall{0};
     Duration idle{0};
+    Duration down{0};
     Duration first_compute{0};  // of the first step
     JobResult result;
   };
@@ -94,6 +108,12 @@ class Jobs final : public Customer {
   void over(Job& job, const char* state);
   void count_unfinished(Job& job);
   void add_under_way(const Job& job, UnderWay& sum) const;
+  bool has_rank_on(const Job& job, NodeId node) const;
+  bool all_up(const Job& job) const;
+  void stop(std::uint32_t index);
+  void go_on(std::uint32_t index);
+  void start_anew(std::uint32_t index);
+  void let_go(JobId job, Rank rank, std::uint64_t step);
   std::uint64_t batches_of(const JobModel& model) const;
 
   Kernel& kernel_;
@@ -103,6 +123,7 @@ class Jobs final : public Customer {
   Counters& counters_;
   Watch& watch_;
   GpuQueue gpus_;
+  std::set<NodeId> down_;
   std::vector<Job> jobs_;  // a job's id is its index
   std::deque<std::uint32_t> queue_;
   std::size_t over_ = 0;

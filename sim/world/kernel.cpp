@@ -19,6 +19,7 @@ using simgrid_api::s4u::ActivityPtr;
 using simgrid_api::s4u::Comm;
 using simgrid_api::s4u::Engine;
 using simgrid_api::s4u::Exec;
+using simgrid_api::s4u::ExecPtr;
 
 constexpr double kNanosecond_s = 1e-9;
 
@@ -47,6 +48,9 @@ struct Kernel::SimGrid {
     FlowId id;
     ActivityPtr activity;
     Then then;
+    ExecPtr work = nullptr;  // the same, if it is on a host
+    double weight = 1;
+    bool nudged = false;
   };
 
   explicit SimGrid(Kernel& kernel)
@@ -89,7 +93,7 @@ struct Kernel::SimGrid {
   Engine& engine;
   simgrid_api::s4u::NetZone* zone;
   std::unordered_map<const Activity*, FlowId> flow_of;  // looked up, never walked
-  std::unordered_map<FlowId, Flow> flows;               // under way; walked by `stop` alone
+  std::unordered_map<FlowId, Flow> flows;               // under way; walked by number alone
   std::vector<FlowId> finished;
   std::vector<ActivityPtr> grave;
   Instant died{};
@@ -115,13 +119,16 @@ void Kernel::at(Instant when, Then then) {
   std::push_heap(timers_.begin(), timers_.end(), later);
 }
 
-FlowId Kernel::start_work(simgrid::s4u::Host& host, double work, double bound, Then then) {
-  BF_CHECK(work > 0);
+FlowId Kernel::start_work(simgrid::s4u::Host& host, const Work& work, Then then) {
+  BF_CHECK(work.work > 0);
   const auto exec = Exec::init();
-  exec->set_flops_amount(work);
+  exec->set_flops_amount(work.work);
   exec->set_host(&host);
-  if (bound > 0) exec->set_bound(bound);
+  exec->set_priority(work.weight);
+  if (work.bound > 0) exec->set_bound(work.bound);
   const FlowId id = simgrid_->add(++flows_started_, exec, std::move(then));
+  simgrid_->flows.at(id).work = exec;
+  simgrid_->flows.at(id).weight = work.weight;
   exec->start();
   return id;
 }
@@ -146,6 +153,26 @@ void Kernel::cancel(FlowId id) {
   activity->cancel();
 }
 
+// SimGrid asks for a host's speed when it shares it out, which it does when a flow comes or goes or
+// gets another weight: the next number up, and back the next time. (Pausing one and letting it go
+// on at once loses it in SimGrid 3.32.)
+void Kernel::speeds_changed() {
+  for (const FlowId id : under_way()) {
+    SimGrid::Flow& flow = simgrid_->flows.at(id);
+    if (!flow.work || simgrid_->flow_of.count(flow.activity.get()) == 0) continue;
+    flow.nudged = !flow.nudged;
+    flow.work->update_priority(flow.nudged ? std::nextafter(flow.weight, 2 * flow.weight)
+                                           : flow.weight);
+  }
+}
+
+std::vector<FlowId> Kernel::under_way() const {
+  std::vector<FlowId> flows;
+  for (const auto& [id, flow] : simgrid_->flows) flows.push_back(id);
+  std::sort(flows.begin(), flows.end());
+  return flows;
+}
+
 // ---------------------------------------------------------------------------- an instant ----
 
 void Kernel::run() {
@@ -156,10 +183,7 @@ void Kernel::run() {
 
 void Kernel::stop() {
   stopped_ = true;
-  std::vector<FlowId> flows;
-  for (const auto& [id, flow] : simgrid_->flows) flows.push_back(id);
-  std::sort(flows.begin(), flows.end());
-  for (const FlowId id : flows) cancel(id);
+  for (const FlowId id : under_way()) cancel(id);
 }
 
 void Kernel::settle() {

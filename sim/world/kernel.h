@@ -44,13 +44,20 @@ class Kernel {
   void after(Duration delay, Then then);  // a negative delay is none
   void at(Instant when, Then then);       // no earlier than now
 
-  // `work` done on a host that shares its speed among all flows, none faster than `bound` (0: as
-  // fast as it gets). REQUIRES: work > 0
-  FlowId start_work(simgrid::s4u::Host& host, double work, double bound, Then then);
+  // `work` done on a host that shares its speed among all flows by weight, none faster than `bound`
+  // (0: as fast as it gets).
+  struct Work {
+    double work;  // REQUIRES: > 0
+    double bound = 0;
+    double weight = 1;
+  };
+  FlowId start_work(simgrid::s4u::Host& host, const Work& work, Then then);
   // Bytes over the links between two hosts. REQUIRES: bytes > 0
   FlowId start_transfer(simgrid::s4u::Host& from, simgrid::s4u::Host& to, double bytes, Then then);
   // Its `then` is not called any more; nothing if it is over.
   void cancel(FlowId flow);
+  // Hosts have another speed: who gets how much is reckoned anew.
+  void speeds_changed();
 
   void each_instant(Then then) { each_instant_ = std::move(then); }
   // Until nothing is left to happen, or `stop`.
@@ -69,6 +76,7 @@ class Kernel {
   };
   static bool later(const Timed& a, const Timed& b);
 
+  std::vector<FlowId> under_way() const;  // by number
   void settle();
   void run_finished();
   void run_due_timers();

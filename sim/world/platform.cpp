@@ -1,6 +1,7 @@
 #include "sim/world/platform.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/world/sim_time.h"
 #include "sim/world/simgrid_api.h"
@@ -30,9 +31,16 @@ double alone_bytes_per_s(const DriveModel& drive, double operation_bytes, double
 }  // namespace
 
 Platform::Platform(Kernel& kernel, Errands& errands, const ClusterModel& cluster)
-    : kernel_(kernel), errands_(errands), cluster_(cluster), store_(drive("store", cluster.store)) {
+    : kernel_(kernel),
+      errands_(errands),
+      cluster_(cluster),
+      hardware_(cluster),
+      speeds_(hardware_.count(), 1),
+      wires_(hardware_.count()),
+      store_(drive("store", cluster.store, hardware_.store())) {
   for (const NodeModel& node : cluster.nodes) {
-    nodes_.push_back({nullptr, drive(node.name + ".nvme", node.nvme_drive),
+    nodes_.push_back({nullptr,
+                      drive(node.name + ".nvme", node.nvme_drive, hardware_.nvme(nodes_.size())),
                       server(node.name + ".memory", node.memory_bytes_per_s),
                       server(node.name + ".pcie", node.pcie_bytes_per_s)});
   }
@@ -47,17 +55,39 @@ Server Platform::server(const std::string& name, double speed) {
   return Server(speed > 0 ? simgrid_api::add_host(kernel_.zone(), name, speed) : nullptr);
 }
 
-Platform::Drive Platform::drive(const std::string& name, const DriveModel& model) {
-  Drive drive{model, Server(), server(name + ".metadata", model.operations_per_s)};
-  if (model.bytes_per_s.empty()) return drive;
-  s4u::Host* host = simgrid_api::add_host(kernel_.zone(), name, model.bytes_per_s.points.back().y);
-  if (model.bytes_per_s.points.size() > 1) {
-    host->set_sharing_policy(s4u::Host::SharingPolicy::NONLINEAR, [&model](double, int readers) {
-      return model.bytes_per_s.at(readers);
-    });
+// What it can do for all depends on how many there are, and on how well it is.
+Platform::Drive Platform::drive(const std::string& name, const DriveModel& model,
+                                std::uint32_t hardware) {
+  const double& speed = speeds_[hardware];
+  Drive drive{model, speed, Server(), Server()};
+  const auto add = [&](const std::string& part, double most, auto speed_for) {
+    s4u::Host* host = simgrid_api::add_host(kernel_.zone(), part, most);
+    host->set_sharing_policy(s4u::Host::SharingPolicy::NONLINEAR, speed_for);
+    return Server(host);
+  };
+  if (model.operations_per_s > 0) {
+    drive.metadata = add(name + ".metadata", model.operations_per_s,
+                         [&](double whole, int) { return whole * speed; });
   }
-  drive.data = Server(host);
+  if (!model.bytes_per_s.empty()) {
+    drive.data = add(name, model.bytes_per_s.points.back().y,
+                     [&](double, int readers) { return model.bytes_per_s.at(readers) * speed; });
+  }
   return drive;
+}
+
+void Platform::set_speed(std::uint32_t hardware, double factor) {
+  speeds_[hardware] = factor;
+  if (hardware_.is_drive(hardware)) return kernel_.speeds_changed();
+  Wire& wire = wires_[hardware];
+  if (wire.link == nullptr) return;
+  // SimGrid asks for it when the bandwidth itself is another: the next number up, and back.
+  wire.nudged = !wire.nudged;
+  const double bandwidth =
+      wire.nudged ? std::nextafter(wire.bytes_per_s, 2 * wire.bytes_per_s) : wire.bytes_per_s;
+  for (s4u::Link* way : {wire.link->get_link_up(), wire.link->get_link_down()}) {
+    way->set_bandwidth(bandwidth);
+  }
 }
 
 // --------------------------------------------------------------------------------- network ----
@@ -89,27 +119,36 @@ void Platform::build_network() {
   const auto end_of = [&](int link) {
     return link < 0 ? root : ends[static_cast<std::size_t>(link)];
   };
-  const auto connect = [&](const std::string& name, NetPoint* below, NetPoint* above,
-                           double bytes_per_s, Duration latency) {
+  const auto connect = [&](std::uint32_t hardware, const std::string& name, NetPoint* below,
+                           NetPoint* above, double bytes_per_s, Duration latency) {
     auto* link = simgrid_api::add_duplex_link(
         zone, name, bytes_per_s > 0 ? bytes_per_s : kUnlimited_bytes_per_s);
     link->set_latency(seconds(latency));
+    wires_[hardware] = {link, link->get_link_up()->get_bandwidth()};
+    // Flows keep the bandwidth at their beginning as a bound, so a slow link has it, too, and
+    // shares out less of it.
+    for (s4u::Link* way : {link->get_link_up(), link->get_link_down()}) {
+      way->set_sharing_policy(
+          s4u::Link::SharingPolicy::NONLINEAR,
+          [&speed = speeds_[hardware]](double whole, int) { return whole * speed; });
+    }
     const s4u::LinkInRoute up(link, s4u::LinkInRoute::Direction::UP);
     simgrid_api::add_route(zone, below, above, up);
   };
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const LinkModel& link = cluster_.links[i];
-    connect(link.name + ".link", ends[i], end_of(link.up), link.bytes_per_s, link.latency);
+    connect(hardware_.link(i), link.name + ".link", ends[i], end_of(link.up), link.bytes_per_s,
+            link.latency);
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const NodeModel& node = cluster_.nodes[i];
     nodes_[i].endpoint = endpoint(node.name);
-    connect(node.name + ".nic", nodes_[i].endpoint->get_netpoint(), end_of(node.link),
-            node.nic_bytes_per_s, node.nic_latency);
+    connect(hardware_.nic(i), node.name + ".nic", nodes_[i].endpoint->get_netpoint(),
+            end_of(node.link), node.nic_bytes_per_s, node.nic_latency);
   }
   store_endpoint_ = endpoint("store");
-  connect("store.nic", store_endpoint_->get_netpoint(), end_of(cluster_.store_link),
-          cluster_.store_nic_bytes_per_s, Duration(0));
+  connect(hardware_.store_nic(), "store.nic", store_endpoint_->get_netpoint(),
+          end_of(cluster_.store_link), cluster_.store_nic_bytes_per_s, Duration(0));
 }
 
 bool Platform::store_is_remote(std::size_t node) const {
@@ -120,7 +159,7 @@ bool Platform::store_is_remote(std::size_t node) const {
 
 // ----------------------------------------------------------------------------------- bytes ----
 
-void Platform::read(ErrandId errand, Drive& drive, Amount amount, Random& chance) {
+void Platform::read(ErrandId errand, Drive& drive, Amount amount, double weight, Random& chance) {
   if (amount.operations == 0 || amount.bytes == 0) return;
   const auto operations = static_cast<double>(amount.operations);
   const auto bytes = static_cast<double>(amount.bytes);
@@ -131,27 +170,27 @@ void Platform::read(ErrandId errand, Drive& drive, Amount amount, Random& chance
       pauses > 0 ? model.pauses.length_s * model.pauses.spread.draw(chance, pauses) : 0;
   const double latency_s = seconds(model.latency) * model.latency_spread.draw(chance, operations) +
                            pauses * pause_s / operations;
-  const double alone = alone_bytes_per_s(model, each, latency_s, amount.operations);
-  if (drive.metadata.limited()) errands_.add_work(errand, drive.metadata, operations, 0);
+  const double alone = alone_bytes_per_s(model, each, latency_s, amount.operations) * drive.speed;
+  if (drive.metadata.limited()) errands_.add_work(errand, drive.metadata, {operations, 0, weight});
   // However many others go on meanwhile.
   if (pause_s > 0) errands_.add_delay(errand, duration_of(pause_s));
   if (drive.data.limited()) {
     const double efficiency = model.efficiency.empty() ? 1 : model.efficiency.at(each);
-    errands_.add_work(errand, drive.data, bytes / efficiency, alone / efficiency);
+    errands_.add_work(errand, drive.data, {bytes / efficiency, alone / efficiency, weight});
   } else if (alone > 0) {
     errands_.add_delay(errand, duration_of(bytes / alone));
   }
 }
 
 void Platform::read_store(ErrandId errand, std::size_t to_node, Amount amount, Random chance) {
-  read(errand, store_, amount, chance);
+  read(errand, store_, amount, cluster_.nodes[to_node].store_weight, chance);
   if (!store_is_remote(to_node)) return;
   errands_.add_transfer(errand, *store_endpoint_, *nodes_[to_node].endpoint,
                         static_cast<double>(amount.bytes));
 }
 
 void Platform::read_nvme(ErrandId errand, std::size_t node, Amount amount, Random chance) {
-  read(errand, nodes_[node].nvme, amount, chance);
+  read(errand, nodes_[node].nvme, amount, 1, chance);
 }
 
 void Platform::copy(ErrandId errand, std::size_t from_node, std::size_t to_node, Bytes bytes) {
@@ -161,13 +200,13 @@ void Platform::copy(ErrandId errand, std::size_t from_node, std::size_t to_node,
     errands_.add_transfer(errand, *from.endpoint, *nodes_[to_node].endpoint,
                           static_cast<double>(bytes));
   } else if (from.memory.limited()) {
-    errands_.add_work(errand, from.memory, static_cast<double>(bytes), 0);
+    errands_.add_work(errand, from.memory, {static_cast<double>(bytes)});
   }
 }
 
 void Platform::to_gpu(ErrandId errand, std::size_t node, Bytes bytes) {
   Server& pcie = nodes_[node].pcie;
-  if (pcie.limited()) errands_.add_work(errand, pcie, static_cast<double>(bytes), 0);
+  if (pcie.limited()) errands_.add_work(errand, pcie, {static_cast<double>(bytes)});
 }
 
 }  // namespace batchflow::sim

@@ -10,6 +10,7 @@
 // each operation.
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <string>
 #include <vector>
@@ -18,12 +19,41 @@
 #include "core/random.h"
 #include "sim/world/errands.h"
 
+namespace simgrid::s4u {
+class SplitDuplexLink;
+}
+
 namespace batchflow::sim {
+
+// Names for all whose speed can change, by number.
+class Hardware {
+ public:
+  explicit Hardware(const ClusterModel& cluster)
+      : nodes_(static_cast<std::uint32_t>(cluster.nodes.size())),
+        links_(static_cast<std::uint32_t>(cluster.links.size())) {}
+  std::uint32_t store() const { return 0; }
+  std::uint32_t nvme(std::size_t node) const { return 1 + static_cast<std::uint32_t>(node); }
+  std::uint32_t store_nic() const { return 1 + nodes_; }
+  std::uint32_t nic(std::size_t node) const {
+    return 1 + store_nic() + static_cast<std::uint32_t>(node);
+  }
+  std::uint32_t link(std::size_t link) const {
+    return nic(nodes_) + static_cast<std::uint32_t>(link);
+  }
+  bool is_drive(std::uint32_t number) const { return number <= nodes_; }
+  std::size_t count() const { return link(links_); }
+
+ private:
+  std::uint32_t nodes_;
+  std::uint32_t links_;
+};
 
 class Platform {
  public:
   // `cluster` outlives it.
   Platform(Kernel& kernel, Errands& errands, const ClusterModel& cluster);
+  Platform(const Platform&) = delete;
+  Platform& operator=(const Platform&) = delete;
 
   // What a person would call it: operations of bytes / operations each.
   struct Amount {
@@ -36,12 +66,17 @@ class Platform {
   void copy(ErrandId errand, std::size_t from_node, std::size_t to_node, Bytes bytes);
   void to_gpu(ErrandId errand, std::size_t node, Bytes bytes);
 
+  // From now on so many times as fast as it was built, for all that is under way, too; but reads
+  // that were begun before keep the latency, and the bound of one reader, that they have.
+  void set_speed(std::uint32_t hardware, double factor);
+
   // Whether anything on the way between the two limits them; else no bytes are counted there.
   bool store_is_remote(std::size_t node) const;
 
  private:
   struct Drive {
     const DriveModel& model;
+    const double& speed;
     Server data;
     Server metadata;
   };
@@ -52,17 +87,26 @@ class Platform {
     Server pcie;
   };
 
+  struct Wire {
+    simgrid::s4u::SplitDuplexLink* link = nullptr;
+    double bytes_per_s = 0;
+    bool nudged = false;
+  };
+
   Server server(const std::string& name, double speed);
-  Drive drive(const std::string& name, const DriveModel& model);
+  Drive drive(const std::string& name, const DriveModel& model, std::uint32_t hardware);
   void build_network();
   simgrid::s4u::Host* endpoint(const std::string& name);
-  void read(ErrandId errand, Drive& drive, Amount amount, Random& chance);
+  void read(ErrandId errand, Drive& drive, Amount amount, double weight, Random& chance);
   bool limits(const NodeModel& node) const;
   bool link_limits(int link) const;
 
   Kernel& kernel_;
   Errands& errands_;
   const ClusterModel& cluster_;
+  const Hardware hardware_;
+  std::vector<double> speeds_;  // by number of the hardware; links and drives refer to theirs
+  std::vector<Wire> wires_;     // by number of the hardware; none where there is no network
   Drive store_;
   simgrid::s4u::Host* store_endpoint_ = nullptr;
   std::deque<NodePart> nodes_;  // servers stay where they are

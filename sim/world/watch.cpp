@@ -98,6 +98,13 @@ void Watch::worker_gone(WorkerId id) {
   change(node_gates_[worker.node.value], 0, -1);
 }
 
+void Watch::on(const NodeLost& event) {
+  residency_.lose(event.node);
+  for (std::uint32_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].node == event.node) worker_gone(WorkerId(i));
+  }
+}
+
 void Watch::hold(WorkerId id, std::uint64_t stream) {
   Worker& worker = workers_[id.value];
   if (worker.uses++ > 0) return;

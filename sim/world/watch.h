@@ -129,7 +129,7 @@ class Watch {
   void on(const WorkerJoined& event);
   void on(const WorkerQuiesced& event) { worker_gone(event.worker); }
   void on(const WorkerLost& event) { worker_gone(event.worker); }
-  void on(const NodeLost& event) { residency_.lose(event.node); }
+  void on(const NodeLost& event);
   void on(const ReadDone& event) { over(event.request.id, event.outcome); }
   void on(const PreparationDone& event) { over(event.request.id, event.outcome); }
   void on(const TransferDone& event) { over(event.request.id, event.outcome); }

@@ -8,6 +8,7 @@
 #include "configs/reader/output.h"
 #include "core/describe.h"
 #include "policies/registry.h"
+#include "sim/world/fault_plan.h"
 #include "sim/world/sim_time.h"
 
 namespace batchflow::sim {
@@ -20,13 +21,6 @@ JournalHeader journal_header(const Scenario& scenario, const Workload& workload)
   for (const Workload::Data& data : workload.datasets()) header.catalogues.push_back(data.version);
   header.version = BATCHFLOW_VERSION;
   return header;
-}
-
-void refuse_what_is_not_simulated(const Scenario& scenario) {
-  if (scenario.faults.empty()) return;
-  throw ConfigError(
-      "key 'faults': this version checks faults and does not inject them yet; "
-      "leave them out to run the scenario without");
 }
 
 ClusterSizes sizes_of(const ClusterModel& cluster) {
@@ -75,7 +69,13 @@ World::World(const Scenario& scenario, const PolicyList& policies, const Simulat
           [this](Instant now, std::span<const Event> events) { return engine_.step(now, events); }),
       journal_(options.journal, journal_header(scenario, workload_),
                scenario.engine.journal_bytes_max) {
-  refuse_what_is_not_simulated(scenario);
+  if (scenario.faults.empty()) return;
+  faults_.emplace(
+      fault_plan(scenario, workload_), scenario.seed, workload_.catalogues(),
+      [this](Instant now, std::span<const Event> events) { return decide(now, events); },
+      [this](FaultInjector::Part part, std::uint32_t which, double factor) {
+        set_speed(part, which, factor);
+      });
 }
 
 RunResult World::run() {
@@ -90,6 +90,7 @@ RunResult World::run() {
   kernel_.run();
   journal_.close();
   recorder_.end(series_point());
+  jobs_.cut();
   RunResult run = result();
   if (timeline_) write_timeline(run);
   run.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -105,19 +106,40 @@ void World::write_timeline(RunResult& run) const {
 }
 
 void World::instant() {
-  if (recorder_.due(kernel_.now())) recorder_.add(kernel_.now(), series_point());
-  if (reports_.empty()) return;
+  const Instant now = kernel_.now();
+  if (recorder_.due(now)) recorder_.add(now, series_point());
+  const bool fault_due = faults_ && faults_->due() <= now;
+  if (reports_.empty() && !fault_due) return;
   const std::span<const Event> events = reports_.take();
-  journal_.record(kernel_.now(), events);
-  const std::span<const Command> commands = step_(kernel_.now(), events);
+  backend_.carry_out(faults_ ? faults_->step(now, events) : decide(now, events));
+  if (jobs_.all_over() || !goes_on()) return kernel_.stop();
+  if (!reports_.empty()) kernel_.after(Duration(0), [] {});
+  if (faults_ && faults_->due() < wakes_for_fault_) {
+    wakes_for_fault_ = faults_->due();
+    kernel_.at(wakes_for_fault_, [this] { wakes_for_fault_ = kNever; });
+  }
+}
+
+std::span<const Command> World::decide(Instant now, std::span<const Event> events) {
+  journal_.record(now, events);
+  const std::span<const Command> commands = step_(now, events);
   journal_.ordered(commands);
   digest_.add(commands);
   watch_.step(kernel_.now(), events, commands);
   if (options_.explain) explain(events, commands);
   ++steps_;
-  backend_.carry_out(commands);
-  if (jobs_.all_over() || !goes_on()) return kernel_.stop();
-  if (!reports_.empty()) kernel_.after(Duration(0), [] {});
+  return commands;
+}
+
+void World::set_speed(FaultInjector::Part part, std::uint32_t which, double factor) {
+  switch (part) {
+    case FaultInjector::Part::node:
+      return factor > 0 ? jobs_.node_up(NodeId(which)) : jobs_.node_down(NodeId(which));
+    case FaultInjector::Part::worker:
+      return backend_.set_worker_speed(WorkerId(which), factor);
+    case FaultInjector::Part::hardware:
+      return platform_.set_speed(which, factor);
+  }
 }
 
 bool World::goes_on() {
@@ -162,11 +184,17 @@ Aggregate World::aggregate(const RunResult& run) const {
   if (run.makespan_s > 0) {
     sum.samples_per_s = static_cast<double>(sum.samples) / run.makespan_s;
   }
-  const Duration ranks_time = counters_.compute + counters_.stall + counters_.idle;
+  sum.cancelled_read_bytes = counters_.cancelled_read_bytes;
+  sum.cancelled_preparation_s = seconds(counters_.cancelled_preparation);
+  sum.failed_reads = engine_.counters().failed_reads;
+  sum.replaced_samples = engine_.counters().corrupt_samples;
+  sum.lost_samples = counters_.samples_lost;
+  const Duration ranks_time = counters_.compute + counters_.stall + counters_.idle + counters_.down;
   if (ranks_time.count() > 0) sum.stall_fraction = seconds(counters_.stall) / seconds(ranks_time);
   if (sum.samples_requested > 0) {
-    sum.hit_ratio =
-        1 - static_cast<double>(sum.samples_read) / static_cast<double>(sum.samples_requested);
+    // Reads that fail are read again, and may be more than what was asked for.
+    sum.hit_ratio = std::max(
+        0., 1 - static_cast<double>(sum.samples_read) / static_cast<double>(sum.samples_requested));
   }
   double compute_s = 0;
   double time_s = 0;
@@ -177,6 +205,18 @@ Aggregate World::aggregate(const RunResult& run) const {
   }
   if (time_s > 0) sum.au = compute_s / time_s;
   return sum;
+}
+
+std::vector<FaultResult> World::fault_results(double end_s) const {
+  std::vector<FaultResult> results;
+  for (std::size_t i = 0; i < scenario_.faults.size(); ++i) {
+    const FaultModel& model = scenario_.faults[i];
+    const FaultInjector::Struck& struck = faults_->struck()[i];
+    const bool over = struck.until != kNever;
+    results.push_back({std::string(model.kind_name()), model.name, struck.struck,
+                       seconds(struck.from), over ? seconds(struck.until) : end_s, struck.parts});
+  }
+  return results;
 }
 
 SeriesPoint World::series_point() const {
@@ -231,6 +271,7 @@ RunResult World::result() const {
   run.protocol_errors = counters.protocol_errors;
   run.refused_proposals = counters.refused_proposals;
   run.jobs = jobs_.results();
+  run.faults = fault_results(run.makespan_s);
   run.aggregate = aggregate(run);
   run.cluster = sizes_of(scenario_.cluster);
   run.series = recorder_.points();

@@ -1,8 +1,9 @@
 // A simulated world: the engine of the product, driven by SimGrid's clock.
 //
 // At each instant, all that has happened becomes one step of the engine, and what it orders is
-// carried out. The world ends when all jobs are over, when it is told to stop, or when nothing is
-// left to happen although jobs wait, which is a failure of the run.
+// carried out. Faults come between the two: the engine is told of them, and its journal and digest
+// hold what it was told and what it ordered. The world ends when all jobs are over, when it is told
+// to stop, or when nothing is left to happen although jobs wait, which is a failure of the run.
 #pragma once
 
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "core/command_digest.h"
 #include "core/engine.h"
+#include "core/fault_injector.h"
 #include "core/journal.h"
 #include "core/policy_list.h"
 #include "sim/simulate.h"
@@ -29,7 +31,7 @@ class World {
   // `scenario` and `policies` outlive it. Throws ConfigError.
   World(const Scenario& scenario, const PolicyList& policies, const SimulateOptions& options);
 
-  // For tests and faults: whom to ask in place of the engine.
+  // For tests: whom to ask in place of the engine.
   void decide_by(Step step) { step_ = std::move(step); }
   Engine& engine() { return engine_; }
 
@@ -40,6 +42,8 @@ class World {
 
  private:
   void instant();
+  std::span<const Command> decide(Instant now, std::span<const Event> events);
+  void set_speed(FaultInjector::Part part, std::uint32_t which, double factor);
   void explain(std::span<const Event> events, std::span<const Command> commands) const;
   bool goes_on();
   RunResult result() const;
@@ -47,6 +51,7 @@ class World {
   std::string failure() const;
   Aggregate aggregate(const RunResult& run) const;
   SeriesPoint series_point() const;
+  std::vector<FaultResult> fault_results(double end_s) const;
 
   const Scenario& scenario_;
   SimulateOptions options_;
@@ -63,8 +68,10 @@ class World {
   Backend backend_;
   Engine engine_;
   Step step_;
+  std::optional<FaultInjector> faults_;
   CommandDigest digest_;
   JournalFile journal_;
+  Instant wakes_for_fault_ = kNever;
   std::uint64_t steps_ = 0;
   bool stopped_ = false;
 };

@@ -137,6 +137,70 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
   CHECK(refusal(kData + kPipeline + kJob).find("key 'cluster'") != std::string::npos);
 }
 
+TEST_CASE("faults say what they befall, from when to when") {
+  const std::string cluster =
+      "cluster:\n  links: [{name: rack, bytes_per_s: 1gb}]\n"
+      "  nodes: [{name: n, count: 2, gpus: 4, memory: 1gb, link: rack},\n"
+      "          {name: fat, memory: 1gb, nvme: {size: 1gb, bytes_per_s: 1gb}}]\n"
+      "  store: {latency: 1ms}\n";
+  const auto with = [&](const std::string& fault) {
+    return cluster + kData + kPipeline + kJob + "faults: [" + fault + "]\n";
+  };
+  const Scenario scenario = read(
+      with("{kind: node-lost, target: n-1, at: 10s, until: 25s, detected_after: 2s},\n"
+           "  {kind: drive-lost, target: fat}, {kind: drive-lost, target: store, timeout: 5s},\n"
+           "  {kind: link-down, target: rack, at: 1s, lasts: 1s}, {kind: link-slow, target: rack, "
+           "factor: 0.5},\n"
+           "  {kind: corrupt-samples, target: images, count: 1000},\n"
+           "  {kind: reads-failed, target: store, ratio: 1%},\n"
+           "  {kind: worker-lost, target: fat, count: 2, quiet_after: 1s}"));
+  REQUIRE(scenario.faults.size() == 8);
+  CHECK(scenario.faults[0].kind_name() == "node-lost");
+  CHECK(scenario.faults[0].index == 1);
+  CHECK(scenario.faults[0].lasts == std::chrono::seconds(15));
+  CHECK(scenario.faults[1].index == 2);
+  CHECK(scenario.faults[2].target == FaultModel::Target::store);
+  CHECK(scenario.faults[3].target == FaultModel::Target::link);
+  CHECK(scenario.faults[6].ratio.parts == Ratio::kWhole / 100);
+  // What cannot be, with its place and the remedy.
+  CHECK(refusal(with("{kind: node-lost, target: n-2}")) ==
+        "s.yaml:10: key 'faults.0.target': there is no 'n-2' for node-lost to befall; "
+        "write 'n-0'");
+  CHECK(refusal(with("{kind: node-lost, target: rack}")).find("there is no 'rack'") !=
+        std::string::npos);
+  CHECK(refusal(with("{kind: corrupt-samples, target: n-0, count: 1}")) ==
+        "s.yaml:10: key 'faults.0.target': there is no 'n-0' for corrupt-samples to befall; "
+        "name a dataset");
+  CHECK(refusal(with("{kind: node-lost}")).find("the name of a node") != std::string::npos);
+  CHECK(refusal(with("{kind: node-gone, target: n-0}")).find("node-lost") != std::string::npos);
+  CHECK(refusal(with("{target: n-0}")).find("key 'faults.0.kind'") != std::string::npos);
+  CHECK(refusal(with("{kind: link-slow, target: rack, factor: 0}")).find("out of bounds") !=
+        std::string::npos);
+  CHECK(refusal(with("{kind: link-slow, target: rack, factor: -1}")).find("factor") !=
+        std::string::npos);
+  CHECK(refusal(with("{kind: link-slow, target: rack}")).find("factor") != std::string::npos);
+  CHECK(refusal(with("{kind: node-lost, target: n-0, at: 10s, until: 10s}")) ==
+        "s.yaml:10: key 'faults.0.until': it ends before it begins; write a time after `at`");
+  CHECK(refusal(with("{kind: node-lost, target: n-0, until: 10s, lasts: 10s}")) ==
+        "s.yaml:10: key 'faults.0.until': its end is given twice; leave out lasts");
+  CHECK(refusal(with("{kind: node-lost, target: n-0, at: 10s}") + "ends_after: 5s\n")
+            .find("the run ends before that; write a time before ends_after") != std::string::npos);
+  CHECK(refusal(with("{kind: drive-slow, target: n-0, factor: 0.5}")) ==
+        "s.yaml:10: key 'faults.0.target': node 'n-0' has no NVMe drive to cache on; "
+        "name a node that has one, or `store`");
+  CHECK(refusal(with("{kind: link-slow, target: n-0, factor: 0.5}")) ==
+        "s.yaml:10: key 'faults.0.target': it has no limit that could become narrower; "
+        "give it nic_bytes_per_s in the cluster");
+  CHECK(refusal(with("{kind: corrupt-samples, target: images, count: 1001}")) ==
+        "s.yaml:10: key 'faults.0.count': the dataset has 1000 samples; write fewer");
+  CHECK(refusal(with("{kind: corrupt-samples, target: images, count: 3}") +
+                "grain: {samples_per_item: 10}\n")
+            .find("write grain.samples_per_item: 1") != std::string::npos);
+  CHECK(refusal(with("{kind: reads-failed, target: store}")).find("as 1%") != std::string::npos);
+  CHECK(refusal(with("{kind: node-lost, target: n-0, factor: 0.5}")).find("unknown key") !=
+        std::string::npos);
+}
+
 TEST_CASE("every configuration that is shipped is read, and so is the one that is generated") {
   CHECK(refusal(scenario_template()) == "nothing");
   const auto scenarios = std::filesystem::path(source_dir()) / "configs" / "scenarios";

@@ -18,6 +18,7 @@ struct Flow {
   double start_s;
   double work;
   double bound;
+  double weight = 1;
 };
 
 // When each ends, on a host of this speed.
@@ -28,7 +29,7 @@ std::vector<double> ends(double speed, const std::vector<Flow>& flows) {
     std::vector<double> end(flows.size());
     for (std::size_t i = 0; i < flows.size(); ++i) {
       kernel.at(Instant(Duration(static_cast<std::int64_t>(flows[i].start_s * 1e9))), [&, i] {
-        kernel.start_work(*host, flows[i].work, flows[i].bound, [&, i] {
+        kernel.start_work(*host, {flows[i].work, flows[i].bound, flows[i].weight}, [&, i] {
           end[i] = std::chrono::duration<double>(kernel.now().time_since_epoch()).count();
         });
       });
@@ -88,6 +89,23 @@ TEST_CASE("check 8, arrivals: 10 GB at 0 and 2 GB at 4 s end at 12 and 8 s") {
   const auto end = ends(kGB, {{0, 10 * kGB, 0}, {4, 2 * kGB, 0}});
   CHECK(end[0] == exactly(12));
   CHECK(end[1] == exactly(8));
+}
+
+TEST_CASE("check 9, weights 1:3 of 3 GB each at 1 GB/s end at 6 and 4 s") {
+  const auto end = ends(kGB, {{0, 3 * kGB, 0, 1}, {0, 3 * kGB, 0, 3}});
+  CHECK(end[0] == exactly(6));
+  CHECK(end[1] == exactly(4));
+  // The same of two nodes that read one sample of 3 GB each.
+  const RunResult run = simulate_text(
+      "cluster: {nodes: [{name: a, memory: 8gb}, {name: b, memory: 8gb, store_weight: 3}],\n"
+      "          store: {bytes_per_s: 1gb}}\n"
+      "datasets: [{name: data, samples: 1, bytes: 3gb}]\n"
+      "pipelines: [{name: train, steps: [{name: work, random: true, output: 1000}]}]\n"
+      "jobs: [{dataset: data, pipeline: train, step: 1s, nodes: [a]},\n"
+      "       {dataset: data, pipeline: train, step: 1s, nodes: [b]}]\n"
+      "engine: {share_streams: false}\n");
+  CHECK(run.jobs[0].ended_s == exactly(6 + 1));
+  CHECK(run.jobs[1].ended_s == exactly(4 + 1));
 }
 
 TEST_CASE("check 10, max-min with caps .1, .4 and none of .9 GB/s: 10, 2.5 and 2.5 s") {
@@ -213,8 +231,8 @@ TEST_CASE("timers keep their nanosecond, one instant is one round, a cancelled f
         [&] { all += fmt::format("|{}", kernel.now().time_since_epoch().count()); });
     FlowId cancelled = 0;
     kernel.after(Duration(0), [&] {
-      kernel.start_work(*host, 1.5e9, 0, [&] { all += " flow"; });
-      cancelled = kernel.start_work(*host, 9e9, 0, [&] { all += " never"; });
+      kernel.start_work(*host, {1.5e9}, [&] { all += " flow"; });
+      cancelled = kernel.start_work(*host, {9e9}, [&] { all += " never"; });
     });
     // Both flows have half of the speed: the first ends at 3 s, as the timer does.
     kernel.after(std::chrono::seconds(3), [&] { all += " timer"; });

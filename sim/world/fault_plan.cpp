@@ -1,0 +1,109 @@
+#include "sim/world/fault_plan.h"
+
+#include "sim/world/platform.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+using Kind = FaultModel::Kind;
+using Target = FaultModel::Target;
+
+NodeId node_id(std::size_t index) {
+  return NodeId(static_cast<std::uint32_t>(index));
+}
+
+Place drive_of(const FaultModel& model) {
+  if (model.target == Target::store) return {NodeId::none(), Tier::store, 0};
+  return {node_id(model.index), Tier::nvme, 0};
+}
+
+// Whether what hangs on `link` is behind the link of that index.
+bool is_behind(const ClusterModel& cluster, int link, std::size_t index) {
+  for (; link >= 0; link = cluster.links[static_cast<std::size_t>(link)].up) {
+    if (static_cast<std::size_t>(link) == index) return true;
+  }
+  return false;
+}
+
+void cut(const FaultModel& model, const ClusterModel& cluster, Fault& fault) {
+  fault.kind = Fault::Kind::cut_off;
+  if (model.target == Target::node) fault.cut_nodes = {node_id(model.index)};
+  fault.cut_stores = model.target == Target::store;
+  if (model.target != Target::link) return;
+  fault.cut_stores = is_behind(cluster, cluster.store_link, model.index);
+  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    if (is_behind(cluster, cluster.nodes[i].link, model.index))
+      fault.cut_nodes.push_back(node_id(i));
+  }
+}
+
+std::uint32_t slow_hardware(const FaultModel& model, const Hardware& hardware) {
+  if (model.kind == Kind::drive_slow) {
+    return model.target == Target::store ? hardware.store() : hardware.nvme(model.index);
+  }
+  return model.target == Target::link    ? hardware.link(model.index)
+         : model.target == Target::store ? hardware.store_nic()
+                                         : hardware.nic(model.index);
+}
+
+Fault fault_of(const FaultModel& model, const Scenario& scenario, const Workload& workload) {
+  Fault fault;
+  fault.at = model.at;
+  fault.lasts = model.lasts;
+  fault.detected_after = model.detected_after;
+  fault.quiet_after = model.quiet_after;
+  fault.timeout = model.timeout;
+  fault.factor = model.factor;
+  fault.count = model.count;
+  fault.ratio = model.ratio;
+  if (model.target == Target::node) fault.node = node_id(model.index);
+  switch (model.kind) {
+    case Kind::node_lost:
+      fault.kind = Fault::Kind::node_lost;
+      break;
+    case Kind::worker_lost:
+      fault.kind = Fault::Kind::worker_lost;
+      break;
+    case Kind::worker_slow:
+      fault.kind = Fault::Kind::worker_slowed;
+      break;
+    case Kind::drive_lost:
+      if (model.target == Target::store) {
+        cut(model, scenario.cluster, fault);
+      } else {
+        fault.kind = Fault::Kind::drive_lost;
+        fault.place = drive_of(model);
+      }
+      break;
+    case Kind::reads_failed:
+      fault.kind = Fault::Kind::reads_failed;
+      fault.place = drive_of(model);
+      break;
+    case Kind::link_down:
+      cut(model, scenario.cluster, fault);
+      break;
+    case Kind::drive_slow:
+    case Kind::link_slow:
+      fault.kind = Fault::Kind::slowed;
+      fault.hardware = slow_hardware(model, Hardware(scenario.cluster));
+      break;
+    case Kind::corrupt_samples:
+      fault.kind = Fault::Kind::samples_corrupt;
+      fault.dataset = workload.datasets()[model.index].id;
+      break;
+  }
+  return fault;
+}
+
+}  // namespace
+
+std::vector<Fault> fault_plan(const Scenario& scenario, const Workload& workload) {
+  std::vector<Fault> faults;
+  for (const FaultModel& model : scenario.faults) {
+    faults.push_back(fault_of(model, scenario, workload));
+  }
+  return faults;
+}
+
+}  // namespace batchflow::sim

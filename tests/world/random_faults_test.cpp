@@ -1,0 +1,194 @@
+// Random mixtures of faults over random small clusters: each job ends, each sample comes exactly
+// once an epoch, and another process orders the same. A failure prints what repeats it:
+//
+//   BATCHFLOW_SEED=17 build/release/bin/test_world -tc="random faults"
+#include <array>
+#include <cstdlib>
+#include <map>
+
+#include "tests/world/witness.h"
+
+namespace batchflow::sim::test {
+
+namespace {
+
+// Anything small with all that can break in it, and up to eight faults, all of which end.
+class RandomWorld {
+ public:
+  explicit RandomWorld(std::uint64_t seed) : random_(hash(21, seed)), seed_(seed) {}
+
+  std::string yaml() {
+    nodes_ = 1 + below(3);
+    nvme_ = below(2) == 0;
+    const std::uint64_t block = 1u << below(4);
+    std::string text = fmt::format(
+        "seed: {}\ncluster:\n  links: [{{name: spine, bytes_per_s: {}mb}},"
+        " {{name: rack, bytes_per_s: 50mb, up: spine}}]\n"
+        "  nodes: [{{name: n, count: {}, cores: {}, gpus: 4, memory: {}kb, link: rack,\n"
+        "           nic_bytes_per_s: 20mb{}}}]\n"
+        "  store: {{bytes_per_s: {}mb, latency: {}us, latency_jitter: 0.5, operations_ahead: 4}}\n",
+        seed_, 10 + below(50), nodes_, 1 + below(3), 200 + below(800),
+        nvme_ ? ", nvme: {size: 1mb, bytes_per_s: 20mb, latency: 100us}" : "", 2 + below(20),
+        100 + below(2000));
+    if (nodes_ == 1) replace(text, "name: n,", "name: n-0,");
+    text += fmt::format(
+        "datasets: [{{name: data, samples: {}, bytes: 4096, format: jpeg}}]\n"
+        "pipelines: [{{name: train, cost_jitter: 0.3, steps: [{{name: decode, cost: {}us, output: "
+        "2000}},\n  {{name: crop, random: true, cost: 300us, output: 500}}]}}]\njobs:\n",
+        64 + below(150), 100 + below(2000));
+    for (std::uint64_t i = 1 + below(3); i > 0; --i) {
+      constexpr const char* kOrders[] = {"relaxed", "relaxed", "strict", "sequential"};
+      text += fmt::format(
+          "  - {{dataset: data, pipeline: train, order: {}, ranks: {}, batch: {}, step: {}ms,\n"
+          "     step_jitter: 0.2, epochs: {}, arrives: {}ms, drop_last: {}}}\n",
+          kOrders[below(4)], 1 + below(4), 1 + below(12), 5 + below(60), 1 + below(3), below(300),
+          below(4) == 0);
+    }
+    text += fmt::format(
+        "grain: {{items_per_block: {}}}\n"
+        "engine: {{rank_timeout: 1h, read_attempts: 20, corrupt_ratio_max: 10%, {}}}\nfaults:\n",
+        block,
+        std::array{"preset: default", "preset: independent", "credits: 1",
+                   "policies: {dispatch: fifo, allocation: 'equal:forms=encoded'}"}[below(4)]);
+    for (std::uint64_t i = 1 + below(8); i > 0; --i) text += fault();
+    return text;
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t n) { return random_.below(n); }
+  static void replace(std::string& text, const std::string& what, const std::string& by) {
+    text.replace(text.find(what), what.size(), by);
+  }
+  std::string node() { return fmt::format("n-{}", below(nodes_)); }
+  std::string times(std::uint64_t most_ms) {
+    return fmt::format("at: {}us, lasts: {}us", below(1'500'000), 1 + below(1000 * most_ms));
+  }
+  std::string fault() {
+    const std::string drive = nvme_ && below(2) == 0 ? node() : "store";
+    const std::string link = std::array<std::string, 4>{"spine", "rack", "store", node()}[below(4)];
+    switch (below(9)) {
+      case 0:
+        return fmt::format("  - {{kind: node-lost, target: {}, {}, detected_after: {}ms}}\n",
+                           node(), times(1000), below(3) * below(300));
+      case 1:
+        return fmt::format(
+            "  - {{kind: worker-lost, target: {}, {}, count: {}, detected_after: {}ms, "
+            "quiet_after: {}ms}}\n",
+            node(), times(500), 1 + below(3), below(3) * below(100), below(3) * below(100));
+      case 2:
+        return fmt::format("  - {{kind: drive-lost, target: {}, {}}}\n", drive, times(500));
+      case 3:
+        return fmt::format("  - {{kind: drive-slow, target: {}, {}, factor: 0.{}}}\n", drive,
+                           times(1000), 1 + below(9));
+      case 4:
+        return fmt::format("  - {{kind: link-down, target: {}, {}, timeout: {}ms}}\n", link,
+                           times(500), 1 + below(800));
+      case 5:
+        return fmt::format("  - {{kind: link-slow, target: {}, {}, factor: 0.{}}}\n",
+                           link == "store" ? "rack" : link, times(1000), 1 + below(9));
+      case 6:
+        return fmt::format("  - {{kind: worker-slow, target: {}, {}, count: {}, factor: 0.{}}}\n",
+                           node(), times(1000), 1 + below(3), 1 + below(9));
+      case 7:
+        return fmt::format("  - {{kind: corrupt-samples, target: data, count: {}}}\n",
+                           1 + below(3));
+      default:
+        return fmt::format("  - {{kind: reads-failed, target: {}, {}, ratio: {}%}}\n", drive,
+                           times(1500), 1 + below(30));
+    }
+  }
+
+  Random random_;
+  std::uint64_t seed_;
+  std::uint64_t nodes_ = 1;
+  bool nvme_ = false;
+};
+
+// What all runs of a test met together.
+struct Tally {
+  std::map<std::string, std::uint64_t> struck;  // by kind of fault, those that had an effect
+  std::uint64_t jobs_done = 0;
+  std::uint64_t jobs_refused = 0;
+  std::uint64_t restarts = 0;
+
+  void add(const RunResult& run) {
+    for (const FaultResult& fault : run.faults) {
+      if (fault.struck && fault.parts > 0) ++struck[fault.kind];
+    }
+    for (const JobResult& job : run.jobs) {
+      ++(job.state == "done" ? jobs_done : jobs_refused);
+      restarts += job.restarts;
+    }
+  }
+};
+
+// Empty, or what went wrong with the seed.
+std::string problem_with(std::uint64_t seed, Tally& tally) {
+  const std::string yaml = RandomWorld(seed).yaml();
+  const Scenario scenario = scenario_of(yaml);
+  const Watched watched = simulate_watched(scenario);
+  const RunResult& run = watched.run;
+  std::string problem = watched.violation + run.failure;
+  if (problem.empty()) {
+    for (const JobResult& job : run.jobs) {
+      // What no memory suffices for is refused at once, faults or not.
+      const bool no_room = job.refusal.find("of the cache") != std::string::npos;
+      // Too large a step for an epoch that leaves out its tail.
+      const bool no_sense = job.refusal.find("no sense") != std::string::npos;
+      if (job.state == "done" || no_room || no_sense) continue;
+      problem += fmt::format("{} is {} {}; ", job.name, job.state, job.refusal);
+    }
+    if (run.protocol_errors > 0) problem += fmt::format("{} protocol errors", run.protocol_errors);
+  }
+  if (problem.empty()) check_conservation(scenario, run);
+  // Without anybody who looks on, and in another process.
+  if (problem.empty()) {
+    const RunResult again =
+        decode_run(in_child([&] { return encode_run(simulate(scenario, {})); }));
+    if (again.digest != run.digest) problem = "another process orders otherwise";
+  }
+  tally.add(run);
+  if (problem.empty()) return "";
+  return fmt::format("{}\n{}\nreplay: BATCHFLOW_SEED={} test_world -tc=\"random faults\"", problem,
+                     yaml, seed);
+}
+
+void run_seeds(std::uint64_t first, std::uint64_t count) {
+  if (const char* one = std::getenv("BATCHFLOW_SEED")) {
+    first = std::strtoull(one, nullptr, 10);
+    count = 1;
+  }
+  if (const char* many = std::getenv("BATCHFLOW_SEEDS")) count = std::strtoull(many, nullptr, 10);
+  std::uint64_t failed = 0;
+  Tally tally;
+  for (std::uint64_t seed = first; seed < first + count && failed < 3; ++seed) {
+    INFO("replay: BATCHFLOW_SEED=" << seed << " test_world -tc=\"random faults\"");
+    const std::string problem = problem_with(seed, tally);
+    if (problem.empty()) continue;
+    FAIL_CHECK(problem);
+    ++failed;
+  }
+  if (count < 50) return;
+  // A mixture in which nothing happens would prove nothing.
+  for (const char* kind : {"node-lost", "worker-lost", "drive-lost", "drive-slow", "link-down",
+                           "link-slow", "worker-slow", "corrupt-samples", "reads-failed"}) {
+    CAPTURE(kind);
+    CHECK(tally.struck[kind] >= count / 20);
+  }
+  CHECK(tally.jobs_done >= 9 * tally.jobs_refused);
+  CHECK(tally.restarts >= count / 10);
+}
+
+}  // namespace
+
+TEST_CASE("random faults") {
+  run_seeds(1, 60);
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("two thousand random mixtures of faults") {
+    run_seeds(1000, 2000);
+  }
+}
+
+}  // namespace batchflow::sim::test

@@ -1,0 +1,155 @@
+// Sees what the ranks of a simulated world are handed and say they have trained on, and nothing
+// else; a Checker for each job (tests/driver) proves that each sample comes exactly once an epoch.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/keys.h"
+#include "core/order.h"
+#include "policies/registry.h"
+#include "sim/world/world.h"
+#include "tests/driver/checker.h"
+#include "tests/driver/machine.h"
+#include "tests/world/harness.h"
+
+namespace batchflow::sim::test {
+
+class Witness {
+ public:
+  // `scenario` outlives it; samples are items of it.
+  explicit Witness(const Scenario& scenario) : scenario_(scenario), workload_(scenario) {
+    for (const Workload::Data& data : workload_.datasets()) {
+      plans_.push_back({data.id, data.version, data.catalogue->samples(), 1, {}});
+    }
+    for (const JobModel& model : scenario.jobs) {
+      batchflow::test::JobPlan plan;
+      plan.order = model.order;
+      plan.batch_samples = scenario.item_batch(model);
+      plan.drop_last = model.drop_last;
+      plan.epochs = model.epochs;
+      jobs_.push_back({plan, {}, nullptr, model.ranks});
+    }
+  }
+
+  // Stands where the engine is asked. `spoil` changes what is delivered: a broken engine.
+  World::Step around(World::Step engine, std::function<void(Deliver&)> spoil = {}) {
+    return [this, engine = std::move(engine), spoil](Instant now, std::span<const Event> events) {
+      for (const Event& event : events) hear(event);
+      const auto commands = engine(now, events);
+      for (const Command& command : commands) {
+        if (const auto* admit = std::get_if<Admit>(&command)) begin(*admit);
+        if (const auto* ended = std::get_if<EpochEnded>(&command)) {
+          jobs_[ended->job.value].checker->epoch_ended(ended->epoch, ended->samples);
+        }
+        if (const auto* order = std::get_if<Deliver>(&command)) {
+          Deliver seen = *order;
+          if (spoil) spoil(seen);
+          if (seen.request.attempt == 0) deliver(seen);
+        }
+      }
+      return commands;
+    };
+  }
+  void end(const RunResult& run) {
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      if (run.jobs[i].state == "done") jobs_[i].checker->finished();
+    }
+  }
+
+ private:
+  struct Job {
+    batchflow::test::JobPlan plan;
+    KeyRoot root;
+    std::unique_ptr<batchflow::test::Checker> checker;
+    std::size_t ranks;
+  };
+
+  void hear(const Event& event) {
+    if (const auto* join = std::get_if<JobJoined>(&event)) joined(*join);
+    if (const auto* done = std::get_if<BatchConsumed>(&event)) {
+      jobs_[done->job.value].checker->consumed(done->rank, done->step);
+    }
+    // A sample that is corrupt is so from the first report on, whoever meets it.
+    if (const auto* done = std::get_if<PreparationDone>(&event)) {
+      for (const SampleId sample : done->failed) plans_[0].corrupt.push_back(sample);
+    }
+  }
+  void joined(const JobJoined& event) {
+    Job& job = jobs_[event.job.value];
+    const auto& plan = plans_[event.dataset.value - 1];
+    const bool fixed = event.order == Order::strict || event.order == Order::sequential;
+    const std::uint64_t seed = event.has_shuffle_seed ? hash(1, event.shuffle_seed)
+                               : fixed                ? 0
+                                                      : hash(2, event.user);
+    job.root = {plan.version, seed};
+    job.checker = std::make_unique<batchflow::test::Checker>(job.plan, plan, seed);
+  }
+  void begin(const Admit& order) {
+    Job& job = jobs_[order.job.value];
+    job.checker->began(job.ranks, job.plan.batch_samples, false);
+  }
+  void deliver(const Deliver& order) {
+    Job& job = jobs_[order.job.value];
+    const auto& plan = plans_[static_cast<std::size_t>(scenario_.jobs[order.job.value].dataset)];
+    std::vector<batchflow::test::Handed> handed;
+    for (const Slice& slice : order.slices) {
+      const LaneSizes sizes{plan.samples, order.block_samples, order.lane_blocks};
+      const Order family = job.plan.order == Order::strict ? Order::relaxed : job.plan.order;
+      const GenerationOrder generation{family, job.root, slice.name.generation, sizes};
+      const Lineage lineage = generation.lineage(slice.name, plan.id, PipelineId(1), 0);
+      if (!valid_lineage(lineage, plan.samples) || slice.to > lineage.samples) {
+        batchflow::test::violated("a slice of a block that does not exist");
+      }
+      expander_.expand(lineage, plan.samples, slice.from, slice.to, ids_);
+      for (const SampleId id : ids_) {
+        handed.push_back({id, id, slice.name.generation, slice.name.pass, 0, slice.filler, false});
+      }
+    }
+    for (const Replacement& one : order.replacements) {
+      handed.at(one.place).used = one.used;
+      handed.at(one.place).replaced = true;
+    }
+    job.checker->handed(order.rank, order.step, order.epoch, order.last_of_epoch,
+                        std::move(handed));
+  }
+
+  const Scenario& scenario_;
+  Workload workload_;
+  std::vector<batchflow::test::DatasetPlan> plans_;
+  std::vector<Job> jobs_;
+  Expander expander_;
+  std::vector<SampleId> ids_;
+};
+
+// A run under the eyes of a witness: its result, or what went wrong.
+struct Watched {
+  std::string violation;
+  RunResult run;
+};
+inline Watched simulate_watched(const Scenario& scenario,
+                                const std::function<void(Deliver&)>& spoil = {}) {
+  const std::string text = in_child([&]() -> std::string {
+    Witness witness(scenario);
+    World world(scenario, policy_list(), {});
+    world.decide_by(witness.around(
+        [&](Instant now, std::span<const Event> events) {
+          const auto commands = world.engine().step(now, events);
+          world.engine().check_consistency();
+          return commands;
+        },
+        spoil));
+    try {
+      const RunResult run = world.run();
+      witness.end(run);
+      return encode_run(run);
+    } catch (const batchflow::test::Violation& violation) {
+      return std::string("violation: ") + violation.what();
+    }
+  });
+  if (text.rfind("violation: ", 0) == 0) return {text, {}};
+  return {"", decode_run(text)};
+}
+
+}  // namespace batchflow::sim::test
