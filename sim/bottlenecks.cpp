@@ -33,8 +33,8 @@ bool twice_cores(Scenario& scenario) {
 
 // Of a job that has its own.
 bool twice_workers(Scenario& scenario) {
-  scenario.engine.workers_per_job *= 2;
-  return scenario.engine.workers_per_job > 0;
+  scenario.engine.workers_per_rank *= 2;
+  return scenario.engine.workers_per_rank > 0;
 }
 
 bool twice_cache(Scenario& scenario) {

@@ -79,9 +79,10 @@ void Watch::change(Gate& gate, int busy, int limit) {
 
 // Where each job has workers of its own, those of the others are no help to it.
 Watch::Gate& Watch::gate(NodeId node, std::uint64_t stream) {
-  if (scenario_.engine.workers_per_job == 0) return node_gates_[node.value];
+  if (scenario_.engine.workers_per_rank == 0) return node_gates_[node.value];
   Gate& gate = stream_gates_[stream];
-  gate.limit = scenario_.engine.workers_per_job;
+  // Of one rank, until it is known whose stream it is.
+  if (gate.limit == 0) gate.limit = scenario_.engine.workers_per_rank;
   return gate;
 }
 
@@ -110,14 +111,14 @@ void Watch::hold(WorkerId id, std::uint64_t stream) {
   if (worker.uses++ > 0) return;
   worker.stream = stream;
   change(node_gates_[worker.node.value], 1, 0);
-  if (scenario_.engine.workers_per_job > 0) change(gate(worker.node, stream), 1, 0);
+  if (scenario_.engine.workers_per_rank > 0) change(gate(worker.node, stream), 1, 0);
 }
 
 void Watch::let_go(WorkerId id) {
   Worker& worker = workers_[id.value];
   if (--worker.uses > 0) return;
   change(node_gates_[worker.node.value], -1, 0);
-  if (scenario_.engine.workers_per_job > 0) change(gate(worker.node, worker.stream), -1, 0);
+  if (scenario_.engine.workers_per_rank > 0) change(gate(worker.node, worker.stream), -1, 0);
 }
 
 // ---------------------------------------------------------------------------------- orders ----
@@ -241,6 +242,8 @@ void Watch::on(const Deliver& order) {
   if (from != slots_.end()) {
     batch.way = from->second;
     job.stream = batch.way.stream;
+    stream_gates_[*job.stream].limit =
+        scenario_.engine.workers_per_rank * static_cast<std::uint32_t>(job.ranks.size());
   }
   job.ranks[order.rank].batches.push_back(std::move(batch));
   running_[order.request.id.value] = std::move(one);
@@ -330,7 +333,7 @@ void Watch::seat(JobId id, std::span<const NodeId> ranks) {
   JobSeen& job = jobs_[id.value];
   job.nodes.assign(ranks.begin(), ranks.end());
   job.ranks.assign(ranks.size(), {});
-  if (scenario_.engine.workers_per_job > 0) return;  // its gate is not known yet
+  if (scenario_.engine.workers_per_rank > 0) return;  // its gate is not known yet
   for (std::size_t i = 0; i < job.ranks.size(); ++i) {
     job.ranks[i].full_before = node_gates_[job.nodes[i].value].full_until(now_);
   }
@@ -359,7 +362,7 @@ void Watch::spent(JobId id, Rank rank, std::uint64_t step, Doing doing, Instant 
     if (trained) draw_flow(*batch, span.track, from);
   }
   if (trained) batches.erase(batch);
-  if (doing == Doing::idle && (scenario_.engine.workers_per_job == 0 || job.stream)) {
+  if (doing == Doing::idle && (scenario_.engine.workers_per_rank == 0 || job.stream)) {
     job.ranks[rank].full_before = gate(job.nodes[rank], job.stream.value_or(0)).full_until(now);
   }
 }
