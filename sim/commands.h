@@ -15,7 +15,9 @@ using Action = std::function<int()>;
 
 void add_cache_command(CLI::App& app, Action& action);
 void add_check_command(CLI::App& app, Action& action);
+void add_compare_command(CLI::App& app, Action& action);
 void add_policy_command(CLI::App& app, Action& action);
 void add_run_command(CLI::App& app, Action& action);
+void add_sweep_command(CLI::App& app, Action& action);
 
 }  // namespace batchflow::sim

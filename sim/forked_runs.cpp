@@ -163,15 +163,6 @@ class Children {
   std::vector<Child> running_;
 };
 
-bool was_interrupted() {
-  try {
-    check_interrupted();
-    return false;
-  } catch (const Interrupted&) {
-    return true;
-  }
-}
-
 }  // namespace
 
 std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works, unsigned at_once,

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <thread>
 
 #include "core/config_error.h"
@@ -51,12 +53,21 @@ std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& pla
   ProgressBar bar(planned.size() == 1 ? "simulating"
                                       : fmt::format("simulating {} runs", planned.size()));
   const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const auto began = std::chrono::steady_clock::now();
+  const auto beside = [&](double done, double simulated_s) {
+    const double spent_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    std::string text = fmt::format("{} simulated", time_text(simulated_s));
+    // An estimate of less is none.
+    if (spent_s > 2 && done > 0.01) {
+      text += fmt::format(", about {} left", time_text(std::ceil(spent_s * (1 - done) / done)));
+    }
+    return text;
+  };
   std::vector<std::optional<RunResult>> results(planned.size());
   ForkedRuns::run(
       works, static_cast<unsigned>(settings.at_once > 0 ? settings.at_once : cores),
-      [&](double done, double simulated_s) {
-        bar.show(done, fmt::format("{} simulated", time_text(simulated_s)));
-      },
+      [&](double done, double simulated_s) { bar.show(done, beside(done, simulated_s)); },
       [&](std::size_t i, const ForkedRuns::Outcome& outcome) {
         results[i] = result_of(planned[i], outcome);
         if (results[i] && settings.finished) settings.finished(i, *results[i]);

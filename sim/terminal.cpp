@@ -89,8 +89,12 @@ void catch_signals() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+bool was_interrupted() {
+  return interrupted.load(std::memory_order_relaxed);
+}
+
 void check_interrupted() {
-  if (interrupted.load(std::memory_order_relaxed)) throw Interrupted();
+  if (was_interrupted()) throw Interrupted();
 }
 
 void die_of_broken_pipe() {

@@ -24,6 +24,7 @@ class Interrupted : public std::runtime_error {
 // kills), and a reader that is gone or a file that is too large is an error of the write.
 void catch_signals();
 void check_interrupted();
+bool was_interrupted();
 
 // Ends the program as a reader that is gone ends any other.
 void die_of_broken_pipe();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "core/config_error.h"
@@ -98,7 +100,10 @@ Json json_of(const Pairs& pairs) {
 template <class T>
 void read(const Json& json, T& value) {
   if constexpr (kHasFields<T>) {
-    for_each_field(value, [&](const char* name, auto& field) { read(json.at(name), field); });
+    // A file of another version may lack a field, or have more.
+    for_each_field(value, [&](const char* name, auto& field) {
+      if (json.contains(name)) read(json[name], field);
+    });
   } else {
     json.get_to(value);
   }
@@ -165,6 +170,35 @@ std::string jobs_csv(std::span<const RunResult> runs) {
   return text;
 }
 
+std::string runs_csv(std::span<const RunResult> runs, const std::vector<std::string>& names,
+                     const std::vector<std::vector<std::string>>& values) {
+  std::string text;
+  for (const std::string& name : names) csv_field(text, name);
+  text += text.empty() ? "seed,makespan_s" : ",seed,makespan_s";
+  const Aggregate none;
+  visit_flat(none, "", [&](const std::string& name, const auto&) { text += "," + name; });
+  text += "\n";
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    std::string row;
+    for (const std::string& value : values[i]) csv_field(row, value);
+    csv_field(row, runs[i].seed);
+    csv_field(row, runs[i].makespan_s);
+    visit_flat(runs[i].aggregate, "",
+               [&](const std::string&, const auto& field) { csv_field(row, field); });
+    text += row + "\n";
+  }
+  return text;
+}
+
+std::string read_results_file(const std::string& path) {
+  std::ifstream file(path == "-" ? "/dev/stdin" : path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file || text.empty()) {
+    throw ConfigError(path + ": cannot be read, or is empty; name a file with results");
+  }
+  return text;
+}
+
 std::string encode_run(const RunResult& run) {
   return text_of(json_of(run), -1);
 }
@@ -172,11 +206,38 @@ std::string encode_run(const RunResult& run) {
 RunResult decode_run(const std::string& text) {
   RunResult run;
   try {
-    read(Json::parse(text), run);
+    const Json json = Json::parse(text);
+    json.at("aggregate");  // the least that is asked of a run
+    read(json, run);
   } catch (const Json::exception& error) {
     throw ConfigError(fmt::format("not the result of a run ({}); run it again", error.what()));
   }
   return run;
+}
+
+std::vector<RunResult> parse_results(const std::string& text, const std::string& name) {
+  const auto refuse = [&](const std::string& wrong) {
+    throw ConfigError(
+        fmt::format("{}: {}; name a file that `run --json=FILE` or `sweep --json=FILE` has written",
+                    name, wrong));
+  };
+  std::vector<RunResult> runs;
+  try {
+    const Json json = Json::parse(text);
+    if (!json.is_object() || !json.contains("runs") || !json["runs"].is_array()) {
+      refuse("not results: there is no list of runs");
+    }
+    const std::string command = json.value("command", "?");
+    if (command != "run" && command != "sweep") refuse(fmt::format("results of `{}`", command));
+    for (const Json& run : json["runs"]) {
+      if (!run.contains("aggregate")) refuse("not results: a run has no figures");
+      read(run, runs.emplace_back());
+    }
+  } catch (const Json::exception& error) {
+    refuse(fmt::format("not results ({})", error.what()));
+  }
+  if (runs.empty()) refuse("results of no run");
+  return runs;
 }
 
 }  // namespace batchflow

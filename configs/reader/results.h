@@ -188,6 +188,17 @@ std::string results_json(std::span<const RunResult> runs, const std::string& com
 // One row a job; the first two columns name the run and its seed.
 std::string jobs_csv(std::span<const RunResult> runs);
 
+// One row a run: what `names` call `values` of it, seed, makespan and the figures over all jobs.
+std::string runs_csv(std::span<const RunResult> runs, const std::vector<std::string>& names,
+                     const std::vector<std::vector<std::string>>& values);
+
+// The text of a file; `-` is standard input. Throws ConfigError.
+std::string read_results_file(const std::string& path);
+
+// What results_json has written; fields it lacks keep their defaults. Throws ConfigError with
+// `name`.
+std::vector<RunResult> parse_results(const std::string& text, const std::string& name);
+
 // One run, its series too, on its way from the process that simulated it.
 std::string encode_run(const RunResult& run);
 // Throws ConfigError for what is no run.

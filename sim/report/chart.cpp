@@ -1,6 +1,7 @@
 #include "sim/report/chart.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -138,19 +139,18 @@ std::string axes(const Chart& chart, const Plot& plot) {
   }
   fmt::format_to(out, "<line class=\"axis\" x1=\"{0}\" y1=\"{2}\" x2=\"{1}\" y2=\"{2}\"/>", kLeft,
                  kRight, kBottom);
-  // A time begins at 0; what was swept stands where it was asked for.
-  std::vector<double> places = chart.x;
-  if (chart.x_axis == Axis::seconds && chart.x_name.empty()) {
-    places = ticks_up_to(plot.x_to, 6, chart.x_axis);
-  }
+  const std::vector<double> places =
+      chart.x_labels.empty() ? ticks_up_to(plot.x_to, 6, chart.x_axis) : chart.x;
   double last = -100;
-  for (const double place : places) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const double place = places[i];
     if (plot.x(place) - last < 48) continue;
     last = plot.x(place);
     const bool end = last > kRight - 20;
     fmt::format_to(out, "<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{}</text>",
                    end ? kWidth - 1 : last, kBottom + 16, end ? "end" : "middle",
-                   label(place, plot.x_to, chart.x_axis));
+                   chart.x_labels.empty() ? label(place, plot.x_to, chart.x_axis)
+                                          : escaped(chart.x_labels[i]));
   }
   if (chart.limit) {
     fmt::format_to(out,
@@ -240,15 +240,16 @@ std::string line_chart(const Chart& chart) {
   return figure(
       chart.title, chart.beside,
       legend(chart.series, chart.stacked) +
-          fmt::format("<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" "
-                      "data-plot=\"{} {} {} {}\" data-x=\"{} {}\" data-top=\"{}\" data-kind=\"{}\" "
-                      "data-xkind=\"{}\" data-xname=\"{}\">{}{}"
-                      "<line class=\"cursor\" x1=\"0\" x2=\"0\" y1=\"{}\" y2=\"{}\"/></svg>",
-                      kWidth, kHeight, escaped(chart.title), kLeft, kTop, kRight, kBottom,
-                      plot.x_from, plot.x_to, plot.y_top, kind_of(chart.y), kind_of(chart.x_axis),
-                      escaped(chart.x_name), chart.stacked ? areas(chart, plot) : "",
-                      axes(chart, plot) + (chart.stacked ? "" : lines(chart, plot)), kTop,
-                      kBottom));
+          fmt::format(
+              "<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" "
+              "data-plot=\"{} {} {} {}\" data-x=\"{} {}\" data-top=\"{}\" data-kind=\"{}\" "
+              "data-xkind=\"{}\" data-xname=\"{}\" data-labels=\"{}\">{}{}"
+              "<line class=\"cursor\" x1=\"0\" x2=\"0\" y1=\"{}\" y2=\"{}\"/></svg>",
+              kWidth, kHeight, escaped(chart.title), kLeft, kTop, kRight, kBottom, plot.x_from,
+              plot.x_to, plot.y_top, kind_of(chart.y), kind_of(chart.x_axis), escaped(chart.x_name),
+              escaped(fmt::format("{}", fmt::join(chart.x_labels, "|"))),
+              chart.stacked ? areas(chart, plot) : "",
+              axes(chart, plot) + (chart.stacked ? "" : lines(chart, plot)), kTop, kBottom));
 }
 
 // ------------------------------------------------------------------------------------ bars ----
@@ -314,17 +315,10 @@ std::string part_bar(const std::vector<Part>& parts, const std::string& about) {
 
 // -------------------------------------------------------------------------------- heat map ----
 
-std::string heat_map(const HeatMap& map) {
-  double least = INFINITY;
-  double most = -INFINITY;
-  for (const auto& row : map.values) {
-    for (const double value : row) {
-      if (std::isnan(value)) continue;
-      least = std::min(least, value);
-      most = std::max(most, value);
-    }
-  }
-  std::vector<Column> columns{{map.y_name + " \\ " + map.x_name, "", true}};
+namespace {
+
+std::string heat_table(const HeatMap& map, double least, double most) {
+  std::vector<Column> columns{{"", "", true}};
   for (const std::string& x : map.x) columns.push_back({x});
   std::vector<std::vector<Cell>> rows;
   for (std::size_t j = 0; j < map.y.size(); ++j) {
@@ -336,13 +330,35 @@ std::string heat_map(const HeatMap& map) {
         cell.html = fmt::format(
             "<span class=\"heat\" style=\"background:color-mix(in srgb,var(--c0) {:.0f}%,"
             "var(--paper));color:var(--{})\">{}</span>",
-            10 + 75 * share, share > 0.45 ? "paper" : "ink", axis_text(value, map.axis));
+            10 + 75 * share, share > 0.45 ? "paper" : "ink", escaped(map.text(value)));
       }
       row.push_back(std::move(cell));
     }
     rows.push_back(std::move(row));
   }
-  return figure(map.title, map.beside, html_table(columns, rows));
+  return html_table(columns, rows);
+}
+
+}  // namespace
+
+std::string heat_maps(const std::vector<HeatMap>& maps) {
+  double least = INFINITY;
+  double most = -INFINITY;
+  for (const HeatMap& map : maps) {
+    for (const auto& row : map.values) {
+      for (const double value : row) {
+        if (std::isnan(value)) continue;
+        least = std::min(least, value);
+        most = std::max(most, value);
+      }
+    }
+  }
+  std::string text;
+  for (const HeatMap& map : maps) {
+    text += figure(map.title, fmt::format("down: {}; across: {}", map.y_name, map.x_name),
+                   heat_table(map, least, most));
+  }
+  return text;
 }
 
 }  // namespace batchflow::sim

@@ -25,6 +25,7 @@ struct Chart {
   Axis x_axis = Axis::seconds;
   std::string x_name = {};
   std::vector<double> x;
+  std::vector<std::string> x_labels = {};  // of each x, in place of its value
   std::vector<Series> series;
   bool stacked = false;
   bool marks = false;                // a dot at each value
@@ -53,15 +54,15 @@ std::string part_bar(const std::vector<Part>& parts, const std::string& about);
 
 struct HeatMap {
   std::string title;
-  std::string beside = {};
-  Axis axis = Axis::count;
+  std::string (*text)(double);  // of a value
   std::string x_name;
   std::string y_name;
   std::vector<std::string> x;
   std::vector<std::string> y;
   std::vector<std::vector<double>> values;  // by y, then x; no number: none
 };
-std::string heat_map(const HeatMap& map);
+// One a figure; all with the same colours for the same values.
+std::string heat_maps(const std::vector<HeatMap>& maps);
 
 // 1234567 as `1.23 M`, 0.5 as `50 %`, by what is counted.
 std::string axis_text(double value, Axis axis);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "sim/figures.h"
 #include "sim/report/chart.h"
 #include "sim/report/html.h"
 #include "sim/report/over_time.h"
@@ -33,50 +34,6 @@ std::string grid(const std::string& figures) {
 
 // -------------------------------------------------------------------------------- summary ----
 
-enum class Better { none, more, less };
-
-struct Figure {
-  const char* name;
-  const char* field;
-  Better better;
-  double (*value)(const RunResult&);
-  std::string (*text)(double);
-  const char* help;
-};
-
-std::string bytes_text(double bytes) {
-  return size_text(static_cast<Bytes>(bytes));
-}
-std::string whole_text(double count) {
-  return count_text(static_cast<std::uint64_t>(count));
-}
-
-const Figure kFigures[] = {
-    {"makespan", "makespan_s", Better::less, [](const RunResult& run) { return run.makespan_s; },
-     time_text, "until the last job was done"},
-    {"samples/s", "samples_per_s", Better::more,
-     [](const RunResult& run) { return run.aggregate.samples_per_s; }, rate_text,
-     "of all jobs together"},
-    {"stall", "stall_fraction", Better::less,
-     [](const RunResult& run) { return run.aggregate.stall_fraction; }, percent,
-     "share of ranks' time in which they waited for a batch"},
-    {"AU", "au", Better::more, [](const RunResult& run) { return run.aggregate.au; }, percent,
-     "compute time over time, the first step excluded"},
-    {"hits", "hit_ratio", Better::more,
-     [](const RunResult& run) { return run.aggregate.hit_ratio; }, percent,
-     "share of the samples that preparation asked for and that were not read from the store"},
-    {"from storage", "storage_bytes", Better::less,
-     [](const RunResult& run) { return static_cast<double>(run.aggregate.storage_bytes); },
-     bytes_text, "bytes read from the store"},
-    {"prepared", "preparations", Better::less,
-     [](const RunResult& run) { return static_cast<double>(run.aggregate.preparations); },
-     whole_text, "samples prepared"},
-    {"core time", "preparation_s", Better::less,
-     [](const RunResult& run) { return run.aggregate.preparation_s; }, time_text, "of preparation"},
-    {"repeats", "repeats", Better::none,
-     [](const RunResult& run) { return static_cast<double>(run.aggregate.repeats); }, whole_text,
-     "deliveries of a prepared sample to a job that had it before"}};
-
 bool counts(const RunResult& run) {
   return run.failure.empty() && !run.interrupted;
 }
@@ -96,12 +53,12 @@ double best_of(Runs runs, const Figure& figure) {
 
 std::string summary(Runs runs) {
   std::vector<Column> columns{{"run", "", true}};
-  for (const Figure& figure : kFigures) columns.push_back({figure.name, figure.help});
+  for (const Figure& figure : figures()) columns.push_back({figure.name, figure.help});
   columns.push_back({"seed"});
   std::vector<std::vector<Cell>> rows;
   for (const RunResult& run : runs) {
     std::vector<Cell> row{text_cell(run_name(run))};
-    for (const Figure& figure : kFigures) {
+    for (const Figure& figure : figures()) {
       const double value = figure.value(run);
       const double first = figure.value(runs.front());
       Cell cell = figure_cell(figure.text(value), figure.field, value);

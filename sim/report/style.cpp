@@ -105,7 +105,8 @@ const char* const kReportScript = R"SCRIPT((function () {
       cursor.setAttribute("x2", where);
       cursor.style.visibility = "visible";
       var t = x[0] + (where - plot[0]) / (plot[2] - plot[0]) * (x[1] - x[0]);
-      var head = svg.dataset.xkind === "seconds" ? time(t) : svg.dataset.xname + " " + short(t);
+      var labels = svg.dataset.labels ? svg.dataset.labels.split("|") : null;
+      var head = labels ? svg.dataset.xname + ": " + labels[Math.round(t)] : time(t);
       tip.textContent = head + "\n" + lines.reverse().join("\n");
       tip.style.visibility = "visible";
       var left = event.clientX + 14;

@@ -1,0 +1,56 @@
+// Two files of results side by side: what differs, by how much, and whether chance explains it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "configs/reader/results.h"
+#include "sim/figures.h"
+#include "sim/statistics.h"
+
+namespace batchflow::sim {
+
+// Runs that differ by their seed alone are one group; groups of both files belong together when
+// scenario and label agree, or when each file has one group only.
+struct Group {
+  std::string scenario;
+  std::string label;
+  std::vector<const RunResult*> runs;  // by seed
+};
+std::vector<Group> groups_of(const std::vector<RunResult>& runs);
+
+struct FigurePair {
+  const Figure* figure;
+  double a;  // means
+  double b;
+  Estimate difference;  // b - a
+};
+struct JobPair {
+  std::string name;
+  double time_a_s;
+  double time_b_s;
+  double stall_a_s;
+  double stall_b_s;
+};
+struct Match {
+  Group a;
+  Group b;
+  bool paired;  // by seed
+  std::vector<FigurePair> figures;
+  std::vector<JobPair> jobs;  // of the same name in both, means over runs
+};
+struct Comparison {
+  std::string name_a;
+  std::string name_b;
+  std::vector<Match> matches;
+  std::vector<Group> only_a;
+  std::vector<Group> only_b;
+};
+
+// Its groups point into the runs.
+Comparison compare(const std::vector<RunResult>& a, const std::vector<RunResult>& b);
+
+std::string comparison_table(const Comparison& comparison);
+std::string comparison_json(const Comparison& comparison);
+
+}  // namespace batchflow::sim

@@ -1,0 +1,26 @@
+// The figures that runs are compared by, listed once for tables, reports and sweeps.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "configs/reader/results.h"
+
+namespace batchflow::sim {
+
+enum class Better { none, more, less };
+
+struct Figure {
+  const char* name;   // in tables
+  const char* field;  // in the JSON
+  Better better;
+  double (*value)(const RunResult&);
+  std::string (*text)(double);
+  const char* help;
+};
+
+std::span<const Figure> figures();
+// Throws ConfigError, which names the nearest.
+const Figure& figure_named(const std::string& field);
+
+}  // namespace batchflow::sim

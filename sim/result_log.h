@@ -1,0 +1,52 @@
+// The results of a sweep as they come: a file of JSON lines that outlives whatever ends the
+// program.
+//
+// The first line says of which study they are; each further one is a run's. A line that the end of
+// the program cut short is dropped; whoever goes on makes what is missing. When all are there, the
+// file is written anew in the order of the runs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/reader/results.h"
+
+namespace batchflow::sim {
+
+class ResultLog {
+ public:
+  struct Study {
+    std::string name;
+    std::string fingerprint;
+    std::size_t runs;
+  };
+  // `resume`: goes on with what is there, if anything. Throws ConfigError when the file holds other
+  // results, is in use, or cannot be written.
+  ResultLog(std::string path, const Study& study, bool resume);
+  ~ResultLog();
+  ResultLog(const ResultLog&) = delete;
+  ResultLog& operator=(const ResultLog&) = delete;
+
+  // By index.
+  const std::vector<std::optional<RunResult>>& results() const { return results_; }
+  // On the disk before this returns. Throws OutputError.
+  void add(std::size_t index, const RunResult& result);
+  // All are there.
+  void close();
+
+ private:
+  std::string header() const;
+  void read();
+  void read_line(const std::string& line, std::size_t number);
+  void begin_anew();
+  void write(const std::string& line);
+
+  std::string path_;
+  Study study_;
+  int descriptor_ = -1;
+  std::vector<std::optional<RunResult>> results_;
+};
+
+}  // namespace batchflow::sim

@@ -1,0 +1,284 @@
+#include "sim/study.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "configs/reader/yaml.h"
+#include "core/config_error.h"
+#include "core/random.h"
+#include "policies/registry.h"
+#include "sim/figures.h"
+#include "sim/variants.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+constexpr std::size_t kRunsMost = 100'000;
+
+using Assignment = std::pair<std::string, ConfigNode>;  // path, value
+using Assignments = std::vector<Assignment>;
+
+struct Study {
+  std::string name;
+  std::string about;
+  std::string scenario;  // a path, or a name
+  std::vector<std::string> policies;
+  Assignments set;
+  std::vector<std::pair<std::string, std::vector<ConfigNode>>> grid;
+  std::vector<Assignments> list;
+  std::size_t seeds = 1;
+  std::uint64_t seed = 0;  // 0: the scenario's
+  std::vector<std::string> figures;
+};
+
+std::string text_of(const ConfigNode& node) {
+  std::string text;
+  switch (node.kind) {
+    case ConfigNode::Kind::empty:
+      return "";
+    case ConfigNode::Kind::scalar:
+      return node.scalar;
+    case ConfigNode::Kind::list:
+      for (const ConfigNode& one : node.list) {
+        text += (text.empty() ? "" : ", ") + text_of(one);
+      }
+      return "[" + text + "]";
+    case ConfigNode::Kind::map:
+      for (const ConfigEntry& entry : node.map) {
+        text += (text.empty() ? "" : ", ") + entry.key + ": " + text_of(entry.value);
+      }
+      return "{" + text + "}";
+  }
+  return text;
+}
+
+[[noreturn]] void refuse(const ConfigNode& node, const std::string& what) {
+  throw ConfigError(node.place.text() + ": " + what);
+}
+
+// Paths and their values: a map whose keys only the scenario knows.
+Assignments assignments(const ConfigNode& node, const std::string& key) {
+  if (node.kind == ConfigNode::Kind::empty) return {};
+  if (node.kind != ConfigNode::Kind::map) {
+    refuse(node, fmt::format("key '{}': no settings; write `path.to.key: value` lines", key));
+  }
+  Assignments result;
+  for (const ConfigEntry& entry : node.map) result.emplace_back(entry.key, entry.value);
+  return result;
+}
+
+void read_grid(const ConfigNode& tree, Study& study) {
+  const ConfigNode* node = tree.find("grid");
+  if (node == nullptr) return;
+  for (auto& [path, values] : assignments(*node, "grid")) {
+    if (values.kind != ConfigNode::Kind::list || values.list.empty()) {
+      refuse(values, fmt::format("key 'grid.{}': not a list of values; write [1gb, 2gb]", path));
+    }
+    study.grid.emplace_back(path, values.list);
+  }
+}
+
+void read_list(const ConfigNode& tree, Study& study) {
+  const ConfigNode* node = tree.find("list");
+  if (node == nullptr || node->kind == ConfigNode::Kind::empty) return;
+  if (!study.grid.empty()) {
+    refuse(*node, "key 'list': there is a grid too; keep one of them");
+  }
+  if (node->kind != ConfigNode::Kind::list) {
+    refuse(*node, "key 'list': not a list; write `- {path.to.key: value}` lines");
+  }
+  for (const ConfigNode& one : node->list) {
+    study.list.push_back(assignments(one, "list"));
+    const Assignments& first = study.list.front();
+    const Assignments& last = study.list.back();
+    const bool same = std::equal(first.begin(), first.end(), last.begin(), last.end(),
+                                 [](const auto& a, const auto& b) { return a.first == b.first; });
+    if (!same) {
+      refuse(one, "key 'list': other paths than in the first entry; name the same in each");
+    }
+  }
+}
+
+Study read_study(const std::string& path) {
+  const ConfigNode tree = read_yaml_file(path);
+  Study study;
+  read_config(tree, [&](ConfigSection& section) {
+    const std::string kind = section.text("kind", "study");
+    if (kind != "study") {
+      section.refuse("kind", fmt::format("this is a {}", kind), "name a file of kind: study");
+    }
+    study.name = section.text("name", std::filesystem::path(path).stem().string());
+    study.about = section.text("about", "");
+    section.require("scenario", "the name or path of a scenario");
+    study.scenario = find_config(section.text("scenario", ""), "scenarios", path);
+    study.policies = section.texts("policies");
+    study.seeds = static_cast<std::size_t>(section.integer("seeds", 1, 1, 10'000));
+    study.seed = section.seed("seed", 0);
+    study.figures = section.texts("figures");
+    for (const std::string& figure : study.figures) {
+      try {
+        figure_named(figure);
+      } catch (const ConfigError& error) {
+        section.refuse("figures", error.what(), "see the table in the user guide");
+      }
+    }
+    for (const char* key : {"set", "grid", "list"}) section.has(key);
+  });
+  if (study.figures.empty()) study.figures = {"samples_per_s", "stall_fraction"};
+  if (const ConfigNode* set = tree.find("set")) study.set = assignments(*set, "set");
+  read_grid(tree, study);
+  read_list(tree, study);
+  return study;
+}
+
+// ---------------------------------------------------------------------------------- planning ----
+
+// What a point varies, in the order of the axes.
+struct Point {
+  std::vector<std::size_t> indices;
+  Assignments set;
+  Variant variant;
+};
+
+// All combinations; the last axis changes first.
+std::vector<Point> points_of(const Study& study, StudyPlan& plan) {
+  std::vector<Point> points(1);
+  const auto cross = [&](std::size_t values, const auto& apply) {
+    std::vector<Point> crossed;
+    for (const Point& point : points) {
+      for (std::size_t i = 0; i < values; ++i) {
+        Point with = point;
+        with.indices.push_back(i);
+        apply(i, with);
+        crossed.push_back(std::move(with));
+      }
+    }
+    points = std::move(crossed);
+  };
+  for (const auto& [path, values] : study.grid) {
+    StudyAxis axis{path, {}};
+    for (const ConfigNode& value : values) axis.values.push_back(text_of(value));
+    plan.axes.push_back(std::move(axis));
+    cross(values.size(), [&, &name = path, &all = values](std::size_t i, Point& point) {
+      point.set.emplace_back(name, all[i]);
+    });
+  }
+  if (!study.list.empty()) {
+    std::string name;
+    StudyAxis axis;
+    for (const Assignments& entry : study.list) {
+      std::string text;
+      for (const auto& [path, value] : entry) {
+        if (&entry == &study.list.front()) name += (name.empty() ? "" : ", ") + path;
+        text += (text.empty() ? "" : ", ") + text_of(value);
+      }
+      axis.values.push_back(text);
+    }
+    axis.name = name;
+    plan.axes.push_back(std::move(axis));
+    cross(study.list.size(), [&](std::size_t i, Point& point) {
+      point.set.insert(point.set.end(), study.list[i].begin(), study.list[i].end());
+    });
+  }
+  const std::vector<Variant> variants = parse_variants(policy_list(), study.policies);
+  if (variants.size() > 1) {
+    StudyAxis axis{"policy", {}};
+    for (const Variant& variant : variants) axis.values.push_back(variant.label);
+    plan.axes.push_back(std::move(axis));
+    cross(variants.size(), [&](std::size_t i, Point& point) { point.variant = variants[i]; });
+  } else {
+    for (Point& point : points) point.variant = variants.front();
+  }
+  return points;
+}
+
+std::string label_of(const StudyPlan& plan, const Point& point) {
+  std::string label;
+  for (std::size_t i = 0; i < plan.axes.size(); ++i) {
+    const StudyAxis& axis = plan.axes[i];
+    const std::string& value = axis.values[point.indices[i]];
+    label += label.empty() ? "" : " ";
+    label += axis.name == "policy" ? value : axis.name + "=" + value;
+  }
+  return label;
+}
+
+ConfigNode tree_of(const Study& study, const ConfigNode& scenario, const Point& point) {
+  ConfigNode tree = scenario;
+  apply_variant(point.variant, tree);
+  for (const Assignments* all : {&study.set, &point.set}) {
+    for (const auto& [path, value] : *all) tree.set(path, value);
+  }
+  return tree;
+}
+
+Digest digest_of(const std::string& text, Digest before) {
+  for (const char c : text) before = hash(before, static_cast<unsigned char>(c));
+  return before;
+}
+
+}  // namespace
+
+StudyPlan plan_study(const std::string& place) {
+  const Study study = read_study(find_config(place, "studies"));
+  StudyPlan plan;
+  plan.name = study.name;
+  plan.about = study.about;
+  plan.seeds = study.seeds;
+  plan.figures = study.figures;
+  const std::vector<Point> points = points_of(study, plan);
+  if (points.size() * study.seeds > kRunsMost) {
+    throw ConfigError(fmt::format("{}: {} runs, and {} are allowed; vary less", place,
+                                  points.size() * study.seeds, kRunsMost));
+  }
+  const ConfigNode base = load_scenario(study.scenario);
+  Digest digest = digest_of(study.name, 0);
+  for (const Point& point : points) {
+    const ConfigNode tree = tree_of(study, base, point);
+    Scenario scenario = read_scenario(tree);
+    check_policies(policy_list(), scenario.engine.policies, tree);
+    if (scenario.name.empty()) scenario.name = study.scenario;
+    digest = digest_of(text_of(tree), hash(digest, study.seeds, study.seed));
+    const std::uint64_t first = study.seed != 0 ? study.seed : scenario.seed;
+    // The policies' chance follows the scenario's seed, unless it was given one of its own.
+    const bool follows = scenario.engine.seed == scenario.seed;
+    plan.points.push_back(point.indices);
+    for (std::size_t i = 0; i < study.seeds; ++i) {
+      scenario.seed = first + i;
+      if (follows) scenario.engine.seed = scenario.seed;
+      plan.runs.push_back({label_of(plan, point), scenario});
+    }
+  }
+  plan.fingerprint = fmt::format("{:016x}", digest);
+  return plan;
+}
+
+std::string study_template() {
+  return R"(# A study of batchflow-sim sweep. Keys that are left out have the values that stand here, but for
+# those marked as examples.
+kind: study
+name: example           # default: the file's name
+about: what it is for
+scenario: four-jobs     # example: the name or path of a scenario
+
+policies: []            # example: [preset=independent, preset=default], as for run --policy
+set: {}                 # of all runs; example: {jobs.0.epochs: 1}
+
+grid:                   # every combination is run; these are examples
+  cluster.store.bytes_per_s: [200mb, 530mb]
+  cluster.nodes.0.cores: [4, 8]
+# list:                 # in place of a grid: these and no others
+#   - {cluster.store.bytes_per_s: 200mb, cluster.nodes.0.cores: 4}
+#   - {cluster.store.bytes_per_s: 2gb, cluster.nodes.0.cores: 32}
+
+seeds: 1                # runs of each, of successive seeds; from 2 on with 95 % intervals
+seed: 0                 # the first; 0: the scenario's
+
+figures: [samples_per_s, stall_fraction]   # that tables and plots show: the JSON's fields
+)";
+}
+
+}  // namespace batchflow::sim

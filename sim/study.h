@@ -1,0 +1,45 @@
+// A study: a scenario run at every combination of what is varied, each with several seeds. Read
+// from YAML and planned out before anything runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/config.h"
+#include "sim/planned_runs.h"
+
+namespace batchflow::sim {
+
+// One thing that is varied: a path of the scenario, or `policy`.
+struct StudyAxis {
+  std::string name;
+  std::vector<std::string> values;  // as they were written
+};
+
+struct StudyPlan {
+  std::string name;
+  std::string about;
+  std::vector<StudyAxis> axes;
+  // By point: the index of its value on each axis.
+  std::vector<std::vector<std::size_t>> points;
+  std::size_t seeds = 1;
+  // The runs of a point stand together, by seed.
+  std::vector<PlannedRun> runs;
+  std::vector<std::string> figures;  // that tables and plots show
+  std::string fingerprint;           // of all that the results depend on
+
+  std::size_t point_of(std::size_t run) const { return run / seeds; }
+  const std::string& value(std::size_t point, std::size_t axis) const {
+    return axes[axis].values[points[point][axis]];
+  }
+};
+
+// `place`: a file, or the name of one of configs/studies. Throws ConfigError.
+StudyPlan plan_study(const std::string& place);
+
+// A commented study with every setting.
+std::string study_template();
+
+}  // namespace batchflow::sim

@@ -1,0 +1,118 @@
+#include "sim/sweep_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/run_report.h"
+#include "sim/terminal.h"
+
+namespace batchflow::sim {
+
+Estimate SweepResults::of(std::size_t point, const Figure& figure) const {
+  std::vector<double> values;
+  for (std::size_t i = point * plan.seeds; i < (point + 1) * plan.seeds; ++i) {
+    if (runs[i] && runs[i]->failure.empty()) values.push_back(figure.value(*runs[i]));
+  }
+  return values.empty() ? Estimate{std::nan(""), 0, 0} : estimate(values);
+}
+
+std::size_t SweepResults::there() const {
+  std::size_t count = 0;
+  for (const auto& run : runs) count += run.has_value();
+  return count;
+}
+
+std::string estimate_text(const Estimate& estimate, const Figure& figure) {
+  if (estimate.count == 0) return "-";
+  const std::string mean = figure.text(estimate.mean);
+  return std::isfinite(estimate.margin)
+             ? fmt::format("{} +- {}", mean, figure.text(estimate.margin))
+             : mean;
+}
+
+std::string sweep_table(const SweepResults& results) {
+  const StudyPlan& plan = results.plan;
+  std::vector<std::vector<std::string>> rows{{}};
+  for (const StudyAxis& axis : plan.axes) rows.front().push_back(printable(axis.name));
+  if (plan.axes.empty()) rows.front().emplace_back("study");
+  for (const std::string& name : plan.figures) rows.front().emplace_back(figure_named(name).name);
+  std::string failures;
+  for (std::size_t point = 0; point < plan.points.size(); ++point) {
+    std::vector<std::string> row;
+    for (std::size_t axis = 0; axis < plan.axes.size(); ++axis) {
+      row.push_back(printable(plan.value(point, axis)));
+    }
+    if (plan.axes.empty()) row.push_back(printable(plan.name));
+    for (const std::string& name : plan.figures) {
+      const Figure& figure = figure_named(name);
+      row.push_back(estimate_text(results.of(point, figure), figure));
+    }
+    rows.push_back(std::move(row));
+  }
+  for (const auto& run : results.runs) {
+    if (!run || run->failure.empty()) continue;
+    failures += fmt::format("{}, seed {}: failed: {}\n", run_name(*run), run->seed,
+                            printable(run->failure));
+  }
+  std::string text = aligned(rows) + "\n" + failures;
+  if (plan.seeds > 1) {
+    text += fmt::format("means of {} seeds, with 95 % intervals (Student's t)\n", plan.seeds);
+  }
+  return text + fmt::format("{} of {} runs\n", results.there(), plan.runs.size());
+}
+
+std::string sweep_json(const SweepResults& results) {
+  using Json = nlohmann::ordered_json;
+  const StudyPlan& plan = results.plan;
+  std::vector<RunResult> runs;
+  for (const auto& run : results.runs) {
+    if (run) runs.push_back(*run);
+  }
+  Json json = Json::parse(results_json(runs, "sweep", BATCHFLOW_VERSION));
+  Json& study = json["study"];
+  study = {{"name", plan.name},
+           {"about", plan.about},
+           {"seeds", plan.seeds},
+           {"runs", plan.runs.size()}};
+  study["axes"] = Json::array();
+  for (const StudyAxis& axis : plan.axes) {
+    study["axes"].push_back({{"name", axis.name}, {"values", axis.values}});
+  }
+  json["points"] = Json::array();
+  for (std::size_t point = 0; point < plan.points.size(); ++point) {
+    Json one{{"values", Json::object()}, {"figures", Json::object()}};
+    for (std::size_t axis = 0; axis < plan.axes.size(); ++axis) {
+      one["values"][plan.axes[axis].name] = plan.value(point, axis);
+    }
+    for (const Figure& figure : figures()) {
+      const Estimate estimate = results.of(point, figure);
+      if (estimate.count == 0) continue;
+      Json& entry = one["figures"][figure.field];
+      entry = {{"mean", estimate.mean}, {"count", estimate.count}};
+      if (std::isfinite(estimate.margin)) entry["margin"] = estimate.margin;
+    }
+    json["points"].push_back(std::move(one));
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string sweep_csv(const SweepResults& results) {
+  const StudyPlan& plan = results.plan;
+  std::vector<std::string> names;
+  for (const StudyAxis& axis : plan.axes) names.push_back(axis.name);
+  std::vector<RunResult> runs;
+  std::vector<std::vector<std::string>> values;
+  for (std::size_t i = 0; i < results.runs.size(); ++i) {
+    if (!results.runs[i]) continue;
+    runs.push_back(*results.runs[i]);
+    std::vector<std::string>& row = values.emplace_back();
+    for (std::size_t axis = 0; axis < plan.axes.size(); ++axis) {
+      row.push_back(plan.value(plan.point_of(i), axis));
+    }
+  }
+  return runs_csv(runs, names, values);
+}
+
+}  // namespace batchflow::sim
