@@ -167,7 +167,8 @@ class Children {
 
 std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works, unsigned at_once,
                                                  const std::function<void(double, double)>& shown,
-                                                 const Finished& finished) {
+                                                 const Finished& finished,
+                                                 const std::function<bool()>& goes_on) {
   std::vector<Outcome> outcomes(works.size());
   SharedProgress progress(works.size());
   Children children;
@@ -197,7 +198,7 @@ std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works,
       simulated_s = std::max(simulated_s, progress[i].simulated_s.load());
     }
     shown(done, simulated_s);
-    if (!interrupted && was_interrupted()) {
+    if (!interrupted && (was_interrupted() || (goes_on && !goes_on()))) {
       interrupted = true;
       next = works.size();
       for (std::size_t i = 0; i < works.size(); ++i) progress[i].stop.store(true);

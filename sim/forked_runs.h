@@ -30,11 +30,12 @@ class ForkedRuns {
 
   // At most `at_once` processes at a time. `shown` is called now and then with the share of all
   // work that is done and the greatest simulated time; `finished` with each outcome as it comes: if
-  // that throws, all processes end with the call. After an interrupt (check_interrupted) all
-  // runs are told to end, and those that have not begun do not begin.
+  // that throws, all processes end with the call. After `goes_on` says no, or an interrupt
+  // (check_interrupted) all runs are told to end, and those that have not begun do not begin.
   static std::vector<Outcome> run(const std::vector<Work>& works, unsigned at_once,
                                   const std::function<void(double, double)>& shown,
-                                  const Finished& finished = {});
+                                  const Finished& finished = {},
+                                  const std::function<bool()>& goes_on = {});
 };
 
 }  // namespace batchflow::sim

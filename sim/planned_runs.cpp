@@ -28,7 +28,12 @@ std::string simulate_one(const PlannedRun& planned, const RunSettings& settings,
   return encode_run(run);
 }
 
-// None for what was not begun.
+}  // namespace
+
+std::size_t RunSettings::processes() const {
+  return at_once > 0 ? at_once : std::max(1u, std::thread::hardware_concurrency());
+}
+
 std::optional<RunResult> result_of(const PlannedRun& planned, const ForkedRuns::Outcome& outcome) {
   if (!outcome.problem.empty()) throw ConfigError(outcome.problem);
   if (outcome.done) return decode_run(outcome.text);
@@ -41,7 +46,9 @@ std::optional<RunResult> result_of(const PlannedRun& planned, const ForkedRuns::
   return run;
 }
 
-}  // namespace
+std::string simulated_text(double simulated_s) {
+  return fmt::format("{} simulated", time_text(simulated_s));
+}
 
 std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& planned,
                                               const RunSettings& settings) {
@@ -52,12 +59,11 @@ std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& pla
   }
   ProgressBar bar(planned.size() == 1 ? "simulating"
                                       : fmt::format("simulating {} runs", planned.size()));
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
   const auto began = std::chrono::steady_clock::now();
   const auto beside = [&](double done, double simulated_s) {
     const double spent_s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    std::string text = fmt::format("{} simulated", time_text(simulated_s));
+    std::string text = simulated_text(simulated_s);
     // An estimate of less is none.
     if (spent_s > 2 && done > 0.01) {
       text += fmt::format(", about {} left", time_text(std::ceil(spent_s * (1 - done) / done)));
@@ -66,7 +72,7 @@ std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& pla
   };
   std::vector<std::optional<RunResult>> results(planned.size());
   ForkedRuns::run(
-      works, static_cast<unsigned>(settings.at_once > 0 ? settings.at_once : cores),
+      works, static_cast<unsigned>(settings.processes()),
       [&](double done, double simulated_s) { bar.show(done, beside(done, simulated_s)); },
       [&](std::size_t i, const ForkedRuns::Outcome& outcome) {
         results[i] = result_of(planned[i], outcome);

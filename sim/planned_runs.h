@@ -25,11 +25,18 @@ struct RunSettings {
   SimulateOptions how = {};
   // Told each result as it comes, by its index.
   std::function<void(std::size_t, const RunResult&)> finished = {};
+
+  std::size_t processes() const;  // at once
 };
 
 // By index; none for what an interrupt kept from beginning. Throws ConfigError.
 std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& planned,
                                               const RunSettings& settings);
+
+// What came of one; none if it was not begun. Throws ConfigError for bad input.
+std::optional<RunResult> result_of(const PlannedRun& planned, const ForkedRuns::Outcome& outcome);
+
+std::string simulated_text(double simulated_s);  // beside a bar
 
 // All that were done or begun, in order.
 std::vector<RunResult> begun(std::vector<std::optional<RunResult>> results);

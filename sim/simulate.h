@@ -2,11 +2,13 @@
 // world. It is in a library of its own (sim/world), which alone links SimGrid; where that is not
 // installed, simulate() says what to install.
 //
-// A process can simulate once: SimGrid has one clock. Whoever wants several runs forks.
+// A process can simulate once: SimGrid has one clock. Whoever wants several runs forks, also in the
+// middle of one.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "configs/reader/results.h"
@@ -27,6 +29,23 @@ struct SimulateOptions {
 
 // Throws ConfigError for what the scenario asks for and cannot be simulated.
 RunResult simulate(const Scenario& scenario, const SimulateOptions& options);
+
+// A run that can be halted on its way and go on in several processes: what-ifs with one beginning.
+class Simulation {
+ public:
+  virtual ~Simulation() = default;
+  // False: it ended before, or was told to.
+  virtual bool run_until(Instant when) = 0;
+  // From now on policies, settings that the engine can change, the rate of the store, cores and
+  // caches are those of `to`, which is the same in all else. REQUIRES: the store has a rate in
+  // both.
+  virtual void change_to(const Scenario& to) = 0;
+  // To its end.
+  virtual RunResult run() = 0;
+};
+// Throws ConfigError, as simulate().
+std::unique_ptr<Simulation> start_simulation(const Scenario& scenario,
+                                             const SimulateOptions& options);
 
 // Whether there is anything to simulate with.
 bool can_simulate();

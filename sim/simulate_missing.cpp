@@ -8,10 +8,14 @@ bool can_simulate() {
   return false;
 }
 
-RunResult simulate(const Scenario&, const SimulateOptions&) {
+std::unique_ptr<Simulation> start_simulation(const Scenario&, const SimulateOptions&) {
   throw ConfigError(
       "this batchflow-sim was built without SimGrid and cannot run scenarios; install it with: "
       "apt-get install libsimgrid-dev, and build again (./dev build does both)");
+}
+
+RunResult simulate(const Scenario& scenario, const SimulateOptions& options) {
+  return start_simulation(scenario, options)->run();
 }
 
 }  // namespace batchflow::sim

@@ -32,6 +32,8 @@ struct Study {
   std::size_t seeds = 1;
   std::uint64_t seed = 0;  // 0: the scenario's
   std::vector<std::string> figures;
+  bool warm = false;
+  Duration warm_at{0};
 };
 
 std::string text_of(const ConfigNode& node) {
@@ -125,6 +127,11 @@ Study read_study(const std::string& path) {
         section.refuse("figures", error.what(), "see the table in the user guide");
       }
     }
+    section.section("warm_start", [&](ConfigSection& warm) {
+      warm.require("at", "the simulated time until which all runs of a seed are one, as 600s");
+      study.warm = true;
+      study.warm_at = warm.duration("at", Duration(0), Duration(1));
+    });
     for (const char* key : {"set", "grid", "list"}) section.has(key);
   });
   if (study.figures.empty()) study.figures = {"samples_per_s", "stall_fraction"};
@@ -215,9 +222,66 @@ ConfigNode tree_of(const Study& study, const ConfigNode& scenario, const Point& 
   return tree;
 }
 
+// What a run can change on its way. Of the engine: its policies and the settings it says.
+bool can_change(const std::string& path) {
+  constexpr std::string_view paths[] = {"engine.credits",      "engine.read_attempts",
+                                        "engine.retry_wait",   "engine.rank_timeout",
+                                        "cluster.store.curve", "cluster.store.bytes_per_s"};
+  const bool of_node =
+      path.starts_with("cluster.nodes.") && (path.ends_with(".cores") || path.ends_with(".cache"));
+  return of_node || path.starts_with("engine.policies.") ||
+         std::find(std::begin(paths), std::end(paths), path) != std::end(paths);
+}
+
+void check_warm(const Point& point, const Scenario& beginning, const Scenario& then) {
+  for (const auto& [path, value] : point.set) {
+    if (!can_change(path)) {
+      refuse(value, fmt::format("key '{}': cannot change in the middle of a run; leave out "
+                                "warm_start, or vary policies, engine.credits, the rate of the "
+                                "store, cores or caches",
+                                path));
+    }
+    const EngineConfig& engine = beginning.engine;
+    if (path.ends_with(".cores") &&
+        (engine.policies.scaling != "static" || engine.workers_per_job > 0)) {
+      refuse(value, fmt::format("key '{}': in the middle of a run cores can change with "
+                                "scaling=static and shared workers only; leave out warm_start",
+                                path));
+    }
+    if (beginning.cluster.store.bytes_per_s.empty() != then.cluster.store.bytes_per_s.empty()) {
+      refuse(value, fmt::format("key '{}': a rate cannot come or go in the middle of a run; "
+                                "set one for all runs",
+                                path));
+    }
+  }
+  for (const auto& [kind, name] : point.variant.choices) {
+    if (kind == "preset") {
+      throw ConfigError(
+          fmt::format("--policy preset={}: a preset cannot change in the middle of a run; name "
+                      "kinds, as dispatch={}",
+                      name, beginning.engine.policies.dispatch));
+    }
+  }
+}
+
 Digest digest_of(const std::string& text, Digest before) {
   for (const char c : text) before = hash(before, static_cast<unsigned char>(c));
   return before;
+}
+
+Scenario scenario_of(const Study& study, const ConfigNode& tree) {
+  Scenario scenario = read_scenario(tree);
+  check_policies(policy_list(), scenario.engine.policies, tree);
+  if (scenario.name.empty()) scenario.name = study.scenario;
+  return scenario;
+}
+
+// The policies' chance follows the scenario's seed, unless it was given one of its own.
+Scenario with_seed(Scenario scenario, const Study& study, std::size_t index) {
+  const bool follows = scenario.engine.seed == scenario.seed;
+  scenario.seed = (study.seed != 0 ? study.seed : scenario.seed) + index;
+  if (follows) scenario.engine.seed = scenario.seed;
+  return scenario;
 }
 
 }  // namespace
@@ -235,21 +299,22 @@ StudyPlan plan_study(const std::string& place) {
                                   points.size() * study.seeds, kRunsMost));
   }
   const ConfigNode base = load_scenario(study.scenario);
-  Digest digest = digest_of(study.name, 0);
+  Digest digest = hash(digest_of(study.name, 0), study.warm_at.count());
+  if (study.warm) {
+    plan.warm_until = Instant(study.warm_at);
+    Scenario beginning = scenario_of(study, tree_of(study, base, {}));
+    for (std::size_t i = 0; i < study.seeds; ++i) {
+      plan.beginnings.push_back(with_seed(beginning, study, i));
+    }
+  }
   for (const Point& point : points) {
     const ConfigNode tree = tree_of(study, base, point);
-    Scenario scenario = read_scenario(tree);
-    check_policies(policy_list(), scenario.engine.policies, tree);
-    if (scenario.name.empty()) scenario.name = study.scenario;
+    const Scenario scenario = scenario_of(study, tree);
+    if (study.warm) check_warm(point, plan.beginnings.front(), scenario);
     digest = digest_of(text_of(tree), hash(digest, study.seeds, study.seed));
-    const std::uint64_t first = study.seed != 0 ? study.seed : scenario.seed;
-    // The policies' chance follows the scenario's seed, unless it was given one of its own.
-    const bool follows = scenario.engine.seed == scenario.seed;
     plan.points.push_back(point.indices);
     for (std::size_t i = 0; i < study.seeds; ++i) {
-      scenario.seed = first + i;
-      if (follows) scenario.engine.seed = scenario.seed;
-      plan.runs.push_back({label_of(plan, point), scenario});
+      plan.runs.push_back({label_of(plan, point), with_seed(scenario, study, i)});
     }
   }
   plan.fingerprint = fmt::format("{:016x}", digest);
@@ -276,6 +341,9 @@ grid:                   # every combination is run; these are examples
 
 seeds: 1                # runs of each, of successive seeds; from 2 on with 95 % intervals
 seed: 0                 # the first; 0: the scenario's
+
+# warm_start: {at: 600s}   # until then all runs of a seed are one, which is simulated once; what is
+                           # varied comes then: policies, engine.credits, store, cores, caches
 
 figures: [samples_per_s, stall_fraction]   # that tables and plots show: the JSON's fields
 )";

@@ -29,6 +29,9 @@ struct StudyPlan {
   std::vector<PlannedRun> runs;
   std::vector<std::string> figures;  // that tables and plots show
   std::string fingerprint;           // of all that the results depend on
+  // With `warm_start`: by seed, what all runs of that seed begin with, until then.
+  std::vector<Scenario> beginnings;
+  Instant warm_until{};
 
   std::size_t point_of(std::size_t run) const { return run / seeds; }
   const std::string& value(std::size_t point, std::size_t axis) const {

@@ -8,6 +8,7 @@
 
 #include "configs/reader/output.h"
 #include "core/config_error.h"
+#include "sim/branched_runs.h"
 #include "sim/commands.h"
 #include "sim/compare.h"
 #include "sim/output_flags.h"
@@ -37,6 +38,21 @@ struct CompareOptions {
   OutputFlags outputs;
 };
 
+// The runs of `plan` with these indices, by their seeds, each with its beginning.
+std::vector<Branching> by_beginning(const StudyPlan& plan, const std::vector<std::size_t>& runs) {
+  std::vector<Branching> groups;
+  for (std::size_t seed = 0; seed < plan.beginnings.size(); ++seed) {
+    Branching group{plan.beginnings[seed], plan.warm_until, {}, {}};
+    for (std::size_t k = 0; k < runs.size(); ++k) {
+      if (runs[k] % plan.seeds != seed) continue;
+      group.branches.push_back(plan.runs[runs[k]]);
+      group.indices.push_back(k);
+    }
+    if (!group.branches.empty()) groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
 // Makes the runs that the log lacks, and gives it each as it comes.
 void make_missing(const StudyPlan& plan, std::uint64_t at_once, ResultLog& log) {
   std::vector<PlannedRun> missing;
@@ -53,7 +69,11 @@ void make_missing(const StudyPlan& plan, std::uint64_t at_once, ResultLog& log) 
     // What was cut short, or crashed, is made again by who goes on.
     if (!run.interrupted && !run.digest.empty()) log.add(index_of[k], run);
   };
-  run_all(missing, settings);
+  if (plan.beginnings.empty()) {
+    run_all(missing, settings);
+  } else {
+    run_branches(by_beginning(plan, index_of), missing.size(), settings);
+  }
 }
 
 int answer(const SweepOptions& options, const SweepResults& results) {

@@ -177,6 +177,12 @@ void Backend::match_workers(NodeId id) {
   }
 }
 
+void Backend::change_cores(NodeId id, std::int64_t more) {
+  Node& node = nodes_[index_of(id)];
+  node.wanted = static_cast<std::uint32_t>(node.wanted + more);
+  match_workers(id);
+}
+
 void Backend::on(const SetWorkers& order) {
   nodes_[index_of(order.node)].wanted = order.workers;
   match_workers(order.node);

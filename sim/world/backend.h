@@ -63,6 +63,8 @@ class Backend {
   void carry_out(std::span<const Command> commands);
   // So many times as fast as others of its node, in what it is at, too.
   void set_worker_speed(WorkerId worker, double factor);
+  // The node has so many cores more (or less), and each a worker.
+  void change_cores(NodeId node, std::int64_t more);
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;

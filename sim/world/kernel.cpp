@@ -175,10 +175,21 @@ std::vector<FlowId> Kernel::under_way() const {
 
 // ---------------------------------------------------------------------------- an instant ----
 
-void Kernel::run() {
+void Kernel::begin() {
+  if (begun_) return arm();  // what was asked for while it stood still
+  begun_ = true;
   simgrid_->zone->seal();
   settle();
+}
+
+void Kernel::run() {
+  begin();
   simgrid_->engine.run();
+}
+
+void Kernel::run_until(Instant when) {
+  begin();
+  simgrid_->engine.run_until(seconds(when));
 }
 
 void Kernel::stop() {

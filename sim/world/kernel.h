@@ -62,6 +62,9 @@ class Kernel {
   void each_instant(Then then) { each_instant_ = std::move(then); }
   // Until nothing is left to happen, or `stop`.
   void run();
+  // The same, no further than to `when`; `run` goes on from there, as if it had not been halted.
+  void run_until(Instant when);
+  bool stopped() const { return stopped_; }
   void stop();
 
   std::uint64_t flows_started() const { return flows_started_; }
@@ -77,6 +80,7 @@ class Kernel {
   static bool later(const Timed& a, const Timed& b);
 
   std::vector<FlowId> under_way() const;  // by number
+  void begin();
   void settle();
   void run_finished();
   void run_due_timers();
@@ -92,6 +96,7 @@ class Kernel {
   std::uint64_t serials_ = 0;
   std::uint64_t flows_started_ = 0;
   std::uint64_t instants_ = 0;
+  bool begun_ = false;
   bool stopped_ = false;
 };
 

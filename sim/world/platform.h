@@ -69,6 +69,9 @@ class Platform {
   // From now on so many times as fast as it was built, for all that is under way, too; but reads
   // that were begun before keep the latency, and the bound of one reader, that they have.
   void set_speed(std::uint32_t hardware, double factor);
+  // The curve of the store in the scenario is another one. Reads under way keep the bound of one
+  // reader that they began with.
+  void store_changed() { kernel_.speeds_changed(); }
 
   // Whether anything on the way between the two limits them; else no bytes are counted there.
   bool store_is_remote(std::size_t node) const;

@@ -78,8 +78,9 @@ World::World(const Scenario& scenario, const PolicyList& policies, const Simulat
       });
 }
 
-RunResult World::run() {
-  const auto began = std::chrono::steady_clock::now();
+void World::begin() {
+  if (begun_) return;
+  begun_ = true;
   backend_.bring_up();
   jobs_.begin();
   kernel_.each_instant([this] { instant(); });
@@ -87,6 +88,17 @@ RunResult World::run() {
     kernel_.after(scenario_.ends_after, [this] { kernel_.stop(); });
   }
   kernel_.after(Duration(0), [] {});
+}
+
+bool World::run_until(Instant when) {
+  begin();
+  kernel_.run_until(when);
+  return !kernel_.stopped();
+}
+
+RunResult World::run() {
+  const auto began = std::chrono::steady_clock::now();
+  begin();
   kernel_.run();
   journal_.close();
   recorder_.end(series_point());

@@ -36,11 +36,21 @@ class World {
   Engine& engine() { return engine_; }
 
   RunResult run();
+  // No further than to `when`; `run` goes on from there. False: it was over before.
+  bool run_until(Instant when);
+
+  // What changes while it stands still, for those who have the scenario it refers to.
+  Reports& reports() { return reports_; }
+  Backend& backend() { return backend_; }
+  Platform& platform() { return platform_; }
+  Kernel& kernel() { return kernel_; }
+
   const Recorder& recorder() const { return recorder_; }
   const Counters& counters() const { return counters_; }
   std::uint64_t flows_started() const { return kernel_.flows_started(); }
 
  private:
+  void begin();
   void instant();
   std::span<const Command> decide(Instant now, std::span<const Event> events);
   void set_speed(FaultInjector::Part part, std::uint32_t which, double factor);
@@ -73,6 +83,7 @@ class World {
   JournalFile journal_;
   Instant wakes_for_fault_ = kNever;
   std::uint64_t steps_ = 0;
+  bool begun_ = false;
   bool stopped_ = false;
 };
 

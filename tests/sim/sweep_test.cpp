@@ -1,7 +1,9 @@
 // `batchflow-sim sweep`: what is planned, what is written, and what is left when it is ended.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -11,6 +13,7 @@
 #include "tests/sim/markup.h"
 #include "tests/sim/program.h"
 #include "tests/skip.h"
+#include "tests/source_dir.h"
 
 namespace batchflow::test {
 
@@ -201,6 +204,105 @@ TEST_CASE("Ctrl-C leaves the results so far, and says how to go on") {
   CHECK(result["runs"].size() < 200);
   for (const json& one : result["runs"]) CHECK(one["interrupted"] == false);
   CHECK(lines(content(place.out)) == 1 + result["runs"].size());
+}
+
+TEST_CASE("studies that come with the program can be planned") {
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "configs/studies")) {
+    CAPTURE(entry.path());
+    CHECK(plan_study(entry.path()).runs.size() > 1);
+  }
+}
+
+TEST_CASE("what-ifs: a branch that differs in nothing is the run that nobody halted") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Place place;
+  const std::string settings =
+      "set: {cluster.store.bytes_per_s: 3mb, jobs.0.epochs: 4, jobs.0.count: 3, "
+      "cluster.nodes.0.cache: 9mb}\nseeds: 2\n";
+  const auto results = [&](const std::string& more) {
+    const Outcome outcome = run(
+        {"sweep", place.study(settings + more), "--out", place.folder.name("o.jsonl"), "--json"});
+    CAPTURE(outcome.err);
+    REQUIRE(outcome.code == 0);
+    std::filesystem::remove(place.folder.name("o.jsonl"));
+    return json::parse(outcome.out)["runs"];
+  };
+  const json whole = results("");
+  for (const char* at : {"1ns", "20ms", "700ms", "1.3s", "2s"}) {
+    CAPTURE(at);
+    const json branches = results(
+        "grid: {cluster.store.bytes_per_s: [3mb, 1mb, 30mb], cluster.nodes.0.cores: [4, 1, 8]}\n"
+        "warm_start: {at: " +
+        std::string(at) + "}\n");
+    REQUIRE(branches.size() == 18);
+    for (std::size_t seed = 0; seed < 2; ++seed) {
+      CHECK(branches[seed]["digest"] == whole[seed]["digest"]);
+      CHECK(branches[seed]["makespan_s"] == whole[seed]["makespan_s"]);
+      const double same = whole[seed]["makespan_s"];
+      CHECK(branches[6 + seed]["makespan_s"] > same);         // a slower store
+      CHECK(branches[12 + seed]["makespan_s"] < same);        // a faster one
+      CHECK(branches[6 + 2 + seed]["protocol_errors"] == 0);  // and fewer cores
+    }
+  }
+}
+
+TEST_CASE("what-ifs of policies, caches and credits are changes the engine takes") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Place place;
+  const Outcome outcome =
+      run({"sweep",
+           place.study("set: {cluster.store.bytes_per_s: 3mb, jobs.0.epochs: 3}\n"
+                       "warm_start: {at: 500ms}\n"
+                       "policies: [dispatch=earliest-deadline, dispatch=fifo]\n"
+                       "grid:\n  engine.credits: [2, 5]\n  cluster.nodes.0.cache: [100%, 3mb]\n"
+                       "  engine.policies.eviction.encoded: [minio, lru]\n"),
+           "--out", place.out, "--json"});
+  CAPTURE(outcome.err);
+  CHECK(outcome.code == 0);
+  const json runs = json::parse(outcome.out)["runs"];
+  REQUIRE(runs.size() == 16);
+  for (const json& one : runs) {
+    CHECK(one["protocol_errors"] == 0);
+    CHECK(one["jobs"][0]["samples"] == 3 * 640);
+  }
+  CHECK(runs[15]["policies"]["dispatch"] == "fifo");
+  CHECK(runs[15]["policies"]["eviction.encoded"] == "lru");
+  CHECK(runs[0]["digest"] != runs[15]["digest"]);
+  CHECK(runs[0]["cluster"]["cache_bytes"] == 1'000'000'000);
+  CHECK(runs[15]["cluster"]["cache_bytes"] == 3'000'000);
+}
+
+TEST_CASE("what cannot change in the middle of a run is refused") {
+  const Place place;
+  const auto refused = [&](const std::string& more, const std::string& part) {
+    check_refused({"sweep", place.study("warm_start: {at: 1s}\n" + more), "--out", place.out},
+                  part);
+  };
+  refused("grid: {jobs.0.batch: [16, 32]}\n", "study.yaml:4: key 'jobs.0.batch': cannot change");
+  refused("policies: [preset=default, preset=independent]\n", "a preset cannot change");
+  refused("grid: {cluster.store.bytes_per_s: [1mb]}\n", "a rate cannot come or go");
+  refused("set: {engine.workers_per_job: 2}\ngrid: {cluster.nodes.0.cores: [1, 2]}\n",
+          "scaling=static");
+  check_refused({"sweep", place.study("warm_start: {at: 0s}\n")}, "warm_start.at");
+  if (!can_simulate()) return skipped("built without SimGrid");
+  check_refused({"sweep", place.study("warm_start: {at: 10h}\n"), "--out", place.out},
+                "all jobs are done before");
+}
+
+TEST_CASE("what-ifs with a long beginning are quicker than whole runs") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Place place;
+  const std::string settings =
+      "set: {jobs.0.epochs: 40, cluster.store.bytes_per_s: 5mb}\n"
+      "grid: {engine.credits: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]}\n";
+  const auto took = [&](const std::string& more) {
+    const auto began = std::chrono::steady_clock::now();
+    CHECK(run({"sweep", place.study(settings + more), "-j", "1", "--out", place.out}).code == 0);
+    std::filesystem::remove(place.out);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
+  const double whole = took("");
+  CHECK(took("warm_start: {at: 28s}\n") < whole);
 }
 
 }  // namespace batchflow::test

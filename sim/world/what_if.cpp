@@ -1,0 +1,103 @@
+// A run that is halted on its way and changed: each process that goes on from there may have
+// another policy, store, number of cores or cache.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "policies/registry.h"
+#include "sim/simulate.h"
+#include "sim/world/world.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+class WhatIf final : public Simulation {
+ public:
+  WhatIf(const Scenario& scenario, const SimulateOptions& options)
+      : scenario_(scenario), world_(scenario_, policy_list(), options) {}
+
+  bool run_until(Instant when) override { return world_.run_until(when); }
+  RunResult run() override { return world_.run(); }
+
+  void change_to(const Scenario& to) override {
+    change_policies(to.engine.policies);
+    change_settings(to.engine);
+    change_nodes(to.cluster.nodes);
+    change_store(to.cluster.store.bytes_per_s);
+    if (!world_.reports().empty()) world_.kernel().after(Duration(0), [] {});
+  }
+
+ private:
+  void change_policies(const PolicyTexts& to) {
+    PolicyTexts& now = scenario_.engine.policies;
+    const auto change = [&](const char* kind, std::string& mine, const std::string& other) {
+      if (mine == other) return;
+      mine = other;
+      texts_.push_back(fmt::format("{}={}", kind, other));
+      world_.reports().fact(PolicyChanged{texts_.back()});
+    };
+    change("allocation", now.allocation, to.allocation);
+    change("eviction.encoded", now.eviction[0], to.eviction[0]);
+    change("eviction.decoded", now.eviction[1], to.eviction[1]);
+    change("eviction.prepared", now.eviction[2], to.eviction[2]);
+    change("selection", now.selection, to.selection);
+    change("dispatch", now.dispatch, to.dispatch);
+    change("scaling", now.scaling, to.scaling);
+  }
+
+  void change_settings(const EngineConfig& to) {
+    EngineConfig& now = scenario_.engine;
+    const auto change = [&](const char* key, auto& mine, const auto& other, const auto& text) {
+      if (mine == other) return;
+      mine = other;
+      texts_.push_back(fmt::format("{}={}", key, text));
+      world_.reports().fact(ConfigurationChanged{texts_.back()});
+    };
+    change("credits", now.credits, to.credits, to.credits);
+    change("read_attempts", now.read_attempts, to.read_attempts, to.read_attempts);
+    change("retry_wait", now.retry_wait, to.retry_wait, fmt::format("{}ns", to.retry_wait.count()));
+    change("rank_timeout", now.rank_timeout, to.rank_timeout,
+           fmt::format("{}ns", to.rank_timeout.count()));
+  }
+
+  void change_nodes(const std::vector<NodeModel>& to) {
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      NodeModel& now = scenario_.cluster.nodes[i];
+      const NodeId id(static_cast<std::uint32_t>(i));
+      if (now.cache != to[i].cache) {
+        now.cache = to[i].cache;
+        world_.reports().fact(CapacityChanged{{id, Tier::dram, 0}, now.cache});
+      }
+      if (now.cores != to[i].cores) {
+        const auto more = static_cast<std::int64_t>(to[i].cores) - now.cores;
+        now.cores = to[i].cores;
+        world_.backend().change_cores(id, more);
+      }
+    }
+  }
+
+  void change_store(const Curve& to) {
+    Curve& now = scenario_.cluster.store.bytes_per_s;
+    const bool same = std::equal(
+        now.points.begin(), now.points.end(), to.points.begin(), to.points.end(),
+        [](const Curve::Point& a, const Curve::Point& b) { return a.x == b.x && a.y == b.y; });
+    if (same) return;
+    now = to;
+    world_.platform().store_changed();
+  }
+
+  Scenario scenario_;  // what the world refers to
+  World world_;
+  std::deque<std::string> texts_;  // that events refer to
+};
+
+}  // namespace
+
+std::unique_ptr<Simulation> start_simulation(const Scenario& scenario,
+                                             const SimulateOptions& options) {
+  return std::make_unique<WhatIf>(scenario, options);
+}
+
+}  // namespace batchflow::sim
