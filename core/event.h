@@ -54,12 +54,15 @@ struct Lineage {
 };
 
 // A piece of a block in a batch: its samples [from, to). Fillers repeat the tail of an epoch; they
-// are delivered so that all ranks get equal counts, and are not part of the epoch.
+// are delivered so that all ranks get equal counts, and are not part of the epoch. Nor are
+// rehearsed samples, drawn from the job's buffer: a sequence of its own, whose generation names the
+// buffer and the epoch.
 struct Slice {
   BlockName name;
   std::uint32_t from = 0;
   std::uint32_t to = 0;
   bool filler = false;
+  bool rehearsed = false;
 };
 
 // A corrupt sample in a block and the good one that stands in its place (order rules, section 6).
@@ -74,7 +77,7 @@ struct Ingredient {
   std::uint32_t place = 0;       // in the block
   bool keep_decoded = false;     // the decoded form goes into its share
   Form form = Form::encoded;     // encoded or decoded
-  std::uint32_t occurrence = 0;  // weighted orders: a word of the draw key
+  std::uint32_t occurrence = 0;  // weighted and rehearsed: a word of the draw key
   SampleId sample;
   // The read whose staging memory holds it; none: it is in its share on the preparing node.
   RequestId staging = RequestId::none();
@@ -112,6 +115,8 @@ struct JobJoined {
   double weight = 1.0;                 // of its stalls, for policies
   std::uint64_t draws = 0;             // weighted: of one epoch; 0: as many as there are samples
   bool multinomial = false;            // weighted: independent draws in place of systematic ones
+  bool node_local = false;             // relaxed: each block is for the ranks of one node
+  std::uint32_t rehearsed = 0;         // m of each rank's b, from the job's buffer once it has one
   Digest pipeline_hash = 0;            // what the job has trained with so far; 0: anything
   std::span<const NodeId> ranks;       // the node of each
   const Position* position = nullptr;  // where to start; null: at the beginning
@@ -166,6 +171,18 @@ inline constexpr std::size_t kScoresMost = 128;  // in one event
 struct ScoresReported {
   JobId job;
   std::span<const Score> scores;
+};
+// What a job rehearses: places [first, first + samples) of its buffer. It counts from the job's
+// next epoch on, or at once for one that has just joined. Whoever has more than one event may hold
+// says `more` in all but the last: none of them counts before that.
+inline constexpr std::size_t kExemplarsMost = 1 << 16;  // in a buffer
+inline constexpr std::size_t kExemplarsAtOnce = 2048;   // in one event
+struct ExemplarsReported {
+  JobId job;
+  bool anew = false;        // what the buffer held is forgotten first
+  std::uint32_t first = 0;  // at most the size of the buffer: it may grow, but has no gaps
+  std::span<const SampleId> samples;
+  bool more = false;
 };
 
 enum class Outcome : std::uint8_t {
@@ -228,11 +245,12 @@ struct TimerFired {
   TimerId timer;
 };
 
-using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
-                           BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported,
-                           ReadDone, PreparationDone, TransferDone, DeliveryDone, NodeJoined,
-                           NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced, WorkerLost,
-                           CapacityChanged, PolicyChanged, ConfigurationChanged, TimerFired>;
+using Event =
+    std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
+                 BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported,
+                 ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
+                 NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced, WorkerLost,
+                 CapacityChanged, PolicyChanged, ConfigurationChanged, TimerFired>;
 
 // ---------------------------------------------------------------------------------- commands ----
 
@@ -257,6 +275,7 @@ enum class Refusal : std::uint8_t {
   no_workers,        // preparation failed more often than the configuration allows, or nobody could
                      // prepare for the job for as long as a rank is waited for
   nothing_to_draw,   // a weighted order in which all weights are zero
+  wrong_order,       // node-local, but not relaxed; rehearsal of draws or of a list
 };
 // The job is not served, or no longer: every rank gets this as its answer.
 struct Refuse {
@@ -327,9 +346,10 @@ struct Deliver {
   SlotId slot;
   std::uint32_t block_samples = 0;  // B and L of the blocks that slices name
   std::uint32_t lane_blocks = 0;
-  std::span<const Slice> slices;              // fillers last
-  Digest weights = 0;                         // weighted: what the epoch is drawn from
-  std::span<const SampleId> samples;          // weighted: the ids; else empty
+  std::span<const Slice> slices;      // fillers after the rank's own, then rehearsed ones
+  Digest drawn_from = 0;              // weighted: the weights; rehearsed: the buffer
+  std::span<const SampleId> samples;  // of draws, weighted or rehearsed: the ids; else empty
+  std::uint32_t rehearsed_block_samples = 0;  // B of the blocks that rehearsed slices name
   std::span<const Ingredient> ingredients;    // of a listed order: the samples as they are stored
   std::span<const Replacement> replacements;  // `place` counts within the batch
   std::uint32_t repeats = 0;                  // samples this job had before with the same draws

@@ -48,7 +48,7 @@ BATCHFLOW_FIELDS(Place, node, tier, device)
 BATCHFLOW_FIELDS(BlockName, generation, lane, pass, block)
 BATCHFLOW_FIELDS(Lineage, dataset, dataset_version, pipeline, pipeline_hash, order, seed,
                  block_samples, lane_blocks, name, samples)
-BATCHFLOW_FIELDS(Slice, name, from, to, filler)
+BATCHFLOW_FIELDS(Slice, name, from, to, filler, rehearsed)
 BATCHFLOW_FIELDS(Replacement, place, corrupt, used)
 BATCHFLOW_FIELDS(Ingredient, place, keep_decoded, form, occurrence, sample, staging)
 BATCHFLOW_FIELDS(Score, sample, value)
@@ -58,8 +58,8 @@ BATCHFLOW_FIELDS(Score, sample, value)
 BATCHFLOW_FIELDS(CatalogueKnown, dataset, version)
 BATCHFLOW_FIELDS(PipelineKnown, pipeline, hash)
 BATCHFLOW_FIELDS(JobJoined, job, user, dataset, pipeline, order, has_shuffle_seed, shuffle_seed,
-                 batch_samples, drop_last, epochs, credits, weight, draws, multinomial,
-                 pipeline_hash, ranks, position)
+                 batch_samples, drop_last, epochs, credits, weight, draws, multinomial, node_local,
+                 rehearsed, pipeline_hash, ranks, position)
 BATCHFLOW_FIELDS(JobLeft, job)
 BATCHFLOW_FIELDS(RankLost, job, rank)
 BATCHFLOW_FIELDS(JobResized, job, batch_samples, ranks)
@@ -68,6 +68,7 @@ BATCHFLOW_FIELDS(SamplesWanted, job, rank, samples, next_uses, sizes)
 BATCHFLOW_FIELDS(BatchConsumed, job, rank, step, compute)
 BATCHFLOW_FIELDS(SlotReleased, job, rank, step)
 BATCHFLOW_FIELDS(ScoresReported, job, scores)
+BATCHFLOW_FIELDS(ExemplarsReported, job, anew, first, samples, more)
 BATCHFLOW_FIELDS(ReadDone, request, outcome, failed)
 BATCHFLOW_FIELDS(PreparationDone, request, outcome, failed)
 BATCHFLOW_FIELDS(TransferDone, request, outcome)
@@ -93,8 +94,8 @@ BATCHFLOW_FIELDS(Prepare, request, worker, node, lineage, share, slot, staging, 
 BATCHFLOW_FIELDS(Transfer, request, from, to, from_share, from_slot, to_share, to_slot, slice,
                  offset_samples)
 BATCHFLOW_FIELDS(Deliver, request, job, rank, step, epoch, last_of_epoch, in_place, place, share,
-                 slot, block_samples, lane_blocks, slices, weights, samples, ingredients,
-                 replacements, repeats)
+                 slot, block_samples, lane_blocks, slices, drawn_from, samples,
+                 rehearsed_block_samples, ingredients, replacements, repeats)
 BATCHFLOW_FIELDS(Drop, share, place, form, item, slot)
 BATCHFLOW_FIELDS(Cancel, request)
 BATCHFLOW_FIELDS(Release, request)

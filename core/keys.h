@@ -62,6 +62,11 @@ constexpr std::uint64_t weighted_start_key(KeyRoot root, std::uint64_t epoch) {
 constexpr std::uint64_t weighted_draw_key(KeyRoot root, std::uint64_t epoch) {
   return hash(6, root.dataset_version, root.seed, epoch, 2);
 }
+// The order of the exemplars in the pass-th round of an epoch's draws from a buffer.
+constexpr std::uint64_t rehearsal_key(KeyRoot root, std::uint64_t epoch, Digest buffer,
+                                      std::uint64_t pass) {
+  return hash(7, root.dataset_version, root.seed, epoch, buffer, pass);
+}
 
 // The generator of one step of a pipeline (`step`: its index among the pipeline's steps). How many
 // numbers one step draws does not shift the next.

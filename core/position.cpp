@@ -117,6 +117,10 @@ std::string generation_problem(const Position::Fields& fields) {
   return fmt::format("{} samples are said to be consumed, the lanes say {}", fields.consumed, had);
 }
 
+bool has_rehearsal(Order order) {
+  return order == Order::strict || order == Order::sequential || order == Order::relaxed;
+}
+
 bool has_no_lanes(const Position::Fields& fields) {
   const LanePosition& lanes = fields.lanes;
   return lanes.sizes.samples == 0 && lanes.generation == 0 && lanes.passes.empty() &&
@@ -136,6 +140,11 @@ std::string fields_problem(const Position::Fields& fields) {
   }
   if (fields.order != Order::weighted && (fields.weights != 0 || fields.draws != 0)) {
     return "weights in an order that has none";
+  }
+  const bool rehearses = fields.buffer != 0 || fields.rehearsed != 0;
+  if (rehearses && !has_rehearsal(fields.order)) return "rehearsal in an order that has none";
+  if (fields.rehearsed > kSamplesMost) {
+    return fmt::format("{} samples are said to be rehearsed", fields.rehearsed);
   }
   if (fields.consumed > consumed_most(fields)) {
     return fmt::format("{} samples consumed of {}", fields.consumed, consumed_most(fields));
@@ -233,6 +242,7 @@ std::string Position::apply(std::span<const Slice> slices) {
 
 std::string Position::apply_one(const Slice& slice) {
   if (slice.from >= slice.to) return "a slice without samples";
+  if (slice.rehearsed) return apply_rehearsed(slice);
   const std::uint64_t count = slice.to - slice.from;
   if (count > consumed_most(fields_) - fields_.consumed) {
     return fmt::format("{} samples more than the epoch has left",
@@ -247,6 +257,14 @@ std::string Position::apply_one(const Slice& slice) {
     if (std::string problem = apply_relaxed(slice); !problem.empty()) return problem;
   }
   fields_.consumed += count;
+  return "";
+}
+
+std::string Position::apply_rehearsed(const Slice& slice) {
+  if (fields_.buffer == 0) return "a rehearsed slice, and no buffer";
+  const std::uint32_t count = slice.to - slice.from;
+  if (count > kSamplesMost - fields_.rehearsed) return "more is rehearsed than can be";
+  fields_.rehearsed += count;
   return "";
 }
 
@@ -295,6 +313,14 @@ void Position::finish_epoch() {
   fields_.part_blocks.clear();
   fields_.weights = 0;
   fields_.draws = 0;
+  fields_.buffer = 0;
+  fields_.rehearsed = 0;
+}
+
+bool Position::rehearse(Digest buffer) {
+  if (buffer != 0 && !has_rehearsal(fields_.order)) return false;
+  fields_.buffer = buffer;
+  return true;
 }
 
 void Position::begin_generation(std::uint64_t generation, std::uint32_t block_samples,

@@ -5,7 +5,7 @@
 // returned, so that its state survives the loss of the service. It counts samples in any order and,
 // in the relaxed order, remembers which lanes, blocks and parts of blocks the epoch has had. What
 // it is fed is checked: a slice that was had before, of another generation or out of turn is
-// refused.
+// refused. Beside that it counts what was rehearsed in the epoch, and names the buffer.
 //
 // Two forms: compact bytes for the promise log, and JSON for a framework's checkpoint. Both readers
 // take bytes nobody vouches for and accept only what a job can really be at.
@@ -52,6 +52,8 @@ class Position {
     std::vector<PartBlock> part_blocks;  // relaxed
     Digest weights = 0;                  // weighted
     std::uint64_t draws = 0;             // weighted: M
+    Digest buffer = 0;                   // what the last step rehearsed from; 0: nothing
+    std::uint64_t rehearsed = 0;         // draws that the epoch has had, from any buffer
   };
 
   Position() = default;
@@ -85,6 +87,8 @@ class Position {
                         std::uint32_t lane_blocks);
   // REQUIRES: weighted, at the beginning of an epoch
   void begin_draws(Digest weights, std::uint64_t draws);
+  // What the next step rehearses from; 0: nothing. False: the order has no rehearsal.
+  [[nodiscard]] bool rehearse(Digest buffer);
 
   // Empty, or why a job with this data and seed cannot go on from here, with both values.
   std::string mismatch(Digest dataset_version, std::uint64_t samples, std::uint64_t seed) const;
@@ -92,6 +96,7 @@ class Position {
  private:
   std::string apply_one(const Slice& slice);
   std::string apply_relaxed(const Slice& slice);
+  std::string apply_rehearsed(const Slice& slice);
   void use(const Slice& slice);
 
   Fields fields_;

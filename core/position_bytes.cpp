@@ -6,7 +6,7 @@
 namespace batchflow {
 namespace {
 
-constexpr std::uint8_t kFormat = 1;
+constexpr std::uint8_t kFormat = 2;
 
 void write_lanes(const Position::Fields& fields, ByteWriter& writer) {
   const LanePosition& lanes = fields.lanes;
@@ -81,6 +81,8 @@ void encode(const Position& position, std::vector<std::byte>& out) {
     writer.u64(fields.weights);
     writer.count(fields.draws);
   }
+  writer.u64(fields.buffer);
+  writer.count(fields.rehearsed);
 }
 
 std::optional<Position> decode_position(std::span<const std::byte> bytes, std::string& problem) {
@@ -104,6 +106,8 @@ std::optional<Position> decode_position(std::span<const std::byte> bytes, std::s
     fields.weights = reader.u64();
     fields.draws = reader.count();
   }
+  fields.buffer = reader.u64();
+  fields.rehearsed = reader.count();
   if (!reader.ok() || !reader.at_end()) {
     problem = "these bytes are not one whole position";
     return std::nullopt;

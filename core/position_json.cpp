@@ -32,10 +32,13 @@ enum Field : std::size_t {
   cursor,
   weights,
   draws,
+  buffer,
+  rehearsed,
 };
-constexpr std::array<std::string_view, 16> kFieldNames{
-    "v",     "order", "dataset", "samples", "seed", "epoch",  "consumed", "generation",
-    "block", "lane",  "passes",  "had",     "open", "cursor", "weights",  "draws"};
+constexpr std::array<std::string_view, 18> kFieldNames{
+    "v",        "order",      "dataset", "samples", "seed",   "epoch",
+    "consumed", "generation", "block",   "lane",    "passes", "had",
+    "open",     "cursor",     "weights", "draws",   "buffer", "rehearsed"};
 constexpr std::uint32_t bit(Field field) {
   return 1u << field;
 }
@@ -44,6 +47,7 @@ constexpr std::uint32_t kAlways =
 constexpr std::uint32_t kGeneration =
     bit(generation) | bit(block) | bit(lane) | bit(passes) | bit(had) | bit(open) | bit(cursor);
 constexpr std::uint32_t kWeights = bit(weights) | bit(draws);
+constexpr std::uint32_t kRehearsal = bit(buffer) | bit(rehearsed);
 
 struct RawOpenLane {
   std::uint32_t lane = 0;
@@ -235,6 +239,12 @@ void read_value(Scanner& scanner, Field field, Raw& raw) {
     case draws:
       fields.draws = scanner.number();
       return;
+    case buffer:
+      fields.buffer = scanner.digest();
+      return;
+    case rehearsed:
+      fields.rehearsed = scanner.number();
+      return;
   }
 }
 
@@ -278,6 +288,9 @@ std::string presence_problem(const Raw& raw) {
     if ((raw.seen & group) == 0) continue;
     if (raw.fields.order != own) return "a position has fields of another order";
     if (const auto lacks = group & ~raw.seen; lacks != 0) return missing(lacks);
+  }
+  if (const auto lacks = kRehearsal & ~raw.seen; lacks != 0 && lacks != kRehearsal) {
+    return missing(lacks);
   }
   return "";
 }
@@ -333,6 +346,9 @@ std::string to_json(const Position& position) {
   if (position.has_generation()) write_lanes(position, out);
   if (fields.order == Order::weighted && fields.draws != 0) {
     fmt::format_to(out, R"(,"weights":"{:016x}","draws":{})", fields.weights, fields.draws);
+  }
+  if (fields.buffer != 0 || fields.rehearsed != 0) {
+    fmt::format_to(out, R"(,"buffer":"{:016x}","rehearsed":{})", fields.buffer, fields.rehearsed);
   }
   return text + "}";
 }

@@ -32,6 +32,7 @@ struct Promise {
   LaneSizes sizes;                  // committed, relaxed: of the slices' generation
   Digest weights = 0;               // committed, weighted: those the epoch is drawn from
   std::uint64_t draws = 0;          // committed, weighted: of the epoch
+  Digest buffer = 0;                // committed: what is rehearsed in the epoch; 0: nothing
   PromisedJoin join;                // joined
   std::uint32_t batch_samples = 0;  // resized: of one rank
   std::vector<NodeId> ranks;        // resized

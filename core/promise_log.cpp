@@ -41,6 +41,7 @@ void put(const Promise& promise, FieldWriter& writer) {
       writer.put(promise.sizes.lane_blocks);
       writer.put(promise.weights);
       writer.put(promise.draws);
+      writer.put(promise.buffer);
       return writer.put(std::span<const Slice>(promise.slices));
     case Promise::Kind::epoch_finished:
       return writer.put(promise.epoch);
@@ -76,6 +77,7 @@ std::optional<Promise> taken(std::span<const std::byte> payload, Arena& arena) {
     reader.take(promise.sizes.lane_blocks);
     reader.take(promise.weights);
     reader.take(promise.draws);
+    reader.take(promise.buffer);
     reader.take(slices);
     promise.slices.assign(slices.begin(), slices.end());
   } else if (promise.kind == Promise::Kind::epoch_finished) {
@@ -172,6 +174,9 @@ std::string Promises::committed(Job& job, const Promise& promise) {
   if (at.order() == Order::weighted) {
     const std::string problem = enter_draws(at, promise);
     if (!problem.empty()) return problem;
+  }
+  if (!at.rehearse(promise.buffer)) {
+    return fmt::format("job {} cannot rehearse", promise.job.value);
   }
   return at.apply(promise.slices);
 }

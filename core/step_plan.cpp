@@ -23,6 +23,11 @@ std::uint64_t StepPlan::rank_samples(std::uint64_t t) const {
   return (step(t).count() + ranks - 1) / ranks;
 }
 
+std::uint32_t StepPlan::rank_at(std::uint64_t place) const {
+  const std::uint64_t t = (place - consumed) / step_samples();
+  return static_cast<std::uint32_t>((place - step(t).from) / rank_samples(t));
+}
+
 // The step's entries are its places followed by fillers; each rank has `share` entries in a row.
 // Only a tail has fillers, and then entry e is place from + e mod (number of places).
 RankBatch StepPlan::batch(std::uint64_t t, std::uint32_t rank) const {

@@ -45,6 +45,8 @@ struct StepPlan {
   Places step(std::uint64_t t) const;
   // What each rank gets in step t, own places and fillers together.
   std::uint64_t rank_samples(std::uint64_t t) const;
+  // Whose own a place is. REQUIRES: some step covers it
+  std::uint32_t rank_at(std::uint64_t place) const;
   // REQUIRES: t < steps(), rank < ranks
   RankBatch batch(std::uint64_t t, std::uint32_t rank) const;
 };

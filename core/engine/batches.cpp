@@ -43,7 +43,8 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   const EpochRun& run = grants_.run_of(job, batch.step);
   batch.epoch = run.epoch;
   batch.last_of_epoch = batch.step + 1 == run.first_step + run.steps;
-  batch.uncut = run.plan.batch(batch.step - run.first_step, rank_index).own;
+  batch.uncut = run.plan.plain.batch(batch.step - run.first_step, rank_index).own;
+  batch.rehearsal = run.rehearsal;
   const std::size_t before = rank.batches.size() - 1;
   const bool in_turn =
       before == 0 || s_.batches[rank.batches[before - 1]].state != Batch::State::assembling;
@@ -53,39 +54,38 @@ bool Delivery::begin(Job& job, Rank rank_index) {
 
 // Cuts what is granted by now into pieces. True: that is the whole batch.
 bool Delivery::cut(Job& job, Batch& batch) {
-  if (batch.uncut.count() == 0 && batch.fillers_cut) return true;
+  if (batch.all_cut) return true;
   EpochRun& run = grants_.run_of(job, batch.step);
   const bool covered = grants_.cover(job, run, grants_.batch_end(run, batch));
-  const std::uint64_t have = run.plan.consumed + run.granted;
+  const std::uint64_t have = run.plain.end();
   const Places now{batch.uncut.from, std::min(batch.uncut.to, std::max(have, batch.uncut.from))};
-  add_pieces(run, batch, now, false);
+  add_pieces(run.plain, batch, now, false);
   batch.uncut.from = now.to;
   if (!covered) {
     job.waits = job.waits_to_take = true;
     return false;
   }
-  const RankBatch places = run.plan.batch(batch.step - run.first_step, batch.rank);
-  for (const Places& filler : places.fillers) add_pieces(run, batch, filler, true);
-  batch.fillers_cut = true;
+  const std::uint64_t step = batch.step - run.first_step;
+  const RankBatch places = run.plan.plain.batch(step, batch.rank);
+  for (const Places& filler : places.fillers) add_pieces(run.plain, batch, filler, true);
+  const Places draws = run.plan.buffer_draws(step, batch.rank);
+  grants_.rehearse(job, run, draws.to);
+  add_pieces(run.rehearsed, batch, draws, false);
+  batch.all_cut = true;
   return true;
 }
 
-void Delivery::add_pieces(EpochRun& run, Batch& batch, Places places, bool filler) {
-  for (std::uint64_t at = places.from; at < places.to;) {
-    const Grant& grant = grants_.grant_at(run, at);
-    const std::uint64_t end = std::min(places.to, grant.start + grant.count);
+void Delivery::add_pieces(Sequence& sequence, Batch& batch, Places places, bool filler) {
+  sequence.for_each_slice(places, [&](std::uint64_t at, const Grant& grant, const Slice& slice) {
     Piece piece;
     piece.place = at;
     piece.offset = batch.samples;
-    piece.slice.name = grant.name;
-    piece.slice.from = grant.from + static_cast<std::uint32_t>(at - grant.start);
-    piece.slice.to = grant.from + static_cast<std::uint32_t>(end - grant.start);
+    piece.slice = slice;
     piece.slice.filler = filler;
-    batch.samples += piece.slice.to - piece.slice.from;
+    batch.samples += slice.to - slice.from;
     batch.pieces.push_back(piece);
-    batch.sizes = grant.sizes;
-    at = end;
-  }
+    (slice.rehearsed ? batch.rehearsed_sizes : batch.sizes) = grant.sizes;
+  });
 }
 
 std::uint32_t Delivery::batch_share(const Job& job, NodeId node) const {
@@ -116,8 +116,7 @@ void Delivery::advance(Job& job, std::uint32_t index, bool in_turn) {
 // The batch lies in one block on its rank's node.
 bool Delivery::may_be_in_place(Job& job, const Batch& batch) {
   if (batch.pieces.size() != 1 || batch.share != kNone || !job.batch_shares.empty()) return false;
-  const Grant& grant =
-      grants_.grant_at(grants_.run_of(job, batch.step), batch.pieces.front().place);
+  const Grant& grant = Grants::grant_of(grants_.run_of(job, batch.step), batch.pieces.front());
   const Block* block = s_.at(grant.block);
   return block && block->resident && block->node == batch.node;
 }
@@ -125,7 +124,7 @@ bool Delivery::may_be_in_place(Job& job, const Batch& batch) {
 void Delivery::deliver_in_place(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
   Piece& piece = batch.pieces.front();
-  Grant& grant = grants_.grant_at(grants_.run_of(job, batch.step), piece.place);
+  Grant& grant = Grants::grant_of(grants_.run_of(job, batch.step), piece);
   Block& block = *s_.at(grant.block);
   piece.block = grant.block;
   piece.state = Piece::State::there;
@@ -151,7 +150,7 @@ bool Delivery::gather(Job& job, std::uint32_t index) {
     Piece& piece = batch.pieces[i];
     if (piece.state != Piece::State::there) all = false;
     if (piece.state != Piece::State::missing) continue;
-    Grant& grant = grants_.grant_at(run, piece.place);
+    Grant& grant = Grants::grant_of(run, piece);
     Block* block = s_.at(grant.block);
     if (!block || !block->resident) {
       want_again(job, grant);
@@ -203,22 +202,27 @@ bool Delivery::gather(Job& job, std::uint32_t index) {
 // The piece is in the batch: the job is done with that part of the block.
 void Delivery::serve(Job& job, Batch& batch, Piece& piece) {
   EpochRun& run = grants_.run_of(job, batch.step);
-  Grant& grant = grants_.grant_at(run, piece.place);
+  Grant& grant = Grants::grant_of(run, piece);
   if (Block* block = s_.at(grant.block)) block->served = true;
   grants_.served(job, grant, piece.slice.to - piece.slice.from);
 }
 
-// A weighted epoch cannot be expanded from names: the batch carries its ids.
+// Draws cannot be expanded from names: the batch carries their ids.
 std::span<const SampleId> Delivery::drawn_samples(const Job& job, const Batch& batch) {
   auto ids = s_.arena.make<SampleId>(batch.samples);
   std::vector<Draw> draws;
-  std::size_t at = 0;
+  std::size_t count = 0;
   for (const Piece& piece : batch.pieces) {
+    if (!job.drawn && !piece.slice.rehearsed) continue;
     draws.resize(piece.slice.to - piece.slice.from);
-    job.drawn->fill(piece.place, draws);
-    for (const Draw& draw : draws) ids[at++] = draw.sample;
+    if (piece.slice.rehearsed) {
+      batch.rehearsal->fill(piece.place, draws, s_.rehearsed);
+    } else {
+      job.drawn->fill(piece.place, draws);
+    }
+    for (const Draw& draw : draws) ids[count++] = draw.sample;
   }
-  return ids;
+  return ids.first(count);
 }
 
 void Delivery::order_delivery(Job& job, std::uint32_t index) {
@@ -235,10 +239,12 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
   order.block_samples = batch.sizes.block_samples;
   order.lane_blocks = batch.sizes.lane_blocks;
   order.ingredients = s_.arena.copy(batch.ingredients);
-  if (job.drawn) {
-    order.weights = job.weights->frozen().digest();
-    order.samples = drawn_samples(job, batch);
+  if (job.drawn) order.drawn_from = job.weights->frozen().digest();
+  if (batch.rehearsal) {
+    order.drawn_from = batch.rehearsal->buffer();
+    order.rehearsed_block_samples = batch.rehearsed_sizes.block_samples;
   }
+  if (job.drawn || batch.rehearsal) order.samples = drawn_samples(job, batch);
   auto slices = s_.arena.make<Slice>(batch.pieces.size());
   for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
   order.slices = slices;

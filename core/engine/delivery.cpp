@@ -278,10 +278,14 @@ void Delivery::lost_block(Handle handle) {
 
 // False: the position the job came with was not that of any job, and it is not served any more.
 bool Delivery::apply(Job& job, const EpochRun& run) {
+  // What an epoch that is over was rehearsed from does not matter any more.
+  if (!job.committed.rehearse(run.rehearsal ? run.rehearsal->buffer() : 0)) {
+    check_failed("who rehearses has an order that can", __FILE__, __LINE__, "");
+  }
   if (job.order == Order::relaxed && !s_.slices.empty()) {
     const std::uint64_t generation = s_.slices.front().name.generation;
     if (!job.committed.has_generation() || job.committed.lanes().generation != generation) {
-      const LaneSizes& sizes = run.grants.front().sizes;
+      const LaneSizes& sizes = run.plain.grants.front().sizes;
       job.committed.begin_generation(generation, sizes.block_samples, sizes.lane_blocks);
     }
   }
@@ -301,15 +305,13 @@ void Delivery::commit(Job& job) {
   while (job.committed_step < all && !job.contradicts) {
     const std::uint64_t step = job.committed_step;
     EpochRun& run = grants_.run_of(job, step);
-    const Places places = run.plan.step(step - run.first_step);
+    const Places places = run.plan.plain.step(step - run.first_step);
     s_.slices.clear();
-    for (std::uint64_t at = places.from; at < places.to;) {
-      const Grant& grant = grants_.grant_at(run, at);
-      const std::uint64_t end = std::min(places.to, grant.start + grant.count);
-      s_.slices.push_back({grant.name, grant.from + static_cast<std::uint32_t>(at - grant.start),
-                           grant.from + static_cast<std::uint32_t>(end - grant.start), false});
-      at = end;
-    }
+    const auto keep = [&](std::uint64_t /*at*/, const Grant& /*grant*/, const Slice& slice) {
+      s_.slices.push_back(slice);
+    };
+    run.plain.for_each_slice(places, keep);
+    run.rehearsed.for_each_slice(run.plan.buffer_draws(step - run.first_step), keep);
     if (!apply(job, run)) return;
     s_.promise_committed(job, step, run.epoch, s_.slices);
     run.acknowledged += places.count();
@@ -324,7 +326,7 @@ void Delivery::end_epochs(Job& job) {
     if (job.committed_step < run.first_step + run.steps) return;
     if (run.ended) continue;
     run.ended = true;
-    s_.order(EpochEnded{job.id, run.epoch, run.plan.consumed + run.acknowledged});
+    s_.order(EpochEnded{job.id, run.epoch, run.plan.plain.consumed + run.acknowledged});
     job.committed.finish_epoch();
     s_.promise_epoch_finished(job, run.epoch);
   }

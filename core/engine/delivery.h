@@ -40,7 +40,7 @@ class Delivery {
  private:
   bool begin(Job& job, Rank rank);
   bool cut(Job& job, Batch& batch);
-  void add_pieces(EpochRun& run, Batch& batch, Places places, bool filler);
+  static void add_pieces(Sequence& sequence, Batch& batch, Places places, bool filler);
   void advance(Job& job, std::uint32_t index, bool in_turn);
   bool may_be_in_place(Job& job, const Batch& batch);
   void deliver_in_place(Job& job, std::uint32_t index);

@@ -78,11 +78,13 @@ void describe_jobs(const EngineState& s, Out out) {
                    static_cast<int>(job.candidate_slot));
     for (const EpochRun& run : job.runs) {
       fmt::format_to(out, "  epoch {}: consumed {}, granted {}, steps {} from {};", run.epoch,
-                     run.plan.consumed, run.granted, run.steps, run.first_step);
-      for (const Grant& grant : run.grants) {
-        fmt::format_to(out, " [{}+{} v{} b{} unserved {}{}]", grant.start, grant.count,
-                       grant.name.lane, grant.name.block, grant.unserved,
-                       grant.wanted ? " wanted" : "");
+                     run.plan.plain.consumed, run.plain.granted, run.steps, run.first_step);
+      for (const Sequence* one : {&run.plain, &run.rehearsed}) {
+        for (const Grant& grant : one->grants) {
+          fmt::format_to(out, " [{}v{} b{} uncut {}-{} unserved {}{}]",
+                         grant.rehearsal ? "rehearsed " : "", grant.name.lane, grant.name.block,
+                         grant.from, grant.to, grant.unserved, grant.wanted ? " wanted" : "");
+        }
       }
       fmt::format_to(out, "\n");
     }

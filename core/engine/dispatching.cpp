@@ -26,8 +26,10 @@ std::uint32_t Dispatching::depth(const Job& job) {
 // A block the job took that is gone before the job had all of it, and a batch waits for it.
 Grant* Dispatching::lost_grant(Job& job) {
   for (EpochRun& run : job.runs) {
-    for (Grant& grant : run.grants) {
-      if (grant.wanted && !s_.at(grant.block)) return &grant;
+    for (Sequence* one : run.sequences()) {
+      for (Grant& grant : one->grants) {
+        if (grant.wanted && !s_.at(grant.block)) return &grant;
+      }
     }
   }
   return nullptr;
@@ -41,7 +43,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
     if (Grant* grant = lost_grant(job)) {
       Preparation::Need need;
       need.grant = grant;
-      need.remake = true;
+      need.remake = grant->made;
       // As long as its pass is open the remade block is for all who need it.
       if (!grant->ref.is_none() && lanes.valid(grant->ref)) {
         if (is_here(lanes.state(grant->ref))) {
@@ -74,6 +76,13 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
     if (!more || !lanes.may_begin_next_epoch(job.member)) break;
     lanes.begin_next_epoch(job.member);
   }
+  if (!job.waits) {
+    if (Grant* grant = grants_.rehearsal_ahead(job)) {
+      Preparation::Need need;
+      need.grant = grant;
+      return need;
+    }
+  }
   return std::nullopt;
 }
 
@@ -86,8 +95,8 @@ void Dispatching::adopt(Grant& grant, std::uint32_t index) {
 // How far the job has come, in blocks: the same measure for all jobs of a stream.
 std::int64_t Dispatching::progress(const Stream& stream, const Job& job) {
   const EpochRun& run = job.runs.back();
-  const std::uint64_t blocks = run.epoch * stream.lanes->sizes(job.member).blocks() +
-                               (run.plan.consumed + run.granted) / stream.block_samples;
+  const std::uint64_t blocks =
+      run.epoch * stream.lanes->sizes(job.member).blocks() + run.plain.end() / stream.block_samples;
   return static_cast<std::int64_t>(blocks) + job.head_start;
 }
 
@@ -95,7 +104,7 @@ std::int64_t Dispatching::progress(const Stream& stream, const Job& job) {
 bool Dispatching::has_taken_all(const Job& job) {
   const EpochRun& run = job.runs.back();
   if (job.epochs == 0 || run.epoch + 1 < job.epochs) return false;
-  return run.steps == 0 || run.plan.consumed + run.granted >= run.plan.step(run.steps - 1).to;
+  return run.steps == 0 || run.plain.end() >= run.plan.plain.step(run.steps - 1).to;
 }
 
 // The progress of the slowest job of the stream; INT64_MAX: there is none.

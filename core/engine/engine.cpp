@@ -1,5 +1,6 @@
 #include "core/engine.h"
 
+#include <algorithm>
 #include <variant>
 
 #include "core/check.h"
@@ -91,6 +92,7 @@ struct Engine::Parts final : Reads::Listener {
     if (Job* of = job(event.job)) delivery.released(*of, event);
   }
   void on(const ScoresReported& event);
+  void on(const ExemplarsReported& event);
   void on(const ReadDone& event) { reads.done(event); }
   void on(const PreparationDone& event) { preparation.prepared(event); }
   void on(const TransferDone& event) { delivery.transferred(event); }
@@ -171,6 +173,18 @@ void Engine::Parts::on(const ScoresReported& event) {
       items.scored(dataset.id, score.sample, score.value);
       if (of->weights) of->weights->report(score.sample, weight_of_score(score.value));
     }
+  }
+}
+
+void Engine::Parts::on(const ExemplarsReported& event) {
+  Job* of = job(event.job);
+  if (!of) return;
+  const std::uint64_t samples = s.datasets[of->dataset].catalogue->samples();
+  const bool known = std::all_of(event.samples.begin(), event.samples.end(),
+                                 [&](SampleId sample) { return sample.value < samples; });
+  if (of->rehearsed == 0 || !known || event.samples.size() > kExemplarsAtOnce ||
+      !of->exemplars.report(event.anew, event.first, event.samples, event.more)) {
+    s.protocol_error();
   }
 }
 

@@ -55,14 +55,16 @@ void Grants::resume(Job& job, const Position::PartBlock& part, LanePosition& lan
   grant.name = {lanes.generation, part.lane, open->pass, part.block};
   grant.sizes = lanes.sizes;
   grant.from = part.used;
-  grant.count = lanes.sizes.samples_of(part.lane, part.block) - part.used;
+  grant.to = lanes.sizes.samples_of(part.lane, part.block);
   job.resumed.push_back(grant);
   lanes.record(grant.name, lanes.sizes);
 }
 
 void Grants::withdraw(Job& job) {
   for (EpochRun& run : job.runs) {
-    for (Grant& grant : run.grants) drop_grant(job, grant);
+    for (Sequence* one : run.sequences()) {
+      for (Grant& grant : one->grants) drop_grant(job, grant);
+    }
   }
   job.runs.clear();
   job.resumed.clear();
@@ -76,12 +78,27 @@ void Grants::withdraw(Job& job) {
 void Grants::open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed) {
   EpochRun run;
   run.epoch = epoch;
-  run.plan = {job.draws, consumed, static_cast<std::uint32_t>(job.ranks.size()), job.batch_samples,
-              job.drop_last};
+  run.plan.plain = {job.draws, consumed, static_cast<std::uint32_t>(job.ranks.size()),
+                    job.batch_samples, job.drop_last};
+  run.plain.begin = consumed;
+  const Stream& stream = s_.streams[job.stream];
+  begin_rehearsal(job, run, {s_.datasets[stream.dataset].catalogue->version(), stream.seed});
   run.steps = run.plan.steps();
   run.first_step =
       job.runs.empty() ? job.committed_step : job.runs.back().first_step + job.runs.back().steps;
   job.runs.push_back(std::move(run));
+}
+
+// An epoch keeps the buffer it began with, unless its job begins it anew. Draws are counted in the
+// epoch, whatever buffer they are of, so that none comes twice.
+void Grants::begin_rehearsal(Job& job, EpochRun& run, KeyRoot root) {
+  const auto exemplars = job.rehearsed > 0 ? job.exemplars.whole() : nullptr;
+  if (!exemplars) return;
+  const Position::Fields& was = job.committed.fields();
+  const std::uint64_t drawn = was.epoch == run.epoch ? was.rehearsed : 0;
+  run.plan = RehearsalPlan::split(run.plan.plain, job.rehearsed, drawn);
+  run.rehearsal = std::make_shared<const Rehearsal>(exemplars, root, run.epoch);
+  run.rehearsed.begin = run.plan.drawn;
 }
 
 bool Grants::may_open_next(const Job& job) const {
@@ -94,7 +111,7 @@ bool Grants::may_open_next(const Job& job) const {
 bool Grants::open_next_run(Job& job) {
   if (!may_open_next(job)) return false;
   EpochRun& run = job.runs.back();
-  if (run.steps > 0 && !cover(job, run, run.plan.step(run.steps - 1).to)) {
+  if (run.steps > 0 && !cover(job, run, run.plan.plain.step(run.steps - 1).to)) {
     job.waits = job.waits_to_take = true;  // blocks are taken epoch by epoch
     return false;
   }
@@ -159,22 +176,23 @@ EpochRun& Grants::run_of(Job& job, std::uint64_t step) {
 }
 
 bool Grants::cover(Job& job, EpochRun& run, std::uint64_t to) {
-  while (run.plan.consumed + run.granted < to) {
+  while (run.plain.end() < to) {
     if (!take_next(job, run)) return false;
   }
   return true;
 }
 
 // The tail repeats samples from its start: their blocks are not done with before that.
-std::uint32_t Grants::fillers_in(const EpochRun& run, const Grant& grant) {
+std::uint32_t Grants::fillers_in(const EpochRun& run, const Cut& cut) {
   if (run.steps == 0) return 0;
-  const Places tail = run.plan.step(run.steps - 1);
-  const std::uint64_t end = grant.start + grant.count;
-  if (end <= tail.from || tail.count() == run.plan.step_samples()) return 0;
+  const StepPlan& plan = run.plan.plain;
+  const Places tail = plan.step(run.steps - 1);
+  const std::uint64_t end = cut.start + cut.count;
+  if (end <= tail.from || tail.count() == plan.step_samples()) return 0;
   std::uint64_t fillers = 0;
-  for (Rank rank = 0; rank < run.plan.ranks; ++rank) {
-    for (const Places& filler : run.plan.batch(run.steps - 1, rank).fillers) {
-      const std::uint64_t from = std::max(filler.from, grant.start);
+  for (Rank rank = 0; rank < plan.ranks; ++rank) {
+    for (const Places& filler : plan.batch(run.steps - 1, rank).fillers) {
+      const std::uint64_t from = std::max(filler.from, cut.start);
       const std::uint64_t to = std::min(filler.to, end);
       if (from < to) fillers += to - from;
     }
@@ -182,17 +200,74 @@ std::uint32_t Grants::fillers_in(const EpochRun& run, const Grant& grant) {
   return static_cast<std::uint32_t>(fillers);
 }
 
+Grants::Turn Grants::turn(const Job& job, const EpochRun& run) {
+  if (!job.node_local) return {NodeId::none(), UINT64_MAX};
+  const StepPlan& plan = run.plan.plain;
+  const std::uint64_t place = run.plain.end();
+  const std::uint32_t rank = plan.rank_at(place);
+  const std::uint64_t step = (place - plan.consumed) / plan.step_samples();
+  return {job.ranks[rank].node, plan.batch(step, rank).own.to - place};
+}
+
+// Cuts the next places from the block that is open on the node whose they are.
 bool Grants::take_next(Job& job, EpochRun& run) {
+  const Turn next = turn(job, run);
+  const auto open = open_block(job, run, next.node);
+  if (!open) return false;
+  const Cut& cut = run.plain.cut(*open, next.most);
+  Grant& grant = run.plain.grant(*open);
+  grant.unserved += fillers_in(run, cut);
+  if (grant.from == grant.to) {
+    std::erase_if(run.open, [&](const EpochRun::Open& one) { return one.grant == *open; });
+  }
+  return true;
+}
+
+std::optional<std::uint64_t> Grants::open_block(Job& job, EpochRun& run, NodeId node) {
+  const auto mine = std::find_if(run.open.begin(), run.open.end(),
+                                 [&](const EpochRun::Open& open) { return open.node == node; });
+  if (mine != run.open.end()) return mine->grant;
+  // All blocks are taken: what is left lies in those of other nodes.
+  if (job.resumed.empty() && job.lanes_epoch > run.epoch) return largest_rest(run);
+  auto taken = take_block(job, run, node);
+  if (!taken) return std::nullopt;
+  run.open.push_back({node, add(run.plain, std::move(*taken))});
+  return run.open.back().grant;
+}
+
+// Of several the one opened first.
+std::optional<std::uint64_t> Grants::largest_rest(EpochRun& run) {
+  std::optional<std::uint64_t> largest;
+  std::uint32_t most = 0;
+  for (const EpochRun::Open& open : run.open) {
+    const Grant& grant = run.plain.grant(open.grant);
+    if (grant.to - grant.from <= most) continue;
+    most = grant.to - grant.from;
+    largest = open.grant;
+  }
+  return largest;
+}
+
+// A node's ranks get blocks that are on it, and wait for one that is in the making there: what is
+// ready elsewhere is for the ranks there. Without any they take what there is.
+void Grants::prefer_local(Lanes& lanes, NodeId node) {
+  const auto is_local = [&](const Lanes::Candidate& one) {
+    return s_.blocks[lanes.tag(one.block)].node == node;
+  };
+  if (std::none_of(found_.begin(), found_.end(), is_local)) return;
+  std::erase_if(found_, [&](const Lanes::Candidate& one) { return !is_local(one); });
+}
+
+std::optional<Grant> Grants::take_block(Job& job, EpochRun& run, NodeId node) {
   if (!job.resumed.empty()) {
     const Grant grant = job.resumed.front();
     job.resumed.erase(job.resumed.begin());
-    push(run, grant);
-    return true;
+    return grant;
   }
-  Stream& stream = s_.streams[job.stream];
-  Lanes& lanes = *stream.lanes;
+  Lanes& lanes = *s_.streams[job.stream].lanes;
   lanes.candidates(job.member, found_);
-  if (found_.empty()) return false;
+  if (found_.empty()) return std::nullopt;
+  if (!node.is_none()) prefer_local(lanes, node);
   views_.clear();
   for (const Lanes::Candidate& candidate : found_) {
     const Block& block = s_.blocks[lanes.tag(candidate.block)];
@@ -203,10 +278,10 @@ bool Grants::take_next(Job& job, EpochRun& run) {
   const std::size_t choice = job.order == Order::relaxed
                                  ? selection_->choose({job.id, job.order, views_})
                                  : (views_.front().ready ? 0 : kNoChoice);
-  if (choice == kNoChoice) return false;
+  if (choice == kNoChoice) return std::nullopt;
   if (choice >= found_.size() || !views_[choice].ready) {
     ++refused_;
-    return false;
+    return std::nullopt;
   }
   const BlockRef ref = found_[choice].block;
   const std::uint32_t index = lanes.tag(ref);
@@ -215,35 +290,56 @@ bool Grants::take_next(Job& job, EpochRun& run) {
   grant.ref = ref;
   grant.name = s_.blocks[index].name;
   grant.sizes = s_.blocks[index].sizes;
-  grant.count = s_.blocks[index].samples;
+  grant.to = s_.blocks[index].samples;
   // A strict job may have been resumed inside a block.
-  if (job.order != Order::relaxed && run.granted == 0) {
-    grant.from = static_cast<std::uint32_t>(run.plan.consumed % grant.sizes.block_samples);
-    grant.count -= grant.from;
+  if (job.order != Order::relaxed && run.plain.granted == 0) {
+    grant.from = static_cast<std::uint32_t>(run.plan.plain.consumed % grant.sizes.block_samples);
   }
   if (lanes.take(job.member, ref)) ++job.lanes_epoch;
-  push(run, grant);
-  tell_need(s_, index);
-  return true;
-}
-
-void Grants::push(EpochRun& run, const Grant& grant) {
-  run.grants.push_back(grant);
-  Grant& mine = run.grants.back();
-  mine.start = run.plan.consumed + run.granted;
-  mine.unserved = mine.count + fillers_in(run, mine);
-  run.granted += mine.count;
-  if (Block* block = s_.at(mine.block)) ++block->grants;
-}
-
-Grant& Grants::grant_at(EpochRun& run, std::uint64_t place) {
-  auto after =
-      std::upper_bound(run.grants.begin(), run.grants.end(), place,
-                       [](std::uint64_t value, const Grant& grant) { return value < grant.start; });
-  BF_CHECK(after != run.grants.begin());
-  Grant& grant = *std::prev(after);
-  BF_CHECK(place < grant.start + grant.count);
   return grant;
+}
+
+std::uint64_t Grants::add(Sequence& sequence, Grant grant) {
+  grant.unserved = grant.to - grant.from;
+  if (Block* block = s_.at(grant.block)) {
+    ++block->grants;
+    tell_need(s_, grant.block.index);
+  }
+  return sequence.add(std::move(grant));
+}
+
+// ------------------------------------------------------------------------------- rehearsal ----
+
+void Grants::rehearse(const Job& job, EpochRun& run, std::uint64_t to) {
+  if (!run.rehearsal) return;
+  const std::uint32_t block_samples = s_.streams[job.stream].block_samples;
+  const std::uint64_t end = run.plan.buffer_draws(run.steps).from;
+  while (run.rehearsed.end() < to) {
+    const std::uint64_t draw = run.rehearsed.end();
+    Grant grant;
+    grant.rehearsal = run.rehearsal;
+    grant.made = false;
+    grant.name = run.rehearsal->block_of(draw, block_samples);
+    grant.sizes = Rehearsal::sizes(block_samples);
+    grant.from = static_cast<std::uint32_t>(draw % block_samples);
+    grant.to = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(block_samples, grant.from + (end - draw)));
+    run.rehearsed.cut(add(run.rehearsed, std::move(grant)), UINT64_MAX);
+  }
+}
+
+// What the next step will rehearse is made while there is nothing more urgent.
+Grant* Grants::rehearsal_ahead(Job& job) {
+  for (EpochRun& run : job.runs) {
+    if (!run.rehearsal) continue;
+    const std::uint64_t next = std::max(job.committed_step + job.credits, run.first_step);
+    if (next >= run.first_step + run.steps) continue;
+    rehearse(job, run, run.plan.buffer_draws(next - run.first_step).to);
+    for (Grant& grant : run.rehearsed.grants) {
+      if (!grant.made && grant.unserved > 0 && !s_.at(grant.block)) return &grant;
+    }
+  }
+  return nullptr;
 }
 
 void Grants::served(Job& job, Grant& grant, std::uint32_t samples) {
@@ -270,14 +366,13 @@ void Grants::forget_committed(Job& job) {
   while (!job.runs.empty()) {
     EpochRun& run = job.runs.front();
     const std::uint64_t done = std::min(job.committed_step - run.first_step, run.steps);
-    const std::uint64_t upto = done == run.steps ? run.plan.samples : run.plan.step(done).from;
-    while (!run.grants.empty() && run.grants.front().start + run.grants.front().count <= upto &&
-           (run.grants.front().unserved == 0 || done == run.steps)) {
-      drop_grant(job, run.grants.front());
-      run.grants.pop_front();
-    }
-    if (done < run.steps || job.runs.size() == 1) return;
-    for (Grant& grant : run.grants) drop_grant(job, grant);
+    const bool all = done == run.steps;
+    const auto drop = [&](Grant& grant) { drop_grant(job, grant); };
+    run.plain.forget(all ? run.plain.end() : run.plan.plain.step(done).from, drop);
+    run.rehearsed.forget(run.plan.buffer_draws(done).from, drop);
+    if (!all || job.runs.size() == 1) return;
+    for (Sequence* one : run.sequences())
+      std::for_each(one->grants.begin(), one->grants.end(), drop);
     job.runs.pop_front();
   }
 }
@@ -285,8 +380,8 @@ void Grants::forget_committed(Job& job) {
 // Fillers may come from anywhere in the step.
 std::uint64_t Grants::batch_end(const EpochRun& run, const Batch& batch) {
   const std::uint64_t t = batch.step - run.first_step;
-  const RankBatch places = run.plan.batch(t, batch.rank);
-  return places.filler_count() > 0 ? run.plan.step(t).to : places.own.to;
+  const RankBatch places = run.plan.plain.batch(t, batch.rank);
+  return places.filler_count() > 0 ? run.plan.plain.step(t).to : places.own.to;
 }
 
 std::uint32_t Grants::missing_blocks(Job& job) {
@@ -295,10 +390,10 @@ std::uint32_t Grants::missing_blocks(Job& job) {
   for (const RankState& rank : job.ranks) {
     for (const std::uint32_t index : rank.batches) {
       const Batch& batch = s_.batches[index];
-      if (batch.uncut.count() == 0 && batch.fillers_cut) continue;
+      if (batch.all_cut) continue;
       const EpochRun& run = run_of(job, batch.step);
       const std::uint64_t end = batch_end(run, batch);
-      const std::uint64_t have = run.plan.consumed + run.granted;
+      const std::uint64_t have = run.plain.end();
       if (end > have) samples = std::max(samples, end - have);
     }
   }

@@ -23,15 +23,21 @@ class Grants {
   // Whether the job has a step of that number: false after its last epoch, and (the job waits then)
   // before all blocks of the epoch before are taken.
   bool has_step(Job& job, std::uint64_t step);
-  // Takes blocks until all places of the step's run below `to` are granted; false: not all of them
-  // are ready. REQUIRES: has_step(job, step)
+  // Takes blocks until all plain places of the step's run below `to` are granted; false: not all of
+  // them are ready. REQUIRES: has_step(job, step)
   bool cover(Job& job, EpochRun& run, std::uint64_t to);
+  // The same for what is rehearsed, whose blocks need not be there to be granted.
+  void rehearse(const Job& job, EpochRun& run, std::uint64_t to);
+  // A block that will be rehearsed soon and was not made yet, or null.
+  Grant* rehearsal_ahead(Job& job);
   EpochRun& run_of(Job& job, std::uint64_t step);
   // The end of the places that must be granted before the batch is whole.
   static std::uint64_t batch_end(const EpochRun& run, const Batch& batch);
 
-  // The grant that holds a place of a run's sequence. REQUIRES: granted, not yet committed.
-  Grant& grant_at(EpochRun& run, std::uint64_t place);
+  // The grant that a piece of a batch lies in. REQUIRES: the batch is not yet committed.
+  static Grant& grant_of(EpochRun& run, const Piece& piece) {
+    return run.sequence_of(piece.slice).grant_at(piece.place);
+  }
   // `samples` of the grant have been delivered or copied.
   void served(Job& job, Grant& grant, std::uint32_t samples);
   // All steps below job.committed_step are committed: forgets what only they needed.
@@ -48,12 +54,24 @@ class Grants {
   bool open_next_run(Job& job);
   bool freeze(Job& job);
   bool may_open_next(const Job& job) const;
+  // The next place that is not granted: the node whose it is (one sequence for all: none), and
+  // where its places end.
+  struct Turn {
+    NodeId node;
+    std::uint64_t most = UINT64_MAX;
+  };
+  static Turn turn(const Job& job, const EpochRun& run);
   bool take_next(Job& job, EpochRun& run);
+  std::optional<std::uint64_t> open_block(Job& job, EpochRun& run, NodeId node);
+  static std::optional<std::uint64_t> largest_rest(EpochRun& run);
+  std::optional<Grant> take_block(Job& job, EpochRun& run, NodeId node);
+  void prefer_local(Lanes& lanes, NodeId node);
+  static void begin_rehearsal(Job& job, EpochRun& run, KeyRoot root);
   void begin_in_sequence(Job& job);
   void resume(Job& job, const Position::PartBlock& part, LanePosition& lanes);
-  static std::uint32_t fillers_in(const EpochRun& run, const Grant& grant);
+  static std::uint32_t fillers_in(const EpochRun& run, const Cut& cut);
   void uncharge_unneeded(const Job& job);
-  void push(EpochRun& run, const Grant& grant);
+  std::uint64_t add(Sequence& sequence, Grant grant);
   void drop_grant(Job& job, Grant& grant);
 
   EngineState& s_;

@@ -22,9 +22,9 @@ void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
   groups_.clear();
   making.ingredients.clear();
   making.ingredients.reserve(draws.size());
-  // A weighted block has samples often; one that stands in for a corrupt one may be here itself.
-  const bool with_replacement =
-      s_.streams[block.stream].family == Order::weighted || !dataset.corrupt.empty();
+  // What is drawn comes often; one that stands in for a corrupt one may be here itself.
+  const bool with_replacement = s_.streams[block.stream].family == Order::weighted ||
+                                block.rehearsal || !dataset.corrupt.empty();
   firsts_.clear();
   for (std::uint32_t place = 0; place < draws.size(); ++place) {
     Ingredient ingredient;

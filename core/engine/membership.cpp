@@ -31,11 +31,15 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   const auto dataset = s_.dataset_of.find(event.dataset.value);
   if (dataset == s_.dataset_of.end()) return Refusal::unknown_dataset;
   if (s_.pipelines.count(event.pipeline.value) == 0) return Refusal::unknown_pipeline;
-  if (event.ranks.empty() || event.batch_samples == 0) return Refusal::bad_request;
+  if (event.ranks.empty() || event.batch_samples <= event.rehearsed) return Refusal::bad_request;
   if (s_.job_of.count(event.job.value) != 0) return Refusal::bad_request;
   for (const NodeId node : event.ranks) {
     const auto known = s_.node_of.find(node.value);
     if (known == s_.node_of.end() || !s_.memory.has(dram_of(node))) return Refusal::bad_request;
+  }
+  const bool drawn = event.order == Order::weighted || event.order == Order::listed;
+  if ((event.node_local && event.order != Order::relaxed) || (event.rehearsed > 0 && drawn)) {
+    return Refusal::wrong_order;
   }
   const std::uint64_t samples = s_.datasets[dataset->second].catalogue->samples();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
@@ -93,6 +97,8 @@ void Membership::joined(const JobJoined& event) {
   job.committed = position;
   job.draws = event.order == Order::weighted && event.draws > 0 ? event.draws : samples;
   job.multinomial = event.multinomial;
+  job.node_local = event.node_local;
+  job.rehearsed = event.rehearsed;
   for (const NodeId node : event.ranks) {
     job.ranks.emplace_back();
     job.ranks.back().node = node;
@@ -326,7 +332,7 @@ void Membership::resized(Job& job, const JobResized& event) {
     return s_.node_of.count(node.value) != 0 && s_.memory.has(dram_of(node));
   });
   if (step == 0 || !nodes_known || job.order == Order::listed ||
-      (job.drop_last && step > job.draws)) {
+      (job.drop_last && step > job.draws) || event.batch_samples <= job.rehearsed) {
     return refuse(job, Refusal::bad_request, 0, 0);
   }
   if (job.state == Job::State::running) start_over(job, false);

@@ -22,6 +22,14 @@ bool Preparation::room_for(const StreamNode& part, const Job& job, bool may_look
   return job.waits && part.current.index == kNone;
 }
 
+// Blocks on the node that are the job's, for each of its ranks there.
+double Preparation::supply(const Job& job, NodeId node) const {
+  const auto here = std::count_if(job.charged.begin(), job.charged.end(), [&](std::uint32_t block) {
+    return s_.blocks[block].node == node;
+  });
+  return static_cast<double>(here) / ranks_on(job, node);
+}
+
 std::optional<Preparation::Site> Preparation::site(const Stream& stream, const Job& job) {
   std::optional<Site> best;
   bool best_is_home = false;
@@ -42,7 +50,8 @@ std::optional<Preparation::Site> Preparation::site(const Stream& stream, const J
     if (!room_for(part, job, may_look_ahead, as)) continue;
     const bool home = std::any_of(job.ranks.begin(), job.ranks.end(),
                                   [&](const RankState& rank) { return rank.node == part.node; });
-    const double load = static_cast<double>(node.started) / node.workers;
+    const double load = job.node_local && home ? supply(job, part.node)
+                                               : static_cast<double>(node.started) / node.workers;
     const bool better = !best || (home != best_is_home ? home : load < best_load);
     if (!better) continue;
     best = Site{i, as};
@@ -58,6 +67,7 @@ void Preparation::fill_block(Block& block, const Stream& stream, const Need& nee
   block.stream = stream.id.value;
   block.ref = need.ref;
   if (need.grant) {
+    block.rehearsal = need.grant->rehearsal;
     block.name = need.grant->name;
     block.sizes = need.grant->sizes;
     block.samples = block.sizes.samples_of(block.name.lane, block.name.block);
@@ -90,6 +100,7 @@ bool Preparation::start(Job& job, Need need, Site site) {
   if (need.grant) {
     need.grant->block = {index, block.serial};
     need.grant->wanted = false;
+    need.grant->made = true;
     ++block.grants;
   }
   if (!block.ref.is_none()) {
@@ -116,7 +127,7 @@ bool Preparation::start(Job& job, Need need, Site site) {
     s_.workers[making.worker].state = Worker::State::busy;
     s_.workers[making.worker].making = making_index;
   }
-  if (items_.plain(stream)) {
+  if (items_.plain(stream) && !block.rehearsal) {
     Reads::Spec spec;
     spec.dataset = s_.datasets[stream.dataset].id;
     spec.from = {NodeId::none(), Tier::store, 0};

@@ -70,6 +70,7 @@ class Preparation {
   std::vector<Failure> failures;
 
  private:
+  double supply(const Job& job, NodeId node) const;
   void strip_ahead(StreamNode& part);
   bool room_for(const StreamNode& part, const Job& job, bool may_look_ahead, Charge& as) const;
   void fill_block(Block& block, const Stream& stream, const Need& need, const StreamNode& part,

@@ -31,7 +31,7 @@ Lineage EngineState::lineage(const Block& block) const {
   lineage.dataset_version = dataset.catalogue->version();
   lineage.pipeline = stream.pipeline_id;
   lineage.pipeline_hash = stream.pipeline->hash;
-  lineage.order = stream.family;
+  lineage.order = block.rehearsal ? Order::weighted : stream.family;
   lineage.seed = stream.seed;
   lineage.block_samples = block.sizes.block_samples;
   lineage.lane_blocks = block.sizes.lane_blocks;
@@ -42,6 +42,12 @@ Lineage EngineState::lineage(const Block& block) const {
 
 void EngineState::expand(const Block& block, std::vector<Draw>& draws) {
   Stream& stream = streams[block.stream];
+  const std::uint64_t first =
+      (block.sizes.first_block_of(block.name.lane) + block.name.block) * block.sizes.block_samples;
+  if (block.rehearsal) {
+    draws.resize(block.samples);
+    return block.rehearsal->fill(first, draws, rehearsed);
+  }
   if (stream.family != Order::weighted) {
     std::vector<SampleId>& ids = stream.scratch;
     stream.expander.expand(lineage(block), datasets[stream.dataset].catalogue->samples(), ids);
@@ -54,8 +60,6 @@ void EngineState::expand(const Block& block, std::vector<Draw>& draws) {
     const Job& job = jobs[index];
     if (!job.drawn || job.drawn->generation() != block.name.generation) continue;
     draws.resize(block.samples);
-    const std::uint64_t first = (block.sizes.first_block_of(block.name.lane) + block.name.block) *
-                                block.sizes.block_samples;
     return job.drawn->fill(first, draws);
   }
   check_failed("a job is in the epoch of the block", __FILE__, __LINE__, "");
@@ -94,6 +98,7 @@ void EngineState::promise_committed(const Job& job, std::uint64_t step, std::uin
     promise.weights = job.committed.fields().weights;
     promise.draws = job.committed.fields().draws;
   }
+  promise.buffer = job.committed.fields().buffer;
   promises.push_back(std::move(promise));
 }
 

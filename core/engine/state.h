@@ -20,6 +20,7 @@
 #include "core/engine/alarms.h"
 #include "core/engine/memory.h"
 #include "core/engine/requests.h"
+#include "core/engine/runs.h"
 #include "core/engine_config.h"
 #include "core/event.h"
 #include "core/flat_map.h"
@@ -73,18 +74,14 @@ enum class Charge : std::uint8_t {
   current,  // a job waits for it now; one a share, always possible
 };
 
-struct Handle {
-  std::uint32_t index = kNone;
-  std::uint64_t serial = 0;
-};
-
 // A prepared block, in the making or resident.
 struct Block {
   std::uint64_t serial = 0;
   std::uint32_t stream = kNone;
   BlockName name;
   LaneSizes sizes;
-  BlockRef ref;  // none: remade for one job alone, after its pass was closed
+  BlockRef ref;  // none: made for one job alone: again, after its pass was closed, or to rehearse
+  std::shared_ptr<const Rehearsal> rehearsal;  // whose draws it has, if any
   std::uint32_t samples = 0;
   std::uint32_t share = kNone;
   ItemId item;
@@ -238,34 +235,9 @@ struct Stream {
 
 // ------------------------------------------------------------------------- jobs and batches ----
 
-// A block in a job's sequence: `count` of its samples from `from`, at places [start, start+count).
-struct Grant {
-  Handle block;
-  BlockRef ref;
-  BlockName name;
-  LaneSizes sizes;
-  std::uint32_t from = 0;
-  std::uint32_t count = 0;
-  std::uint64_t start = 0;
-  std::uint32_t unserved = 0;  // samples of it not delivered yet
-  bool wanted = false;         // a batch waits for it, and it is gone: to be made again
-};
-
-// One epoch of a job, from where it began it to its last commit.
-struct EpochRun {
-  std::uint32_t epoch = 0;
-  StepPlan plan;
-  std::uint64_t first_step = 0;  // of the job
-  std::uint64_t steps = 0;
-  std::uint64_t granted = 0;       // places granted, from plan.consumed on
-  std::uint64_t acknowledged = 0;  // samples in committed steps, from plan.consumed on
-  bool ended = false;              // all its steps are committed, and ranks were told
-  std::deque<Grant> grants;
-};
-
 // A piece of a batch: places of the job's sequence that lie in one block.
 struct Piece {
-  std::uint64_t place = 0;  // in the epoch's sequence
+  std::uint64_t place = 0;  // in the sequence that the slice is of
   Slice slice;
   std::uint32_t offset = 0;  // in the batch
   enum class State : std::uint8_t { missing, copying, there } state = State::missing;
@@ -279,10 +251,12 @@ struct Batch {
   std::uint64_t step = 0;
   std::uint32_t epoch = 0;
   bool last_of_epoch = false;
-  LaneSizes sizes;  // of its blocks
+  LaneSizes sizes;            // of its blocks
+  LaneSizes rehearsed_sizes;  // of those that are rehearsed
   std::uint32_t samples = 0;
-  Places uncut;  // of its own places: not granted yet, or not cut into pieces
-  bool fillers_cut = false;
+  Places uncut;          // of its own places: not granted yet, or not cut into pieces
+  bool all_cut = false;  // fillers and what is rehearsed, too
+  std::shared_ptr<const Rehearsal> rehearsal;
   std::vector<Piece> pieces;
   std::vector<Replacement> replacements;
   enum class State : std::uint8_t { assembling, delivering, delivered } state = State::assembling;
@@ -364,8 +338,11 @@ struct Job {
   std::uint64_t draws = 0;               // samples of one epoch
   bool multinomial = false;
   bool nothing_to_draw = false;  // all weights are zero
-  std::vector<Grant> resumed;    // rests of partly used blocks, taken first
-  bool lost_grants = false;      // a batch waits for a block that is gone
+  bool node_local = false;
+  std::uint32_t rehearsed = 0;  // m
+  ExemplarBuffer exemplars;
+  std::vector<Grant> resumed;  // rests of partly used blocks, taken first
+  bool lost_grants = false;    // a batch waits for a block that is gone
 
   std::vector<std::uint32_t> charged;    // blocks charged to it
   std::uint32_t ahead = 0;               // of these, as made ahead
@@ -429,6 +406,7 @@ struct EngineState {
   bool short_of_memory = false;   // a batch waits for a slot
   std::vector<Resident> evicted;  // by shares, not carried out yet
   std::vector<Slice> slices;      // scratch
+  PermutationCache rehearsed;     // orders of buffers
 
   // Streams whose blocks may be needed by others than their policies were told.
   std::vector<std::uint32_t> changed_streams;

@@ -95,6 +95,7 @@ TEST_CASE("keys differ by every word") {
   CHECK(lane_choice_key(root, 4, 5, 6) == hash(4, 2, 3, 4, 5, 6));
   CHECK(replacement_key(root, 4, 5, SampleId(6), 7) == hash(5, 2, 3, 4, 5, 6, 7));
   CHECK(weighted_key(root, 4) == hash(6, 2, 3, 4));
+  CHECK(rehearsal_key(root, 4, 5, 6) == hash(7, 2, 3, 4, 5, 6));
   CHECK(step_draws(5, 1).split(0).draw() != step_draws(5, 2).split(0).draw());
 }
 

@@ -434,3 +434,34 @@ TEST_SUITE("long") {
     }
   }
 }
+
+TEST_CASE("a position counts what was rehearsed in its epoch, of whatever buffer") {
+  Position position(Order::strict, 0x0123456789abcdef, 100, 42);
+  CHECK(apply(position, {0, 0, 0, 0}, 0, 4) == "");
+  const Slice slice{{77, 0, 0, 0}, 0, 3, false, true};
+  CHECK(position.apply({&slice, 1}) == "a rehearsed slice, and no buffer");
+  REQUIRE(position.rehearse(0xff));
+  CHECK(position.apply({&slice, 1}) == "");
+  CHECK(position.consumed() == 4);
+  CHECK(position.fields().rehearsed == 3);
+  check_round_trip(position);
+  CHECK(to_json(position) ==
+        R"({"v":1,"order":"strict","dataset":"0123456789abcdef","samples":100,"seed":42,"epoch":0,)"
+        R"("consumed":4,"buffer":"00000000000000ff","rehearsed":3})");
+  REQUIRE(position.rehearse(0));
+  check_round_trip(position);
+  REQUIRE(position.rehearse(0xfe));
+  CHECK(position.apply({&slice, 1}) == "");
+  CHECK(position.fields().rehearsed == 6);
+  position.finish_epoch();
+  CHECK(position.fields().rehearsed == 0);
+  Position drawn(Order::weighted, 1, 100, 42);
+  CHECK_FALSE(drawn.rehearse(1));
+  CHECK(drawn.rehearse(0));
+  std::string problem;
+  CHECK_FALSE(position_from_json(
+      R"({"v":1,"order":"strict","dataset":"0123456789abcdef","samples":100,"seed":42,"epoch":0,)"
+      R"("consumed":4,"rehearsed":3})",
+      problem));
+  CHECK(problem == "a position lacks buffer");
+}

@@ -6,8 +6,6 @@
 #include <limits>
 #include <vector>
 
-#include "core/rehearsal.h"
-
 using namespace batchflow;
 
 namespace {
@@ -220,22 +218,4 @@ TEST_CASE("scores become weights: positive ones can be drawn, others never") {
   CHECK(weight_of_score(std::numeric_limits<float>::quiet_NaN()) == 0);
   CHECK(weight_of_score(1e-30f) == 1);
   CHECK(weight_of_score(std::numeric_limits<float>::infinity()) == UINT32_MAX);
-}
-
-TEST_CASE("rehearsal: exactly once for the plain part, equal exemplars for every rank") {
-  // 1000 samples, 3 ranks of 32 with 8 rehearsed: ceil(1000 / (3 * 24)) = 14 steps.
-  const RehearsalPlan plan =
-      RehearsalPlan::split({.samples = 1000, .ranks = 3, .batch_samples = 32}, 8);
-  CHECK(plan.steps() == 14);
-  std::uint64_t plain = 0;
-  std::uint64_t rehearsed = 0;
-  for (std::uint64_t t = 0; t < plan.steps(); ++t) {
-    for (std::uint32_t rank = 0; rank < 3; ++rank) {
-      plain += plan.plain.batch(t, rank).own.count();
-      REQUIRE(plan.buffer_draws(t, rank).from == rehearsed);
-      rehearsed = plan.buffer_draws(t, rank).to;
-    }
-  }
-  CHECK(plain == 1000);
-  CHECK(rehearsed == 14 * 3 * 8);
 }

@@ -22,13 +22,16 @@ Checker::Checker(const JobPlan& plan, const DatasetPlan& dataset, std::uint64_t 
   if (weighted) {
     weighted_ = std::make_unique<WeightedCheck>(dataset.samples, epoch_samples_, plan.multinomial);
   }
+  if (plan.node_local) locality_ = std::make_unique<LocalityCheck>(dataset.samples);
 }
 
-void Checker::began(std::size_t ranks, std::uint32_t batch_samples, bool anew) {
+void Checker::began(const std::vector<NodeId>& ranks, std::uint32_t batch_samples, bool anew) {
   may_restart_ = may_restart_ || anew;
   if (anew && weighted_) weighted_->joined_anew();
-  ranks_ = ranks;
-  batch_samples_ = batch_samples;
+  rehearsal_.began();
+  if (locality_) locality_->began(ranks);
+  ranks_ = ranks.size();
+  batch_samples_ = plain_samples_ = batch_samples;
   steps_.clear();
 }
 
@@ -39,6 +42,7 @@ void Checker::scored(SampleId sample, float score) {
 void Checker::handed(Rank rank, std::uint64_t step, std::uint32_t epoch, bool last_of_epoch,
                      std::vector<Handed> samples) {
   if (weighted_ && epoch == epoch_) weighted_->handed();
+  rehearsal_.handed(epoch);
   if (rank >= ranks_) violated("a batch for a rank that the job does not have");
   Step& mine = steps_.try_emplace(step, Step(ranks_)).first->second;
   if (mine[rank]) violated(fmt::format("rank {} is handed step {} twice", rank, step));
@@ -64,13 +68,43 @@ void Checker::count(const Step& step) {
   if (epoch != epoch_) violated(fmt::format("a step of epoch {} in epoch {}", epoch, epoch_));
   if (plan_.epochs != 0 && epoch >= plan_.epochs) violated("more epochs than the job has");
   restart_if_anew(step.front()->samples.front());
+  count_rehearsed(step);
   check_shape(step);
-  for (const auto& batch : step) {
-    for (const Handed& sample : batch->samples) {
-      if (!sample.filler) count_sample(sample);
+  for (Rank rank = 0; rank < step.size(); ++rank) {
+    for (const Handed& sample : step[rank]->samples) {
+      if (sample.filler || sample.rehearsed) continue;
+      count_sample(sample);
+      if (!locality_) continue;
+      locality_->count(rank, {sample.generation, sample.lane, sample.pass, sample.block},
+                       sample.block_samples, sample.place);
     }
   }
   ++counted_steps_;
+}
+
+// The last of each batch, equally many for all ranks: none, or as many as the job asked for.
+void Checker::count_rehearsed(const Step& step) {
+  std::vector<RehearsalCheck::Drawn> draws;
+  std::uint64_t generation = 0;
+  for (const auto& batch : step) {
+    bool begun = false;
+    for (const Handed& sample : batch->samples) {
+      if (begun && !sample.rehearsed) violated("something follows what is rehearsed");
+      begun = sample.rehearsed;
+      if (!begun) continue;
+      if (sample.filler) violated("a filler that is rehearsed");
+      if (!draws.empty() && sample.generation != generation) violated("a step of two buffers");
+      generation = sample.generation;
+      draws.push_back({sample.visited, sample.occurrence});
+      check_replacement(sample);
+    }
+  }
+  if (!draws.empty() && draws.size() != ranks_ * plan_.rehearsed) {
+    violated(fmt::format("{} samples are rehearsed in a step", draws.size()));
+  }
+  plain_samples_ = batch_samples_ - (draws.empty() ? 0 : plan_.rehearsed);
+  rehearsed_ += draws.size();
+  rehearsal_.count(step.front()->epoch, generation, draws);
 }
 
 // A weighted epoch begins again in a service that does not have the scores it was drawn from.
@@ -93,11 +127,12 @@ void Checker::check_shape(const Step& step) {
     if (batch->samples.size() != step.front()->samples.size()) {
       violated("ranks are handed unequal counts");
     }
-    for (const Handed& sample : batch->samples) own += sample.filler ? 0 : 1;
+    for (const Handed& sample : batch->samples) own += sample.filler || sample.rehearsed ? 0 : 1;
   }
   if (tail_seen_) violated("a step after the last of its epoch");
   if (step.front()->samples.empty()) violated("a batch of nothing");
-  const std::uint64_t whole = ranks_ * batch_samples_;
+  const std::uint64_t whole = ranks_ * plain_samples_;
+  const std::uint32_t rehearsed = batch_samples_ - plain_samples_;
   if (own == whole && step.front()->samples.size() == batch_samples_) {
     if (step.front()->last != is_over(in_epoch_ + own))
       violated("the last step of an epoch is not where it should be");
@@ -107,7 +142,7 @@ void Checker::check_shape(const Step& step) {
   if (plan_.drop_last) violated("a short step, though the tail is to be left out");
   if (!step.front()->last) violated("a short step in the middle of an epoch");
   if (in_epoch_ + own != epoch_samples_) violated("a short step does not end its epoch");
-  if (step.front()->samples.size() != (own + ranks_ - 1) / ranks_) {
+  if (step.front()->samples.size() != (own + ranks_ - 1) / ranks_ + rehearsed) {
     violated("the tail is not cut evenly");
   }
   check_fillers(step, own);
@@ -120,6 +155,7 @@ void Checker::check_fillers(const Step& step, std::uint64_t own) {
   std::uint64_t place = 0;
   for (const auto& batch : step) {
     for (const Handed& sample : batch->samples) {
+      if (sample.rehearsed) continue;
       if (sample.filler != (place >= own)) violated("a filler flag where it should not be");
       if (!sample.filler) {
         tail.push_back(sample.visited);
@@ -183,16 +219,18 @@ void Checker::check_replacement(const Handed& sample) {
 // An epoch that had so many samples has no step left.
 bool Checker::is_over(std::uint64_t samples) const {
   if (samples >= epoch_samples_) return true;
-  return plan_.drop_last && epoch_samples_ - samples < ranks_ * batch_samples_;
+  return plan_.drop_last && epoch_samples_ - samples < ranks_ * plain_samples_;
 }
 
 void Checker::end_epoch() {
   const std::uint64_t left = epoch_samples_ - in_epoch_;
-  const std::uint64_t most = plan_.drop_last ? ranks_ * batch_samples_ - 1 : 0;
+  const std::uint64_t most = plan_.drop_last ? ranks_ * plain_samples_ - 1 : 0;
   if (left > most) {
     violated(fmt::format("epoch {} ends with {} samples left out", epoch_, left));
   }
   if (weighted_) weighted_->end_epoch(left);
+  rehearsal_.end_epoch();
+  if (locality_) locality_->end_epoch();
   seen_.assign(seen_.size(), false);
   in_epoch_ = 0;
   tail_seen_ = false;

@@ -5,7 +5,8 @@
 // when all ranks of it have consumed it. Then, of the steps that count: every epoch has each sample
 // once (but for a tail that is left out), all ranks had equally many, fillers are flagged and few,
 // a strict job had its sequence and no other, no draw was used twice, and corrupt samples, and only
-// they, were replaced by the one that the rule names. Anything else throws a Violation.
+// they, were replaced by the one that the rule names. What is rehearsed stands last in each batch,
+// as much as was asked for, and keeps the promise of its buffer. Anything else throws a Violation.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,8 @@
 #include <vector>
 
 #include "core/permutation.h"
+#include "tests/driver/locality_check.h"
+#include "tests/driver/rehearsal_check.h"
 #include "tests/driver/scenario.h"
 #include "tests/driver/weighted_check.h"
 
@@ -27,9 +30,14 @@ struct Handed {
   SampleId used;  // another one, if the visited is corrupt
   std::uint64_t generation = 0;
   std::uint32_t pass = 0;
-  std::uint64_t occurrence = 0;  // weighted: which of the epoch's visits of the sample it is
+  std::uint64_t occurrence = 0;  // of draws: which of the epoch's visits of the sample it is
   bool filler = false;
   bool replaced = false;
+  bool rehearsed = false;
+  std::uint32_t lane = 0;
+  std::uint32_t block = 0;
+  std::uint32_t block_samples = 0;  // in that block
+  std::uint32_t place = 0;          // in it
 };
 
 class Checker {
@@ -37,11 +45,13 @@ class Checker {
   // `seed`: of its seed group, by the rules of the order.
   Checker(const JobPlan& plan, const DatasetPlan& dataset, std::uint64_t seed);
 
-  // It goes on from the last step that counts, with these ranks; `anew`: in a service that may know
-  // nothing of it.
-  void began(std::size_t ranks, std::uint32_t batch_samples, bool anew);
+  // It goes on from the last step that counts, with ranks on these nodes; `anew`: in a service that
+  // may know nothing of it.
+  void began(const std::vector<NodeId>& ranks, std::uint32_t batch_samples, bool anew);
   // The job reports a score; it counts for weighted epochs that begin from here on.
   void scored(SampleId sample, float score);
+  // What the job tells of its buffer.
+  RehearsalCheck& rehearsal() { return rehearsal_; }
   void handed(Rank rank, std::uint64_t step, std::uint32_t epoch, bool last_of_epoch,
               std::vector<Handed> samples);
   void consumed(Rank rank, std::uint64_t step);
@@ -57,6 +67,8 @@ class Checker {
   std::uint64_t voided_samples() const { return voided_samples_; }
   std::uint64_t fillers() const { return fillers_; }
   std::uint64_t replaced() const { return replaced_; }
+  std::uint64_t rehearsed() const { return rehearsed_; }
+  std::uint64_t cut() const { return locality_ ? locality_->cut() : 0; }
 
  private:
   struct Batch {
@@ -68,6 +80,7 @@ class Checker {
   using Step = std::vector<std::optional<Batch>>;  // a rank
 
   void count(const Step& step);
+  void count_rehearsed(const Step& step);
   void restart_if_anew(const Handed& first);
   void count_sample(const Handed& sample);
   void check_replacement(const Handed& sample);
@@ -81,6 +94,7 @@ class Checker {
   const std::uint64_t seed_;
   std::size_t ranks_ = 0;
   std::uint32_t batch_samples_ = 0;
+  std::uint32_t plain_samples_ = 0;  // of these, as far as is known: m less where it is rehearsed
   std::map<std::uint64_t, Step> steps_;  // not all consumed
   std::uint64_t counted_steps_ = 0;
   std::uint64_t voided_samples_ = 0;
@@ -94,6 +108,9 @@ class Checker {
   std::uint64_t epoch_samples_;  // N, or the draws of a weighted epoch
   std::vector<bool> seen_;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> last_draw_;  // a sample: (g + 1, r)
+  std::uint64_t rehearsed_ = 0;
+  RehearsalCheck rehearsal_;
+  std::unique_ptr<LocalityCheck> locality_;
   std::unique_ptr<WeightedCheck> weighted_;
   std::unique_ptr<Permutation> sequence_;
   std::uint32_t sequence_epoch_ = UINT32_MAX;

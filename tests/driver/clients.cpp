@@ -1,8 +1,8 @@
-// The jobs of a run: ranks with credits and a barrier a step, and a position to go on from.
+// The jobs of a run: ranks that join, leave, are lost and change in number, and a position to go on
+// from.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "core/keys.h"
@@ -68,6 +68,8 @@ void Driver::join(std::size_t index) {
   event.credits = client.plan.credits;
   event.draws = client.plan.draws;
   event.multinomial = client.plan.multinomial;
+  event.node_local = client.plan.node_local;
+  event.rehearsed = client.plan.rehearsed;
   client.joins_anew = true;
   node_lists_.push_back(client.nodes);
   event.ranks = node_lists_.back();
@@ -75,6 +77,13 @@ void Driver::join(std::size_t index) {
   const bool fresh = client.position.epoch() == 0 && client.position.consumed() == 0;
   if (!fresh && client.plan.order != Order::listed) event.position = &positions_.back();
   report(event);
+  client.exemplars = client.plan.exemplars;
+  client.checker->rehearsal().joined();
+  if (!client.exemplars.empty()) {
+    report(ExemplarsReported{client.id, true, 0, keep(client.exemplars), false});
+    client.checker->rehearsal().reported(client.exemplars);
+  }
+  if (chance_in_100(client.plan.exemplars_in_100)) report_exemplars(client);
 }
 
 void Driver::rejoin_later(Client& client, Duration delay) {
@@ -116,7 +125,7 @@ void Driver::on(const Admit& order) {
   client->attempts = 0;
   client->ranks.assign(client->nodes.size(), {});
   client->consumed.clear();
-  client->checker->began(client->nodes.size(), client->batch_samples,
+  client->checker->began(client->nodes, client->batch_samples,
                          std::exchange(client->joins_anew, false));
   for (Rank rank = 0; rank < client->ranks.size(); ++rank) {
     client->ranks[rank].node = client->nodes[rank];
@@ -172,319 +181,13 @@ void Driver::on(const Refuse& order) {
   client->state = Client::State::done;
 }
 
-// An epoch that leaves out its tail must have a step besides.
+// An epoch that leaves out its tail must have a step besides, and each batch something new.
 bool Driver::can_be_asked_for(const Client& client) const {
   const DatasetPlan& dataset = dataset_of(client);
   const std::uint64_t epoch =
       client.plan.order == Order::weighted ? draws_of(client.plan, dataset) : dataset.samples;
+  if (client.batch_samples <= client.plan.rehearsed) return false;
   return !client.plan.drop_last || client.nodes.size() * client.batch_samples <= epoch;
-}
-
-// ----------------------------------------------------------------------------------- batches ----
-
-std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
-                                   std::vector<std::uint64_t>& tokens) {
-  const DatasetPlan& dataset = dataset_of(client);
-  const bool weighted = client.plan.order == Order::weighted;
-  Lineage lineage;
-  lineage.dataset = dataset.id;
-  lineage.dataset_version = dataset.version;
-  lineage.pipeline = client.plan.pipeline;
-  for (const PipelinePlan& plan : scenario_.pipelines) {
-    if (plan.id == client.plan.pipeline) lineage.pipeline_hash = plan.info.hash;
-  }
-  lineage.order = client.plan.order == Order::strict ? Order::relaxed : client.plan.order;
-  lineage.seed = seed_of(client.plan);
-  lineage.block_samples = order.block_samples;
-  lineage.lane_blocks = order.lane_blocks;
-  const std::uint64_t samples = weighted ? draws_of(client.plan, dataset) : dataset.samples;
-  const LaneSizes sizes{samples, order.block_samples, order.lane_blocks};
-  std::vector<Handed> handed;
-  if (order.slices.empty()) violated("a batch of nothing");
-  for (const Slice& slice : order.slices) {
-    lineage.name = slice.name;
-    if (slice.name.lane >= sizes.lanes() || slice.name.block >= sizes.blocks_of(slice.name.lane)) {
-      violated("a slice of a block that does not exist");
-    }
-    lineage.samples = sizes.samples_of(slice.name.lane, slice.name.block);
-    if (slice.from >= slice.to || slice.to > lineage.samples) violated("a slice of nothing");
-    const std::vector<Draw>& contents = machine_.contents(lineage);
-    for (std::uint32_t place = slice.from; place < slice.to; ++place) {
-      const Draw& draw = contents.at(place);
-      const SampleId id = draw.sample;
-      Handed sample{id,           id,   slice.name.generation, slice.name.pass, draw.occurrence,
-                    slice.filler, false};
-      if (weighted &&
-          (handed.size() >= order.samples.size() || order.samples[handed.size()] != id)) {
-        violated("the ids that come with a batch are not those of its blocks");
-      }
-      for (const Replacement& replacement : order.replacements) {
-        if (replacement.place != handed.size()) continue;
-        if (replacement.corrupt != id || sample.replaced) violated("a replacement out of place");
-        sample.used = replacement.used;
-        sample.replaced = true;
-      }
-      tokens.push_back(token(lineage, draw, sample.used));
-      handed.push_back(sample);
-    }
-  }
-  return handed;
-}
-
-void Driver::on(const Deliver& order) {
-  Client* client = client_of(order.job);
-  if (client == nullptr) violated("a delivery to a job that is not there");
-  if (client->state != Client::State::running) return;  // it lost a rank in this very instant
-  if (order.rank >= client->ranks.size()) violated("a delivery to no rank");
-  if (order.repeats != 0) violated("repeats, though nobody asked for re-use");
-  const bool listed = client->plan.order == Order::listed;
-  if (Held* again = held(*client, order.request.id)) {
-    if (again->arrived || order.request.attempt <= again->attempt) {
-      violated("a batch is handed over twice");
-    }
-    again->attempt = order.request.attempt;
-  } else {
-    Held mine;
-    if (listed) {
-      deliver_listed(*client, order);
-    } else {
-      std::vector<std::uint64_t> tokens;
-      std::vector<Handed> handed = expand(*client, order, tokens);
-      machine_.deliver(order, tokens);
-      if (hooks_.handed) hooks_.handed(handed, order.rank, order.step);
-      client->checker->handed(order.rank, order.step, order.epoch, order.last_of_epoch,
-                              std::move(handed));
-    }
-    mine.request = order.request.id;
-    mine.attempt = order.request.attempt;
-    mine.job = client->id;
-    mine.rank = order.rank;
-    mine.step = order.step;
-    mine.epoch = order.epoch;
-    mine.incarnation = client->incarnation;
-    mine.last_of_epoch = order.last_of_epoch;
-    mine.slices.assign(order.slices.begin(), order.slices.end());
-    mine.block_samples = order.block_samples;
-    mine.lane_blocks = order.lane_blocks;
-    mine.weights = order.weights;
-    client->held.push_back(std::move(mine));
-    std::uint32_t outstanding = 0;
-    for (const Held& one : client->held) {
-      outstanding += one.rank == order.rank && one.incarnation == client->incarnation;
-    }
-    if (outstanding > client->credits) violated("more batches than the rank has credits");
-  }
-  delivery_of_[order.request.id.value] = client->index;
-  const Request request = order.request;
-  start(Kind::deliver, request, drawn(scenario_.timings.deliver),
-        [this, request, index = client->index] {
-          const bool well = !fails(scenario_.failures.deliver);
-          complete(request.id, DeliveryDone{request, well ? Outcome::done : Outcome::failed});
-          over_to(index, request.id, well);
-        });
-}
-
-void Driver::over_to(std::size_t index, RequestId request, bool well) {
-  Client& client = clients_[index];
-  Held* mine = held(client, request);
-  if (mine == nullptr) return;
-  const bool current =
-      mine->incarnation == client.incarnation && client.state == Client::State::running;
-  if (!well && current) {
-    // A rank that cannot be reached is as good as dead.
-    if (++mine->failures == scenario_.config.delivery_attempts) lose_rank(client, mine->rank);
-    return;
-  }
-  if (!well) {
-    machine_.let_go(request);
-    std::erase_if(client.held, [&](const Held& one) { return one.request == request; });
-    return;
-  }
-  mine->arrived = true;
-  if (current) return train(index);
-  mine->releasing = true;
-  after(drawn(client.plan.hold), [this, index, request] { release(index, request); });
-}
-
-// Starts what ranks can start: each its next step, once all have finished the one before.
-void Driver::train(std::size_t index) {
-  Client& client = clients_[index];
-  if (client.state != Client::State::running) return;
-  if (now_ < client.stopped_until) {
-    return after(client.stopped_until - now_, [this, index] { train(index); });
-  }
-  const bool listed = client.plan.order == Order::listed;
-  std::uint64_t least = UINT64_MAX;
-  for (const RankState& rank : client.ranks) least = std::min(least, rank.next);
-  for (Rank rank = 0; rank < client.ranks.size(); ++rank) {
-    RankState& state = client.ranks[rank];
-    if (!state.alive || state.training || (!listed && state.next != least)) continue;
-    for (const Held& one : client.held) {
-      if (one.rank != rank || one.step != state.next || !one.arrived ||
-          one.incarnation != client.incarnation) {
-        continue;
-      }
-      state.training = true;
-      const Duration compute = drawn(client.plan.compute);
-      after(compute, [this, index, rank, incarnation = client.incarnation, compute] {
-        trained(index, rank, incarnation, compute);
-      });
-      break;
-    }
-  }
-}
-
-void Driver::trained(std::size_t index, Rank rank, std::uint64_t incarnation, Duration compute) {
-  Client& client = clients_[index];
-  if (client.incarnation != incarnation || client.state != Client::State::running) return;
-  RankState& state = client.ranks[rank];
-  if (!state.alive) return;
-  state.training = false;
-  const std::uint64_t step = state.next++;
-  report(BatchConsumed{client.id, rank, step, compute});
-  client.last_progress = now_;
-  const auto found = std::find_if(client.held.begin(), client.held.end(), [&](const Held& one) {
-    return one.rank == rank && one.step == step && one.incarnation == incarnation;
-  });
-  found->releasing = true;
-  after(drawn(client.plan.hold),
-        [this, index, request = found->request] { release(index, request); });
-  if (client.plan.order == Order::listed) {
-    ++client.listed_consumed;
-    if (client.listed_consumed >= client.plan.listed_batches) return finish(client);
-    return train(index);
-  }
-  Consumed& consumed = client.consumed[step];
-  consumed.batches.resize(client.ranks.size());
-  consumed.batches[rank] = *found;
-  client.checker->consumed(rank, step);
-  report_scores(client, *found);
-  if (++consumed.ranks == client.ranks.size()) {
-    commit(client, step);
-    strike_after_steps(client);
-  }
-  train(index);
-}
-
-// A rank that trained on a batch may say how much its samples are worth. Some of what it says makes
-// no sense.
-void Driver::report_scores(Client& client, const Held& batch) {
-  if (!chance_in_100(client.plan.scores_in_100)) return;
-  constexpr float kScores[] = {0, 0.25F, 1, 1, 2, 3, 50, -1, 1e-9F, 1e30F, INFINITY, NAN};
-  std::vector<Score> scores;
-  for (std::uint64_t i = 1 + random_.below(6); i > 0; --i) {
-    const SampleId sample(random_.below(dataset_of(client).samples));
-    scores.push_back({sample, kScores[random_.below(std::size(kScores))]});
-  }
-  if (random_.below(20) == 0) scores.push_back({SampleId(UINT64_MAX - random_.below(3)), 1});
-  for (const Score& score : scores) client.checker->scored(score.sample, score.value);
-  score_lists_.push_back(std::move(scores));
-  report(ScoresReported{batch.job, score_lists_.back()});
-}
-
-std::uint64_t Driver::draws_of(const JobPlan& plan, const DatasetPlan& dataset) {
-  return plan.draws > 0 ? plan.draws : dataset.samples;
-}
-
-// The first step of a weighted epoch; or of the same one again, in a service that does not have the
-// scores it was drawn from.
-void Driver::enter_draws(Client& client, const Held& first) {
-  Position& at = client.position;
-  if (at.consumed() != 0 && at.fields().weights == first.weights) return;
-  const Position::Fields& was = at.fields();
-  if (at.consumed() != 0) {
-    at = Position(Order::weighted, was.dataset_version, was.samples, was.seed, was.epoch);
-  }
-  at.begin_draws(first.weights, draws_of(client.plan, dataset_of(client)));
-}
-
-// All ranks have consumed the step: the job's own position moves on.
-void Driver::commit(Client& client, std::uint64_t step) {
-  const Consumed done = std::move(client.consumed.at(step));
-  client.consumed.erase(step);
-  Position& position = client.position;
-  while (done.batches.front().epoch > position.epoch()) position.finish_epoch();
-  std::vector<Slice> slices;
-  for (const Held& one : done.batches) {
-    slices.insert(slices.end(), one.slices.begin(), one.slices.end());
-  }
-  const Held& first = done.batches.front();
-  if (client.plan.order == Order::relaxed) {
-    const std::uint64_t generation = slices.front().name.generation;
-    if (!position.has_generation() || position.lanes().generation != generation) {
-      position.begin_generation(generation, first.block_samples, first.lane_blocks);
-    }
-  }
-  if (client.plan.order == Order::weighted) enter_draws(client, first);
-  const std::string problem = position.apply(slices);
-  if (!problem.empty()) violated("a client's position: " + problem);
-  if (first.last_of_epoch) position.finish_epoch();
-  if (position.epoch() == client.plan.epochs) finish(client);
-}
-
-void Driver::finish(Client& client) {
-  // The engine hears of the last step before it hears of the end.
-  client.state = Client::State::done;
-  after(us(1), [this, index = client.index, id = client.id, incarnation = client.incarnation] {
-    Client& mine = clients_[index];
-    if (mine.incarnation != incarnation || mine.id != id) return;
-    if (mine.plan.order != Order::listed) mine.checker->finished();
-    leave(mine);
-    mine.state = Client::State::done;
-  });
-}
-
-void Driver::on(const EpochEnded& order) {
-  Client* client = client_of(order.job);
-  if (client == nullptr) return;
-  client->checker->epoch_ended(order.epoch, order.samples);
-  if (client->position.epoch() == order.epoch) client->position.finish_epoch();
-  if (client->position.epoch() == client->plan.epochs && client->state != Client::State::done) {
-    finish(*client);
-  }
-}
-
-void Driver::release(std::size_t index, RequestId request) {
-  Client& client = clients_[index];
-  const Held* mine = held(client, request);
-  if (mine == nullptr) return;
-  const Held gone = *mine;
-  machine_.let_go(request);
-  std::erase_if(client.held, [&](const Held& one) { return one.request == request; });
-  report(SlotReleased{gone.job, gone.rank, gone.step});
-  if (gone.incarnation != client.incarnation || client.state != Client::State::running) return;
-  if (client.plan.order == Order::listed) return ask_listed(client, gone.rank);
-  report(BatchWanted{client.id, gone.rank, 1});
-}
-
-// ------------------------------------------------------------------------------- listed orders
-// ----
-
-void Driver::ask_listed(Client& client, Rank rank) {
-  if (client.listed_sent >= client.plan.listed_batches) return;
-  ++client.listed_sent;
-  std::vector<SampleId> samples;
-  for (std::uint32_t i = 0; i < client.batch_samples; ++i) {
-    samples.emplace_back(random_.below(dataset_of(client).samples));
-  }
-  client.ranks[rank].asked.push_back(samples);
-  report(SamplesWanted{client.id, rank, keep(std::move(samples)), {}, {}});
-}
-
-void Driver::deliver_listed(Client& client, const Deliver& order) {
-  machine_.deliver_stored(order, client.plan.dataset);
-  RankState& rank = client.ranks[order.rank];
-  const std::size_t at = order.step - rank.next;
-  if (order.step < rank.next || at >= rank.asked.size() + 8) violated("a batch nobody asked for");
-  const auto& asked = rank.asked;
-  bool found = false;
-  for (const auto& samples : asked) {
-    found = found || std::equal(samples.begin(), samples.end(), order.ingredients.begin(),
-                                order.ingredients.end(), [](SampleId id, const Ingredient& one) {
-                                  return one.sample == id;
-                                });
-  }
-  if (!found) violated("a listed batch that is not what was asked for");
 }
 
 // -------------------------------------------------------------------------------------- losses

@@ -157,6 +157,8 @@ Outcomes Driver::outcomes() {
     result.voided_samples += client.checker->voided_samples();
     result.fillers += client.checker->fillers();
     result.replaced += client.checker->replaced();
+    result.rehearsed += client.checker->rehearsed();
+    result.cut += client.checker->cut();
     result.jobs_done += client.state == Client::State::done ? 1 : 0;
   }
   return result;

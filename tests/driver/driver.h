@@ -35,6 +35,8 @@ struct Outcomes {
   std::uint64_t voided_samples = 0;  // of weighted epochs that began again
   std::uint64_t fillers = 0;
   std::uint64_t replaced = 0;
+  std::uint64_t rehearsed = 0;
+  std::uint64_t cut = 0;  // node-local: samples that went to another node than their block
   std::uint64_t samples_read_from_store = 0;
   std::uint64_t refusals = 0;
   std::uint64_t jobs_done = 0;
@@ -92,7 +94,8 @@ class Driver {
     std::vector<Slice> slices;
     std::uint32_t block_samples = 0;
     std::uint32_t lane_blocks = 0;
-    Digest weights = 0;
+    Digest drawn_from = 0;
+    bool rehearses = false;
   };
   struct RankState {
     NodeId node;
@@ -120,8 +123,9 @@ class Driver {
     std::unique_ptr<Checker> checker;
     Instant stopped_until{};
     Instant last_progress{};
-    std::uint32_t attempts = 0;  // joins that were refused
-    bool joins_anew = false;     // it has joined, and was not admitted yet
+    std::vector<SampleId> exemplars;  // as it has reported them to the service there is
+    std::uint32_t attempts = 0;       // joins that were refused
+    bool joins_anew = false;          // it has joined, and was not admitted yet
     std::uint64_t listed_sent = 0;
     std::uint64_t listed_consumed = 0;
     std::map<std::uint64_t, Consumed> consumed;
@@ -186,6 +190,7 @@ class Driver {
   void commit(Client& client, std::uint64_t step);
   void enter_draws(Client& client, const Held& first);
   void report_scores(Client& client, const Held& batch);
+  void report_exemplars(Client& client);
   static std::uint64_t draws_of(const JobPlan& plan, const DatasetPlan& dataset);
   void finish(Client& client);
   Held* held(Client& client, RequestId request);
@@ -197,6 +202,7 @@ class Driver {
   Client* client_of(JobId id);
   const DatasetPlan& dataset_of(const Client& client) const;
   std::uint64_t seed_of(const JobPlan& plan) const;
+  Lineage lineage_of(const Client& client, const Deliver& order, const Slice& slice) const;
   std::vector<Handed> expand(Client& client, const Deliver& order,
                              std::vector<std::uint64_t>& tokens);
 

@@ -135,6 +135,9 @@ void Driver::talk_nonsense(std::uint64_t which) {
   report(SlotReleased{job, 0, UINT64_MAX});
   report(SlotReleased{nobody, 3, 0});
   report(SamplesWanted{job, 0, keep({SampleId(UINT64_MAX)}), {}, {}});
+  report(ExemplarsReported{nobody, true, 0, {}, false});
+  report(ExemplarsReported{job, false, 0, keep({SampleId(UINT64_MAX)}), false});
+  report(ExemplarsReported{job, false, UINT32_MAX, keep({SampleId(0)}), false});
   report(WorkerJoined{WorkerId(UINT32_MAX), NodeId(4'000'000'000)});
   report(WorkerLost{WorkerId(4'000'000'000)});
   report(WorkerQuiesced{WorkerId(4'000'000'000)});
@@ -239,6 +242,7 @@ void Driver::note_promises() {
         if (position.order() == Order::weighted && position.consumed() == 0) {
           position.begin_draws(promise.weights, promise.draws);
         }
+        if (!position.rehearse(promise.buffer)) violated("a promise to rehearse draws");
         const std::string problem = position.apply(promise.slices);
         if (!problem.empty()) violated("the promises: " + problem);
       }

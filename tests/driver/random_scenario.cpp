@@ -184,6 +184,12 @@ class Maker {
       plan.listed_batches = from(1, 30);
       if (plan.order == Order::weighted && chance(40)) plan.draws = from(samples, 2 * samples);
       plan.multinomial = chance(20);
+      plan.node_local = plan.order == Order::relaxed && chance(40);
+      const bool drawn = plan.order == Order::weighted || plan.order == Order::listed;
+      if (!drawn && plan.batch_samples > 1 && chance(30)) {
+        plan.rehearsed = small(1, plan.batch_samples - 1);
+        plan.exemplars_in_100 = small(0, 100);
+      }
       plan.scores_in_100 = plan.order == Order::weighted ? small(0, 100) : chance(20) ? 20 : 0;
       made_.jobs.push_back(plan);
     }
@@ -213,6 +219,8 @@ class Maker {
       fault.ranks = job.ranks;
     }
     fault.batch_samples = batch(made_.datasets[job.dataset.value - 1].samples, fault.ranks.size());
+    // Now and then it asks for batches of nothing new.
+    if (!chance(5)) fault.batch_samples = std::max(fault.batch_samples, job.rehearsed + 1);
     if (fault.kind == Fault::Kind::capacity) {
       const NodePlan& node = made_.nodes[fault.number % made_.nodes.size()];
       fault.bytes = chance(30) ? node.dram * from(1, 3) : node.dram * from(1, 10) / 10;

@@ -124,6 +124,10 @@ Position any_position(Random& random, Order order, std::uint64_t seed) {
       fields.weights = small(1) == 0 ? 77 : Weights(64, weight_of_score(1)).frozen().digest();
       fields.draws = small(1) == 0 ? 64 : 1 + small(200);
     }
+    if (order != Order::weighted && small(2) == 0) {
+      fields.buffer = small(1) == 0 ? 0 : random.draw();
+      fields.rehearsed = small(3) == 0 ? kSamplesMost - small(20) : small(1000);
+    }
     if (order == Order::relaxed && small(9) != 0) {
       LanePosition& lanes = fields.lanes;
       constexpr std::uint64_t kGenerations[] = {0, 3, LanePosition::kGenerationMost / 2,
@@ -172,6 +176,8 @@ Position any_position(Random& random, Order order, std::uint64_t seed) {
   }
 }
 
+const SampleId kExemplars[] = {SampleId(5), SampleId(63), SampleId(0)};
+
 void from_anywhere(std::uint64_t first, std::uint64_t count) {
   std::uint64_t served = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
@@ -192,8 +198,15 @@ void from_anywhere(std::uint64_t first, std::uint64_t count) {
       join.batch_samples = 1 + static_cast<std::uint32_t>(random.below(12));
       join.drop_last = random.below(2) == 0;
       join.draws = position.fields().draws;
+      join.node_local = position.order() == Order::relaxed && random.below(2) == 0;
+      if (position.order() != Order::weighted) {
+        join.rehearsed = static_cast<std::uint32_t>(random.below(join.batch_samples));
+      }
       join.position = &position;
       world.send(join);
+      if (random.below(3) != 0) {
+        world.send(ExemplarsReported{join.job, false, 0, kExemplars, random.below(5) == 0});
+      }
       world.run(static_cast<int>(random.below(30)));
     }
     world.send(JobResized{JobId(1 + static_cast<std::uint32_t>(random.below(3))), 3, kOneRank});

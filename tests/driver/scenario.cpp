@@ -42,12 +42,12 @@ std::string Scenario::text() const {
   }
   for (const JobPlan& job : jobs) {
     text += fmt::format(
-        "  job: user {} dataset {} pipeline {} order {} seed {} b {} {}epochs {}{} "
+        "  job: user {} dataset {} pipeline {} order {}{} seed {} b {} (m {}) {}epochs {}{} "
         "credits {} ranks",
         job.user, job.dataset.value, job.pipeline.value, static_cast<int>(job.order),
-        job.has_shuffle_seed ? job.shuffle_seed : 0, job.batch_samples,
-        job.drop_last ? "drop_last " : "", job.epochs, job.epochs_told ? "" : " (untold)",
-        job.credits);
+        job.node_local ? " node-local" : "", job.has_shuffle_seed ? job.shuffle_seed : 0,
+        job.batch_samples, job.rehearsed, job.drop_last ? "drop_last " : "", job.epochs,
+        job.epochs_told ? "" : " (untold)", job.credits);
     for (const NodeId node : job.ranks) text += fmt::format(" {}", node.value);
     text += fmt::format(" at {} us, compute {} us, hold {} us\n", job.joins.count() / 1000,
                         job.compute.count() / 1000, job.hold.count() / 1000);

@@ -59,12 +59,16 @@ struct JobPlan {
   std::uint32_t credits = 2;
   std::vector<NodeId> ranks = {};
   Duration joins{0};
-  Duration compute = ms(1);          // of a step
-  Duration hold{0};                  // from a batch consumed to its slot released
-  std::uint64_t draws = 0;           // weighted: of an epoch; 0: as many as there are samples
-  bool multinomial = false;          // weighted
-  std::uint32_t scores_in_100 = 0;   // after how many of its steps a rank reports scores
-  std::uint64_t listed_batches = 0;  // of a listed order: how many in all
+  Duration compute = ms(1);            // of a step
+  Duration hold{0};                    // from a batch consumed to its slot released
+  std::uint64_t draws = 0;             // weighted: of an epoch; 0: as many as there are samples
+  bool multinomial = false;            // weighted
+  bool node_local = false;             // relaxed
+  std::uint32_t rehearsed = 0;         // of each batch, once there is a buffer
+  std::uint32_t exemplars_in_100 = 0;  // after how many of its steps a rank reports some; at joins
+  std::vector<SampleId> exemplars = {};  // what it reports whenever it joins
+  std::uint32_t scores_in_100 = 0;       // after how many of its steps a rank reports scores
+  std::uint64_t listed_batches = 0;      // of a listed order: how many in all
 };
 
 // How long things take; each is drawn from half to one and a half of what stands here.

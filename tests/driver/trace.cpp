@@ -48,6 +48,12 @@ struct Words {
   std::string operator()(const ScoresReported& e) {
     return fmt::format("job {} scores", e.job.value);
   }
+  std::string operator()(const ExemplarsReported& e) {
+    std::string text = fmt::format("job {} exemplars{} from {}{}:", e.job.value,
+                                   e.anew ? " anew" : "", e.first, e.more ? ", more to come" : "");
+    for (const SampleId sample : e.samples) text += fmt::format(" {}", sample.value);
+    return text;
+  }
   std::string over(const char* what, const Request& request, Outcome outcome) {
     return fmt::format("{} {} over: {}", what, name(request), static_cast<int>(outcome));
   }

@@ -1,0 +1,39 @@
+#include "core/engine/runs.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace batchflow {
+
+std::uint64_t Sequence::add(Grant grant) {
+  grants.push_back(std::move(grant));
+  return forgotten_ + grants.size() - 1;
+}
+
+const Cut& Sequence::cut(std::uint64_t number, std::uint64_t most) {
+  Grant& of = grant(number);
+  Cut cut;
+  cut.start = end();
+  cut.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(of.to - of.from, most));
+  cut.from = of.from;
+  cut.grant = number;
+  BF_CHECK(cut.count > 0);
+  of.from += cut.count;
+  ++of.cuts;
+  granted += cut.count;
+  cuts_.push_back(cut);
+  return cuts_.back();
+}
+
+const Cut& Sequence::cut_at(std::uint64_t place) const {
+  const auto after =
+      std::upper_bound(cuts_.begin(), cuts_.end(), place,
+                       [](std::uint64_t value, const Cut& cut) { return value < cut.start; });
+  BF_CHECK(after != cuts_.begin());
+  const Cut& cut = *std::prev(after);
+  BF_CHECK(place < cut.start + cut.count);
+  return cut;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,123 @@
+// A job's epochs as sequences of places, and the blocks that lie in them.
+//
+// A run is one epoch of a job from where it began it. It has the plain sequence, of which the
+// epoch's order makes the promise, and the sequence of what is rehearsed beside it. A grant is a
+// block given to the job; a cut is a piece of a grant that lies in consecutive places. Most grants
+// are one cut. Where each node has a sequence of its own, its blocks lie in the places of that
+// node's ranks: places are cut in their order from the one open block of their node, so that the
+// samples of a block are always had from its first on, whoever has them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "core/event.h"
+#include "core/lanes.h"
+#include "core/pool.h"
+#include "core/rehearsal.h"
+
+namespace batchflow {
+
+// Notices that the block it named is gone.
+struct Handle {
+  std::uint32_t index = kNone;
+  std::uint64_t serial = 0;
+};
+
+// Samples [from, to) of a block are the job's.
+struct Grant {
+  Handle block;
+  BlockRef ref;
+  BlockName name;
+  LaneSizes sizes;
+  std::uint32_t from = 0;  // not cut into the sequence yet
+  std::uint32_t to = 0;
+  std::uint32_t unserved = 0;                  // samples of it not delivered yet, fillers included
+  std::uint32_t cuts = 0;                      // that are not committed
+  bool made = true;                            // it was there before
+  bool wanted = false;                         // a batch waits for it, and it is gone: to be made
+  std::shared_ptr<const Rehearsal> rehearsal;  // whose draws it has; null: it is of the plain order
+};
+
+// Samples [from, from + count) of a grant, at places [start, start + count).
+struct Cut {
+  std::uint64_t start = 0;
+  std::uint32_t count = 0;
+  std::uint32_t from = 0;
+  std::uint64_t grant = 0;  // number in its sequence
+};
+
+class Sequence {
+ public:
+  std::uint64_t begin = 0;    // its first place in this run
+  std::uint64_t granted = 0;  // places that have been cut, from there on
+  std::deque<Grant> grants;   // oldest first
+
+  std::uint64_t end() const { return begin + granted; }
+  Grant& grant(std::uint64_t number) { return grants[number - forgotten_]; }
+  // The number of a new grant.
+  std::uint64_t add(Grant grant);
+  // Puts the next samples of the grant, at most `most`, at the next places.
+  const Cut& cut(std::uint64_t number, std::uint64_t most);
+  // REQUIRES: that place is cut, and not forgotten.
+  const Cut& cut_at(std::uint64_t place) const;
+  Grant& grant_at(std::uint64_t place) { return grant(cut_at(place).grant); }
+  // All places below `upto` are committed: visit(Grant&) for grants that only they needed.
+  template <class Visit>
+  void forget(std::uint64_t upto, Visit visit) {
+    for (; !cuts_.empty() && cuts_.front().start + cuts_.front().count <= upto; cuts_.pop_front()) {
+      --grant(cuts_.front().grant).cuts;
+    }
+    while (!grants.empty() && grants.front().cuts == 0 &&
+           grants.front().from == grants.front().to) {
+      visit(grants.front());
+      grants.pop_front();
+      ++forgotten_;
+    }
+  }
+  // visit(Slice) for the pieces of blocks at these places, in their order.
+  template <class Visit>
+  void for_each_slice(Places places, Visit visit) {
+    for (std::uint64_t at = places.from; at < places.to;) {
+      const Cut& one = cut_at(at);
+      const std::uint64_t until = std::min(places.to, one.start + one.count);
+      const Grant& of = grant(one.grant);
+      visit(at, of,
+            Slice{of.name, one.from + static_cast<std::uint32_t>(at - one.start),
+                  one.from + static_cast<std::uint32_t>(until - one.start), false,
+                  of.rehearsal != nullptr});
+      at = until;
+    }
+  }
+
+ private:
+  std::uint64_t forgotten_ = 0;  // grants
+  std::deque<Cut> cuts_;         // not committed, in the order of their places
+};
+
+// One epoch of a job, from where it began it to its last commit.
+struct EpochRun {
+  std::uint32_t epoch = 0;
+  RehearsalPlan plan;
+  std::uint64_t first_step = 0;  // of the job
+  std::uint64_t steps = 0;
+  std::uint64_t acknowledged = 0;  // samples in committed steps, from where it began
+  bool ended = false;              // all its steps are committed, and ranks were told
+  Sequence plain;
+  Sequence rehearsed;
+  std::shared_ptr<const Rehearsal> rehearsal;  // null: nothing is rehearsed
+  // The block each node has open. One sequence for all ranks: that of no node.
+  struct Open {
+    NodeId node;
+    std::uint64_t grant = 0;
+  };
+  std::vector<Open> open;
+
+  std::array<Sequence*, 2> sequences() { return {&plain, &rehearsed}; }
+  Sequence& sequence_of(const Slice& slice) { return slice.rehearsed ? rehearsed : plain; }
+};
+
+}  // namespace batchflow

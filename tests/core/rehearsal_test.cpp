@@ -1,0 +1,147 @@
+#include "core/rehearsal.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "core/event.h"
+
+using namespace batchflow;
+
+namespace {
+
+std::shared_ptr<const Exemplars> exemplars(std::vector<std::uint64_t> ids) {
+  ExemplarBuffer buffer;
+  std::vector<SampleId> samples;
+  for (const std::uint64_t id : ids) samples.emplace_back(id);
+  REQUIRE(buffer.report(true, 0, samples, false));
+  return buffer.whole();
+}
+
+std::vector<SampleId> ids(std::initializer_list<std::uint64_t> list) {
+  std::vector<SampleId> samples;
+  for (const std::uint64_t id : list) samples.emplace_back(id);
+  return samples;
+}
+
+std::vector<SampleId> drawn(const Rehearsal& rehearsal, std::uint64_t first, std::size_t count) {
+  PermutationCache permutations;
+  std::vector<Draw> draws(count);
+  rehearsal.fill(first, draws, permutations);
+  std::vector<SampleId> samples;
+  for (const Draw& draw : draws) samples.push_back(draw.sample);
+  return samples;
+}
+
+}  // namespace
+
+TEST_CASE("rehearsal: exactly once for the plain part, equal exemplars for every rank") {
+  // 1000 samples, 3 ranks of 32 with 8 rehearsed: ceil(1000 / (3 * 24)) = 14 steps.
+  const RehearsalPlan plan =
+      RehearsalPlan::split({.samples = 1000, .ranks = 3, .batch_samples = 32}, 8);
+  CHECK(plan.steps() == 14);
+  std::uint64_t plain = 0;
+  std::uint64_t rehearsed = 0;
+  for (std::uint64_t t = 0; t < plan.steps(); ++t) {
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      plain += plan.plain.batch(t, rank).own.count();
+      REQUIRE(plan.buffer_draws(t, rank).from == rehearsed);
+      rehearsed = plan.buffer_draws(t, rank).to;
+    }
+  }
+  CHECK(plain == 1000);
+  CHECK(rehearsed == 14 * 3 * 8);
+}
+
+TEST_CASE("rehearsal: draws go on where they stood, whatever the size of a step") {
+  const RehearsalPlan plan =
+      RehearsalPlan::split({.samples = 100, .consumed = 40, .ranks = 2, .batch_samples = 8}, 3, 17);
+  CHECK(plan.steps() == 6);
+  CHECK(plan.buffer_draws(0) == Places{17, 23});
+  CHECK(plan.buffer_draws(5, 1) == Places{17 + 33, 17 + 36});
+}
+
+TEST_CASE("each round of as many draws as there are exemplars has each once") {
+  const auto buffer = exemplars({3, 14, 15, 92, 65, 35, 89});
+  const Rehearsal rehearsal(buffer, {2, 3}, 4);
+  const std::vector<SampleId> sorted = ids({3, 14, 15, 35, 65, 89, 92});
+  std::set<std::vector<SampleId>> orders;
+  for (std::uint64_t round = 0; round < 200; ++round) {
+    std::vector<SampleId> samples = drawn(rehearsal, 7 * round, 7);
+    orders.insert(samples);
+    std::sort(samples.begin(), samples.end());
+    CHECK(samples == sorted);
+  }
+  CHECK(orders.size() > 180);  // of 5040: 200 draws of them repeat some 4 times
+}
+
+TEST_CASE("draws are those of the rule, place by place") {
+  const auto buffer = exemplars({10, 11, 12, 13, 14});
+  const Rehearsal rehearsal(buffer, {2, 3}, 4);
+  for (std::uint64_t q = 0; q < 40; ++q) {
+    const Permutation order(hash(7, 2, 3, 4, buffer->digest, q / 5), 5);
+    CHECK(drawn(rehearsal, q, 1).front() == SampleId(10 + order(q % 5)));
+  }
+  CHECK(rehearsal.generation() == hash(buffer->digest, 4));
+  // Other buffers, epochs, seeds and data sets have other draws.
+  const auto mine = drawn(rehearsal, 0, 40);
+  CHECK(drawn(Rehearsal(buffer, {2, 3}, 5), 0, 40) != mine);
+  CHECK(drawn(Rehearsal(buffer, {2, 4}, 4), 0, 40) != mine);
+  CHECK(drawn(Rehearsal(buffer, {1, 3}, 4), 0, 40) != mine);
+  CHECK(drawn(Rehearsal(exemplars({10, 11, 12, 14, 13}), {2, 3}, 4), 0, 40) != mine);
+}
+
+TEST_CASE("a block of draws is named by its place, up to the last that can be") {
+  const Rehearsal rehearsal(exemplars({1}), {2, 3}, 4);
+  for (const std::uint64_t draw : {std::uint64_t{0}, std::uint64_t{9}, kSamplesMost}) {
+    for (const std::uint32_t block : {1u, 8u, 4096u}) {
+      const LaneSizes sizes = Rehearsal::sizes(block);
+      const BlockName name = rehearsal.block_of(draw, block);
+      CHECK((sizes.first_block_of(name.lane) + name.block) * block + draw % block == draw);
+      CHECK(sizes.samples_of(name.lane, name.block) == block);
+    }
+  }
+}
+
+TEST_CASE("a buffer is replaced as a whole, in part, or in several events that count together") {
+  ExemplarBuffer buffer;
+  CHECK(buffer.whole() == nullptr);
+  CHECK(buffer.report(false, 0, ids({1, 2, 3}), false));
+  const auto first = buffer.whole();
+  CHECK(first->samples == ids({1, 2, 3}));
+  CHECK(buffer.report(false, 1, ids({7}), false));
+  CHECK(buffer.whole()->samples == ids({1, 7, 3}));
+  CHECK(buffer.report(false, 3, ids({8, 9}), false));  // it grows
+  CHECK(buffer.whole()->samples == ids({1, 7, 3, 8, 9}));
+  CHECK_FALSE(buffer.report(false, 6, ids({5}), false));  // but has no gap
+  CHECK(buffer.whole()->samples == ids({1, 7, 3, 8, 9}));
+  // Until the last of several events it is what it was.
+  CHECK(buffer.report(true, 0, ids({4}), true));
+  CHECK(buffer.report(false, 1, ids({5}), true));
+  CHECK(buffer.whole()->samples == ids({1, 7, 3, 8, 9}));
+  CHECK(buffer.report(false, 2, ids({6}), false));
+  CHECK(buffer.whole()->samples == ids({4, 5, 6}));
+  CHECK(buffer.report(true, 0, {}, false));
+  CHECK(buffer.whole() == nullptr);
+  // The same exemplars again have the same name, others another; none is 0.
+  CHECK(buffer.report(false, 0, ids({1, 2, 3}), false));
+  CHECK(buffer.whole()->digest == first->digest);
+  CHECK(buffer.report(false, 0, ids({2, 1}), false));
+  CHECK(buffer.whole()->digest != first->digest);
+  CHECK(first->digest != 0);
+}
+
+TEST_CASE("a buffer is bounded") {
+  ExemplarBuffer buffer;
+  const std::vector<SampleId> slice(kExemplarsAtOnce);
+  for (std::size_t first = 0; first < kExemplarsMost; first += slice.size()) {
+    CHECK(buffer.report(false, static_cast<std::uint32_t>(first), slice, false));
+  }
+  CHECK(buffer.whole()->samples.size() == kExemplarsMost);
+  CHECK_FALSE(buffer.report(false, kExemplarsMost, slice, false));
+  CHECK_FALSE(buffer.report(false, kExemplarsMost - 1, slice, false));
+  CHECK_FALSE(buffer.report(false, UINT32_MAX, slice, false));
+}

@@ -1,0 +1,56 @@
+#include "tests/driver/locality_check.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/driver/machine.h"
+
+namespace batchflow::test {
+
+void LocalityCheck::began(std::vector<NodeId> nodes) {
+  nodes_ = std::move(nodes);
+  for (auto& [block, given] : given_) given.owned = false;
+}
+
+bool LocalityCheck::has_open(NodeId node) const {
+  return std::any_of(given_.begin(), given_.end(), [&](const auto& entry) {
+    return entry.second.owned && entry.second.node == node && entry.second.is_open();
+  });
+}
+
+void LocalityCheck::count(std::uint32_t rank, const Block& block, std::uint32_t block_samples,
+                          std::uint32_t place) {
+  const NodeId node = nodes_.at(rank);
+  const auto [at, fresh] = given_.try_emplace(block);
+  Given& given = at->second;
+  if (fresh) {
+    given.samples = block_samples;
+    given_samples_ += block_samples;
+  }
+  if (place != given.used) violated("the samples of a block are had out of turn");
+  if (!given.owned) {
+    if (has_open(node)) violated("a node opens a block while it has another");
+    given.owned = true;
+    given.node = node;
+  } else if (given.node != node) {
+    check_cut(node);
+    ++cut_;
+  }
+  ++given.used;
+}
+
+void LocalityCheck::check_cut(NodeId node) const {
+  if (given_samples_ < samples_) violated("a block of another node, though blocks are left");
+  if (has_open(node)) violated("a block of another node, though it has one of its own");
+  const bool rest = std::any_of(given_.begin(), given_.end(), [](const auto& entry) {
+    return !entry.second.owned && entry.second.is_open();
+  });
+  if (rest) violated("a block of another node, though one is nobody's");
+}
+
+void LocalityCheck::end_epoch() {
+  given_.clear();
+  given_samples_ = 0;
+}
+
+}  // namespace batchflow::test

@@ -1,0 +1,47 @@
+// Where each node has a sequence of its own: a block is for the ranks of one node, each node has
+// one block open at a time, and only when all blocks of the epoch are given out do nodes take from
+// what is left of each other's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "core/types.h"
+
+namespace batchflow::test {
+
+class LocalityCheck {
+ public:
+  explicit LocalityCheck(std::uint64_t samples) : samples_(samples) {}
+
+  using Block = std::array<std::uint64_t, 4>;  // generation, lane, pass, block
+  // The job goes on with ranks on these nodes: what was given out and not used is anybody's.
+  void began(std::vector<NodeId> nodes);
+  // A rank has had a sample of a step that counts, at a place of a block of that size.
+  void count(std::uint32_t rank, const Block& block, std::uint32_t block_samples,
+             std::uint32_t place);
+  void end_epoch();
+  // Samples that went to another node than their block was given to.
+  std::uint64_t cut() const { return cut_; }
+
+ private:
+  struct Given {
+    std::uint32_t samples = 0;
+    std::uint32_t used = 0;
+    bool owned = false;
+    NodeId node;
+    bool is_open() const { return used < samples; }
+  };
+  bool has_open(NodeId node) const;
+  void check_cut(NodeId node) const;
+
+  std::uint64_t samples_;
+  std::vector<NodeId> nodes_;     // of the ranks
+  std::map<Block, Given> given_;  // in this epoch
+  std::uint64_t given_samples_ = 0;
+  std::uint64_t cut_ = 0;
+};
+
+}  // namespace batchflow::test

@@ -1,0 +1,163 @@
+// A sequence for each node: batches come from blocks of their own node, with the same promises as
+// ever. The checker follows each block; here stand the counts, and that the checker notices.
+#include <doctest/doctest.h>
+
+#include "policies/registry.h"
+#include "tests/driver/driver.h"
+
+namespace batchflow::test {
+
+namespace {
+
+// Two nodes that prepare alike, with `ranks` on them.
+Scenario two_nodes(std::uint64_t samples, std::vector<NodeId> ranks, bool node_local = true) {
+  Scenario scenario = small_scenario();
+  scenario.config.policies.scaling = "static:depth=6";
+  scenario.nodes = {{NodeId(1), 2, 32 * 512, 0, {}}, {NodeId(2), 2, 32 * 512, 0, {}}};
+  scenario.datasets[0].samples = samples;
+  JobPlan job;
+  job.ranks = std::move(ranks);
+  job.batch_samples = 4;
+  job.epochs = 3;
+  job.node_local = node_local;
+  scenario.jobs = {job};
+  return scenario;
+}
+
+const std::vector<NodeId> kEven = {NodeId(1), NodeId(1), NodeId(2), NodeId(2)};
+
+struct Run {
+  Outcomes outcomes;
+  std::uint64_t across = 0;  // samples copied from one node to the other
+};
+
+Run run(const Scenario& scenario) {
+  Run result;
+  Hooks hooks;
+  hooks.ordered = [&](const Command& command) {
+    const auto* copy = std::get_if<Transfer>(&command);
+    if (copy == nullptr || copy->from.node == copy->to.node) return;
+    result.across += copy->slice.to - copy->slice.from;
+  };
+  result.outcomes = Driver(scenario, policy_list(), hooks).run();
+  CHECK(result.outcomes.jobs_done == scenario.jobs.size());
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("where blocks divide evenly no node takes from another, and nothing crosses") {
+  const Run local = run(two_nodes(512, kEven));
+  CHECK(local.outcomes.counted_steps == 3 * 512 / 16);
+  CHECK(local.outcomes.engine.preparations == 3 * 64);
+  CHECK(local.outcomes.cut == 0);
+  const Run shared = run(two_nodes(512, kEven, false));
+  CHECK(shared.outcomes.counted_steps == 3 * 512 / 16);
+  CHECK(local.across == 0);
+  CHECK(shared.across > 1536 / 4);  // by chance it would be half
+}
+
+TEST_CASE("at the end nodes take from what is left of each other's blocks") {
+  // 60 samples in 8 blocks, three ranks on one node and one on the other.
+  const Run uneven = run(two_nodes(60, {NodeId(1), NodeId(1), NodeId(1), NodeId(2)}));
+  CHECK(uneven.outcomes.counted_steps == 3 * 4);
+  CHECK(uneven.outcomes.cut > 0);
+  CHECK(uneven.outcomes.cut <= 3 * 16);
+  CHECK(uneven.outcomes.fillers == 0);
+}
+
+TEST_CASE("one node: the job has what it would have without") {
+  Scenario scenario = two_nodes(100, {NodeId(1), NodeId(1)});
+  scenario.nodes.pop_back();
+  const Run local = run(scenario);
+  scenario.jobs[0].node_local = false;
+  const Run shared = run(scenario);
+  CHECK(local.outcomes.digest == shared.outcomes.digest);
+}
+
+TEST_CASE("a node is lost, the job goes on with others, or in a service that knows nothing") {
+  for (const Fault::Kind kind : {Fault::Kind::node_lost, Fault::Kind::coordinator_lost,
+                                 Fault::Kind::job_leaves, Fault::Kind::rank_lost}) {
+    for (std::uint64_t step = 1; step <= 24; ++step) {
+      Scenario scenario = two_nodes(100, kEven);
+      Fault fault{};
+      fault.kind = kind;
+      fault.after_steps = step;
+      fault.number = kind == Fault::Kind::node_lost ? 1 : 0;
+      fault.later = ms(3);
+      fault.batch_samples = static_cast<std::uint32_t>(1 + step % 7);
+      fault.ranks.assign(1 + step % 3, NodeId(1));
+      fault.ranks.push_back(NodeId(2));
+      scenario.faults = {fault};
+      scenario.from_promises = step % 2 == 0;
+      CAPTURE(static_cast<int>(kind));
+      CAPTURE(step);
+      run(scenario);
+    }
+  }
+}
+
+TEST_CASE("an order that leaves no choice cannot give blocks to nodes") {
+  for (const Order order : {Order::strict, Order::sequential, Order::weighted, Order::listed}) {
+    Scenario scenario = two_nodes(64, kEven);
+    scenario.jobs[0].order = order;
+    std::optional<Refusal> refused;
+    Hooks hooks;
+    hooks.ordered = [&](const Command& command) {
+      if (const auto* one = std::get_if<Refuse>(&command)) refused = one->why;
+    };
+    Driver(scenario, policy_list(), hooks).run();
+    CHECK(refused == Refusal::wrong_order);
+  }
+}
+
+TEST_CASE("the checker notices batches of another node's blocks") {
+  // Nothing but the names of the blocks that ranks of one node have: ids and counts are right.
+  const auto run_with = [](bool node_local) {
+    Hooks hooks;
+    hooks.handed = [&](std::vector<Handed>& samples, Rank rank, std::uint64_t step) {
+      if (step < 3) return;
+      for (Handed& sample : samples) sample.block ^= rank < 2 ? 0 : 1;
+    };
+    Driver(two_nodes(512, kEven, node_local), policy_list(), hooks).run();
+  };
+  CHECK_THROWS_AS(run_with(true), Violation);
+  CHECK_NOTHROW(run_with(false));
+}
+
+TEST_CASE("the check of blocks and nodes, rule by rule") {
+  const LocalityCheck::Block a{0, 0, 0, 0}, b{0, 0, 0, 1};
+  const auto check = [&] {
+    LocalityCheck one(16);
+    one.began({NodeId(1), NodeId(2)});
+    for (std::uint32_t i = 0; i < 4; ++i) one.count(0, a, 8, i);
+    return one;
+  };
+  // a rest of another's block, though one is left
+  auto spoilt = check();
+  CHECK_THROWS_AS(spoilt.count(1, a, 8, 4), Violation);
+  // a second block while the first is open
+  spoilt = check();
+  CHECK_THROWS_AS(spoilt.count(0, b, 8, 0), Violation);
+  // a sample before its turn
+  spoilt = check();
+  CHECK_THROWS_AS(spoilt.count(0, a, 8, 5), Violation);
+  // another's, though it has a block of its own
+  auto right = check();
+  for (std::uint32_t i = 0; i < 7; ++i) right.count(1, b, 8, i);
+  spoilt = right;
+  CHECK_THROWS_AS(spoilt.count(1, a, 8, 4), Violation);
+  right.count(1, b, 8, 7);
+  right.count(1, a, 8, 4);
+  CHECK(right.cut() == 1);
+  // What is nobody's comes before what is another's.
+  spoilt = check();
+  for (std::uint32_t i = 0; i < 4; ++i) spoilt.count(1, b, 8, i);
+  spoilt.began({NodeId(1), NodeId(2)});
+  for (std::uint32_t i = 4; i < 8; ++i) spoilt.count(0, a, 8, i);
+  spoilt.count(0, b, 8, 4);
+  spoilt.count(1, b, 8, 5);
+  CHECK(spoilt.cut() == 1);
+}
+
+}  // namespace batchflow::test

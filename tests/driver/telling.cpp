@@ -1,0 +1,82 @@
+// What jobs tell the service beside their steps: scores, exemplars, the samples of a listed order.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "tests/driver/driver.h"
+
+namespace batchflow::test {
+
+// A rank that trained on a batch may say how much its samples are worth. Some of what it says makes
+// no sense.
+void Driver::report_scores(Client& client, const Held& batch) {
+  if (!chance_in_100(client.plan.scores_in_100)) return;
+  constexpr float kScores[] = {0, 0.25F, 1, 1, 2, 3, 50, -1, 1e-9F, 1e30F, INFINITY, NAN};
+  std::vector<Score> scores;
+  for (std::uint64_t i = 1 + random_.below(6); i > 0; --i) {
+    const SampleId sample(random_.below(dataset_of(client).samples));
+    scores.push_back({sample, kScores[random_.below(std::size(kScores))]});
+  }
+  if (random_.below(20) == 0) scores.push_back({SampleId(UINT64_MAX - random_.below(3)), 1});
+  for (const Score& score : scores) client.checker->scored(score.sample, score.value);
+  score_lists_.push_back(std::move(scores));
+  report(ScoresReported{batch.job, score_lists_.back()});
+}
+
+// The buffer is replaced, changed in part or emptied, in one event or in two that count together.
+void Driver::report_exemplars(Client& client) {
+  const std::uint64_t samples = dataset_of(client).samples;
+  std::vector<SampleId>& buffer = client.exemplars;
+  const bool anew = random_.below(3) == 0;
+  if (anew) buffer.clear();
+  const auto first = static_cast<std::uint32_t>(random_.below(buffer.size() + 1));
+  std::vector<SampleId> told;
+  for (std::uint64_t i = random_.below(random_.below(2) == 0 ? 4 : 40); i > 0; --i) {
+    told.emplace_back(random_.below(samples));
+  }
+  buffer.resize(std::max(buffer.size(), first + told.size()));
+  std::copy(told.begin(), told.end(), buffer.begin() + first);
+  const auto half = static_cast<std::uint32_t>(random_.below(told.size() + 1));
+  const auto all = keep(std::move(told));
+  if (random_.below(2) == 0) {
+    report(ExemplarsReported{client.id, anew, first, all, false});
+  } else {
+    report(ExemplarsReported{client.id, anew, first, all.first(half), true});
+    report(ExemplarsReported{client.id, false, first + half, all.subspan(half), false});
+  }
+  client.checker->rehearsal().reported(buffer);
+}
+
+// ------------------------------------------------------------------------------- listed orders
+// ----
+
+void Driver::ask_listed(Client& client, Rank rank) {
+  if (client.listed_sent >= client.plan.listed_batches) return;
+  ++client.listed_sent;
+  std::vector<SampleId> samples;
+  for (std::uint32_t i = 0; i < client.batch_samples; ++i) {
+    samples.emplace_back(random_.below(dataset_of(client).samples));
+  }
+  client.ranks[rank].asked.push_back(samples);
+  report(SamplesWanted{client.id, rank, keep(std::move(samples)), {}, {}});
+}
+
+void Driver::deliver_listed(Client& client, const Deliver& order) {
+  machine_.deliver_stored(order, client.plan.dataset);
+  RankState& rank = client.ranks[order.rank];
+  const std::size_t at = order.step - rank.next;
+  if (order.step < rank.next || at >= rank.asked.size() + 8) violated("a batch nobody asked for");
+  const auto& asked = rank.asked;
+  bool found = false;
+  for (const auto& samples : asked) {
+    found = found || std::equal(samples.begin(), samples.end(), order.ingredients.begin(),
+                                order.ingredients.end(), [](SampleId id, const Ingredient& one) {
+                                  return one.sample == id;
+                                });
+  }
+  if (!found) violated("a listed batch that is not what was asked for");
+}
+
+}  // namespace batchflow::test
