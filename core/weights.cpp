@@ -32,20 +32,33 @@ WeightTree::WeightTree(std::uint64_t samples, std::uint32_t first_weight)
       groups_(divide_up(samples, kGroup)),
       greatest_step_(std::bit_floor(groups_)),
       total_(samples * first_weight),
-      weights_(samples),
+      rank_(groups_),
+      weights_(groups_ * kGroup),
       sums_(groups_ + 1) {
   BF_CHECK(samples <= kWeightedSamplesMost);
 }
 
+const std::uint32_t* WeightTree::group_of(SampleId sample) const {
+  const std::uint32_t rank = rank_[sample.value / kGroup];
+  return rank == 0 ? nullptr : &weights_[(rank - 1) * kGroup];
+}
+
+std::uint32_t* WeightTree::changed_group_of(SampleId sample) {
+  std::uint32_t& rank = rank_[sample.value / kGroup];
+  if (rank == 0) rank = ++groups_changed_;
+  return &weights_[(rank - 1) * kGroup];
+}
+
 std::uint32_t WeightTree::weight(SampleId sample) const {
   BF_CHECK(sample.value < samples_);
-  return weights_[sample.value] + first_weight_;
+  const std::uint32_t* group = group_of(sample);
+  return first_weight_ + (group ? group[sample.value % kGroup] : 0);
 }
 
 void WeightTree::set(SampleId sample, std::uint32_t weight) {
   const std::uint32_t before = this->weight(sample);
   if (before == weight) return;
-  weights_[sample.value] = weight - first_weight_;
+  changed_group_of(sample)[sample.value % kGroup] = weight - first_weight_;
   changes_ += hash(sample.value, weight) - hash(sample.value, before);
   const std::uint64_t difference = std::uint64_t{weight} - before;  // wraps, and so do the sums
   total_ += difference;
@@ -67,12 +80,16 @@ WeightTree::Found WeightTree::find(std::uint64_t point) const {
     before = beyond ? sum : before;
     group += beyond ? step : 0;
   }
-  std::uint64_t sample = group * kGroup;
-  while (true) {
-    const std::uint64_t next = before + weight(SampleId(sample));
-    if (next > point) return {SampleId(sample), before};
+  const std::uint64_t first = group * kGroup;
+  const std::uint32_t* weights = group_of(SampleId(first));
+  if (!weights) {
+    const std::uint64_t place = (point - before) / first_weight_;
+    return {SampleId(first + place), before + place * first_weight_};
+  }
+  for (std::uint64_t place = 0;; ++place) {
+    const std::uint64_t next = before + (weights[place] + first_weight_);
+    if (next > point) return {SampleId(first + place), before};
     before = next;
-    ++sample;
   }
 }
 

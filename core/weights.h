@@ -24,7 +24,9 @@ std::uint32_t weight_of_score(float score);
 
 // Weights with their running sums. Sums are kept of groups, in a Fenwick tree small enough for a
 // near cache; inside a group they are added up. Everything is stored as the difference from the
-// common first weight, so that zeroed memory is the right beginning.
+// common first weight, so that zeroed memory is the right beginning. Groups get their memory in the
+// order in which they are first changed: scores of samples far apart would each be the first to
+// touch a page, which costs more than all else in a report.
 class WeightTree {
  public:
   // REQUIRES: samples <= kWeightedSamplesMost
@@ -48,13 +50,19 @@ class WeightTree {
  private:
   static constexpr std::uint64_t kGroup = 64;
 
+  // Where the weights of the sample's group are; null: nowhere, all are the first.
+  const std::uint32_t* group_of(SampleId sample) const;
+  std::uint32_t* changed_group_of(SampleId sample);
+
   std::uint64_t samples_;
   std::uint32_t first_weight_;
   std::uint64_t groups_;
   std::uint64_t greatest_step_ = 0;  // the greatest power of two <= groups_, 0 if there is none
   std::uint64_t total_;
-  std::uint64_t changes_ = 0;         // a sum of hashes over the samples that differ
-  ZeroArray<std::uint32_t> weights_;  // minus the first weight, wrapping
+  std::uint64_t changes_ = 0;  // a sum of hashes over the samples that differ
+  std::uint32_t groups_changed_ = 0;
+  ZeroArray<std::uint32_t> rank_;     // of a group among those changed, from 1; 0: it is not
+  ZeroArray<std::uint32_t> weights_;  // of those, minus the first weight, wrapping
   ZeroArray<std::uint64_t> sums_;     // node g + 1: of the groups it covers, likewise
 };
 

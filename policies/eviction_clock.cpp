@@ -5,15 +5,9 @@
 namespace batchflow {
 namespace {
 
-class Clock final : public OneListEviction {
+class Clock final : public MarkedListEviction {
  public:
-  explicit Clock(const EvictionContext& context) : OneListEviction(context), used_(context.items) {}
-
-  void hit(const Access& access) override { used_[access.item.value] = 1; }
-  void inserted(const Access& access) override {
-    used_[access.item.value] = 0;
-    list_.add_newest(access.item);
-  }
+  using MarkedListEviction::MarkedListEviction;
   // A pinned item goes round as it is. When the same one comes by for the third time, everyone has
   // been seen without a bit: all are pinned.
   ItemId victim(const Access&, const Pins& pins) override {
@@ -32,13 +26,6 @@ class Clock final : public OneListEviction {
     }
     return ItemId::none();
   }
-  void grow(std::size_t items) override {
-    OneListEviction::grow(items);
-    used_.grow(items);
-  }
-
- private:
-  ZeroArray<std::uint8_t> used_;
 };
 
 }  // namespace

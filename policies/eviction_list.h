@@ -23,6 +23,26 @@ class OneListEviction : public EvictionPolicy {
 };
 
 // The factory of an entry in the list of policies.
+// One that also remembers of each item whether it was used since it came, or was last passed over.
+class MarkedListEviction : public OneListEviction {
+ public:
+  explicit MarkedListEviction(const EvictionContext& context)
+      : OneListEviction(context), used_(context.items) {}
+
+  void hit(const Access& access) final { used_[access.item.value] = 1; }
+  void inserted(const Access& access) final {
+    used_[access.item.value] = 0;
+    list_.add_newest(access.item);
+  }
+  void grow(std::size_t items) final {
+    list_.grow(items);
+    used_.grow(items);
+  }
+
+ protected:
+  ZeroArray<std::uint8_t> used_;
+};
+
 template <class Policy>
 std::unique_ptr<EvictionPolicy> make_eviction(const EvictionContext& context) {
   return std::make_unique<Policy>(context);

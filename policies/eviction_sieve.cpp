@@ -8,15 +8,9 @@
 namespace batchflow {
 namespace {
 
-class Sieve final : public OneListEviction {
+class Sieve final : public MarkedListEviction {
  public:
-  explicit Sieve(const EvictionContext& context) : OneListEviction(context), used_(context.items) {}
-
-  void hit(const Access& access) override { used_[access.item.value] = 1; }
-  void inserted(const Access& access) override {
-    used_[access.item.value] = 0;
-    list_.add_newest(access.item);
-  }
+  using MarkedListEviction::MarkedListEviction;
   void removed(ItemId item, Removal) override {
     if (item == hand_) hand_ = list_.newer(item);
     list_.take(item);
@@ -35,13 +29,8 @@ class Sieve final : public OneListEviction {
     }
     return ItemId::none();
   }
-  void grow(std::size_t items) override {
-    OneListEviction::grow(items);
-    used_.grow(items);
-  }
 
  private:
-  ZeroArray<std::uint8_t> used_;
   ItemId hand_ = ItemId::none();
 };
 

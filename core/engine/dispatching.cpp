@@ -8,6 +8,14 @@
 
 namespace batchflow {
 
+namespace {
+
+// After so many samples looked up nothing is started any more in a step. Each may be the first to
+// touch a page of memory.
+constexpr std::uint64_t kSamplesAStep = 256;
+
+}  // namespace
+
 std::uint32_t Dispatching::depth(const Job& job) {
   const Stream& stream = s_.streams[job.stream];
   Slots window = 0;
@@ -247,7 +255,7 @@ bool Dispatching::start_some() {
   bool any = false;
   held_back_ = false;
   while (!needs_.empty()) {
-    if (s_.samples_gathered >= EngineState::kSamplesAStep) {
+    if (s_.samples_gathered >= kSamplesAStep) {
       s_.starts_put_off = true;
       s_.alarms.set(s_.now, {});
       return any;

@@ -146,9 +146,13 @@ void Membership::begin_weights(Job& job, std::uint64_t samples) {
   draw(s_, job, was.epoch);
 }
 
-std::uint64_t Membership::seed_group(const JobJoined& event) {
+// Where streams are not shared nobody has to agree with others on an order: a job shuffles for
+// itself, and one that goes on does so in the order it had.
+std::uint64_t Membership::seed_group(const JobJoined& event) const {
   if (event.has_shuffle_seed) return hash(1, event.shuffle_seed);
-  return event.order == Order::strict || event.order == Order::sequential ? 0 : hash(2, event.user);
+  if (event.order == Order::strict || event.order == Order::sequential) return 0;
+  if (s_.config.share_streams) return hash(2, event.user);
+  return event.position ? event.position->fields().seed : hash(3, event.user, event.job.value);
 }
 
 std::uint32_t Membership::stream_for(const JobJoined& event, const Position& position) {

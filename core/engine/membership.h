@@ -45,7 +45,7 @@ class Membership {
 
  private:
   void begin_weights(Job& job, std::uint64_t samples);
-  static std::uint64_t seed_group(const JobJoined& event);
+  std::uint64_t seed_group(const JobJoined& event) const;
   void forget_node(Job& job, NodeId node);
   std::optional<Refusal> objection(const JobJoined& event) const;
   std::uint32_t stream_for(const JobJoined& event, const Position& position);

@@ -398,9 +398,7 @@ struct EngineState {
 
   std::vector<std::uint32_t> weighted_jobs;
   std::vector<std::uint32_t> contradicting_jobs;  // to be refused before the step ends
-  // Samples looked up in this step. Blocks are large, so what is over the bound starts in the next.
-  static constexpr std::uint64_t kSamplesAStep = 1024;
-  std::uint64_t samples_gathered = 0;
+  std::uint64_t samples_gathered = 0;             // looked up in this step
   bool starts_put_off = false;
   bool room_changed = false;      // something could be started that could not before
   bool short_of_memory = false;   // a batch waits for a slot

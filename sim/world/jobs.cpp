@@ -149,8 +149,7 @@ void Jobs::join(std::uint32_t index) {
   }
   JobJoined event;
   event.job = JobId(index);
-  // Jobs that share nothing shuffle each with a seed of their own, as loaders on their own do.
-  event.user = hash_of(scenario_.engine.share_streams ? model.user : model.user + '/' + model.name);
+  event.user = hash_of(model.user);
   event.dataset = workload_.dataset(model);
   event.pipeline = workload_.pipeline(model);
   event.order = model.order;

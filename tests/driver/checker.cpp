@@ -11,10 +11,18 @@
 
 namespace batchflow::test {
 
-Checker::Checker(const JobPlan& plan, const DatasetPlan& dataset, std::uint64_t seed)
+void Counts::add(const Counts& other) {
+  counted_steps += other.counted_steps;
+  voided_samples += other.voided_samples;
+  fillers += other.fillers;
+  replaced += other.replaced;
+  rehearsed += other.rehearsed;
+  cut += other.cut;
+}
+
+Checker::Checker(const JobPlan& plan, const DatasetPlan& dataset)
     : plan_(plan),
       dataset_(dataset),
-      seed_(seed),
       seen_(dataset.samples, false),
       last_draw_(dataset.samples, {0, 0}) {
   const bool weighted = plan.order == Order::weighted;
@@ -79,7 +87,8 @@ void Checker::count(const Step& step) {
                        sample.block_samples, sample.place);
     }
   }
-  ++counted_steps_;
+  ++counts_.counted_steps;
+  if (locality_) counts_.cut = locality_->cut();
 }
 
 // The last of each batch, equally many for all ranks: none, or as many as the job asked for.
@@ -103,7 +112,7 @@ void Checker::count_rehearsed(const Step& step) {
     violated(fmt::format("{} samples are rehearsed in a step", draws.size()));
   }
   plain_samples_ = batch_samples_ - (draws.empty() ? 0 : plan_.rehearsed);
-  rehearsed_ += draws.size();
+  counts_.rehearsed += draws.size();
   rehearsal_.count(step.front()->epoch, generation, draws);
 }
 
@@ -112,7 +121,7 @@ void Checker::restart_if_anew(const Handed& first) {
   if (std::exchange(may_restart_, false) && weighted_ &&
       !weighted_->is_of_epoch(first.generation)) {
     weighted_->restart_epoch();
-    voided_samples_ += in_epoch_;
+    counts_.voided_samples += in_epoch_;
     in_epoch_ = 0;
     tail_seen_ = false;
   }
@@ -160,7 +169,7 @@ void Checker::check_fillers(const Step& step, std::uint64_t own) {
       if (!sample.filler) {
         tail.push_back(sample.visited);
       } else {
-        ++fillers_;
+        ++counts_.fillers;
         if (sample.visited != tail[place % own]) violated("a filler does not repeat the tail");
       }
       ++place;
@@ -210,7 +219,7 @@ void Checker::check_replacement(const Handed& sample) {
     if (sample.used != sample.visited) violated("another sample without a word");
     return;
   }
-  ++replaced_;
+  ++counts_.replaced;
   const auto used =
       replacement(root, sample.generation, sample.pass, sample.visited, dataset_.samples, corrupt);
   if (!used || *used != sample.used) violated("a replacement that the rule does not name");

@@ -40,10 +40,23 @@ struct Handed {
   std::uint32_t place = 0;          // in it
 };
 
+// What it has seen, of one job or several.
+struct Counts {
+  std::uint64_t counted_steps = 0;
+  std::uint64_t voided_samples = 0;  // of weighted epochs that had to begin again
+  std::uint64_t fillers = 0;
+  std::uint64_t replaced = 0;
+  std::uint64_t rehearsed = 0;
+  std::uint64_t cut = 0;  // node-local: samples that went to another node than their block
+
+  void add(const Counts& other);
+};
+
 class Checker {
  public:
-  // `seed`: of its seed group, by the rules of the order.
-  Checker(const JobPlan& plan, const DatasetPlan& dataset, std::uint64_t seed);
+  Checker(const JobPlan& plan, const DatasetPlan& dataset);
+  // At the beginning; `seed`: of its seed group, by the rules of the order.
+  void begins(std::uint64_t seed) { seed_ = seed; }
 
   // It goes on from the last step that counts, with ranks on these nodes; `anew`: in a service that
   // may know nothing of it.
@@ -62,13 +75,7 @@ class Checker {
 
   std::uint32_t epoch() const { return epoch_; }
   bool may_have_nothing_to_draw() const { return weighted_ && weighted_->may_be_empty(); }
-  std::uint64_t counted_steps() const { return counted_steps_; }
-  // Had in weighted epochs that had to begin again.
-  std::uint64_t voided_samples() const { return voided_samples_; }
-  std::uint64_t fillers() const { return fillers_; }
-  std::uint64_t replaced() const { return replaced_; }
-  std::uint64_t rehearsed() const { return rehearsed_; }
-  std::uint64_t cut() const { return locality_ ? locality_->cut() : 0; }
+  const Counts& counts() const { return counts_; }
 
  private:
   struct Batch {
@@ -91,15 +98,12 @@ class Checker {
 
   const JobPlan plan_;
   const DatasetPlan& dataset_;
-  const std::uint64_t seed_;
+  std::uint64_t seed_ = 0;
   std::size_t ranks_ = 0;
   std::uint32_t batch_samples_ = 0;
   std::uint32_t plain_samples_ = 0;  // of these, as far as is known: m less where it is rehearsed
   std::map<std::uint64_t, Step> steps_;  // not all consumed
-  std::uint64_t counted_steps_ = 0;
-  std::uint64_t voided_samples_ = 0;
-  std::uint64_t fillers_ = 0;
-  std::uint64_t replaced_ = 0;
+  Counts counts_;
   std::uint32_t epoch_ = 0;
   std::uint32_t ended_ = 0;     // epochs the engine called ended
   std::uint64_t in_epoch_ = 0;  // samples that count, fillers apart
@@ -108,7 +112,6 @@ class Checker {
   std::uint64_t epoch_samples_;  // N, or the draws of a weighted epoch
   std::vector<bool> seen_;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> last_draw_;  // a sample: (g + 1, r)
-  std::uint64_t rehearsed_ = 0;
   RehearsalCheck rehearsal_;
   std::unique_ptr<LocalityCheck> locality_;
   std::unique_ptr<WeightedCheck> weighted_;

@@ -17,11 +17,12 @@ const DatasetPlan& Driver::dataset_of(const Client& client) const {
   violated("a job of a dataset that is not in the scenario");
 }
 
-// The seed groups of the order rules.
-std::uint64_t Driver::seed_of(const JobPlan& plan) const {
+// The seed groups of the order rules. Where nothing is shared a job that begins has its own.
+std::uint64_t Driver::seed_of(const JobPlan& plan, JobId begins) const {
   if (plan.has_shuffle_seed) return hash(1, plan.shuffle_seed);
   const bool fixed = plan.order == Order::strict || plan.order == Order::sequential;
-  return fixed ? 0 : hash(2, plan.user);
+  if (fixed) return 0;
+  return config_.share_streams ? hash(2, plan.user) : hash(3, plan.user, begins.value);
 }
 
 Driver::Client* Driver::client_of(JobId id) {
@@ -73,8 +74,9 @@ void Driver::join(std::size_t index) {
   client.joins_anew = true;
   node_lists_.push_back(client.nodes);
   event.ranks = node_lists_.back();
-  positions_.push_back(client.position);
   const bool fresh = client.position.epoch() == 0 && client.position.consumed() == 0;
+  if (fresh) begin_at_start(client);
+  positions_.push_back(client.position);
   if (!fresh && client.plan.order != Order::listed) event.position = &positions_.back();
   report(event);
   client.exemplars = client.plan.exemplars;
@@ -84,6 +86,13 @@ void Driver::join(std::size_t index) {
     client.checker->rehearsal().reported(client.exemplars);
   }
   if (chance_in_100(client.plan.exemplars_in_100)) report_exemplars(client);
+}
+
+void Driver::begin_at_start(Client& client) {
+  const std::uint64_t seed = seed_of(client.plan, client.id);
+  const DatasetPlan& dataset = dataset_of(client);
+  client.position = Position(client.plan.order, dataset.version, dataset.samples, seed);
+  client.checker->begins(seed);
 }
 
 void Driver::rejoin_later(Client& client, Duration delay) {

@@ -32,10 +32,7 @@ Driver::Driver(const Scenario& scenario, const PolicyList& policies, Hooks hooks
     client.plan = plan;
     client.batch_samples = plan.batch_samples;
     client.nodes = plan.ranks;
-    const std::uint64_t seed = seed_of(plan);
-    const DatasetPlan& dataset = dataset_of(client);
-    client.position = Position(plan.order, dataset.version, dataset.samples, seed);
-    client.checker = std::make_unique<Checker>(plan, dataset, seed);
+    client.checker = std::make_unique<Checker>(plan, dataset_of(client));
     clients_.push_back(std::move(client));
   }
   start_engine();
@@ -153,12 +150,7 @@ Outcomes Driver::outcomes() {
   result.end = end_ == Instant{} ? now_ : end_;
   result.longest_wait = longest_wait_;
   for (const Client& client : clients_) {
-    result.counted_steps += client.checker->counted_steps();
-    result.voided_samples += client.checker->voided_samples();
-    result.fillers += client.checker->fillers();
-    result.replaced += client.checker->replaced();
-    result.rehearsed += client.checker->rehearsed();
-    result.cut += client.checker->cut();
+    result.add(client.checker->counts());
     result.jobs_done += client.state == Client::State::done ? 1 : 0;
   }
   return result;

@@ -27,16 +27,10 @@
 
 namespace batchflow::test {
 
-struct Outcomes {
+struct Outcomes : Counts {
   EngineCounters engine;
   std::uint64_t digest = 0;  // over all commands
   std::uint64_t steps = 0;   // of the engine
-  std::uint64_t counted_steps = 0;
-  std::uint64_t voided_samples = 0;  // of weighted epochs that began again
-  std::uint64_t fillers = 0;
-  std::uint64_t replaced = 0;
-  std::uint64_t rehearsed = 0;
-  std::uint64_t cut = 0;  // node-local: samples that went to another node than their block
   std::uint64_t samples_read_from_store = 0;
   std::uint64_t refusals = 0;
   std::uint64_t jobs_done = 0;
@@ -201,7 +195,8 @@ class Driver {
   void check_rank_nodes(std::size_t node);
   Client* client_of(JobId id);
   const DatasetPlan& dataset_of(const Client& client) const;
-  std::uint64_t seed_of(const JobPlan& plan) const;
+  std::uint64_t seed_of(const JobPlan& plan, JobId begins) const;
+  void begin_at_start(Client& client);
   Lineage lineage_of(const Client& client, const Deliver& order, const Slice& slice) const;
   std::vector<Handed> expand(Client& client, const Deliver& order,
                              std::vector<std::uint64_t>& tokens);

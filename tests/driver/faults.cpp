@@ -107,7 +107,7 @@ void Driver::abandon_rank(Client& client, Rank rank) {
 
 void Driver::strike_after_steps(const Client& client) {
   for (const Fault& fault : scenario_.faults) {
-    if (client.index != 0 || fault.after_steps != client.checker->counted_steps()) continue;
+    if (client.index != 0 || fault.after_steps != client.checker->counts().counted_steps) continue;
     if (fault.after_steps != 0) after(us(1), [this, &fault] { strike(fault); });
   }
 }

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <set>
 
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
@@ -138,6 +139,39 @@ TEST_CASE(
         CHECK(Driver(scenario, policy_list()).run().jobs_done == 1);
       }
     }
+  }
+}
+
+TEST_CASE("where nothing is shared each job has an order of its own, and keeps it") {
+  const auto seeds = [](bool shared, bool seeded, std::vector<Fault> faults) {
+    Scenario scenario = two_nodes(Order::relaxed);
+    scenario.config.share_streams = shared;
+    scenario.jobs.resize(1);
+    scenario.jobs[0].epochs = 3;
+    scenario.jobs[0].has_shuffle_seed = seeded;
+    scenario.jobs.push_back(scenario.jobs[0]);
+    scenario.faults = std::move(faults);
+    std::set<std::uint64_t> found;
+    Hooks hooks;
+    hooks.ordered = [&](const Command& command) {
+      if (const auto* order = std::get_if<Prepare>(&command)) found.insert(order->lineage.seed);
+    };
+    CHECK(Driver(scenario, policy_list(), hooks).run().jobs_done == 2);
+    return found.size();
+  };
+  CHECK(seeds(true, false, {}) == 1);
+  CHECK(seeds(false, false, {}) == 2);
+  CHECK(seeds(false, true, {}) == 1);
+  for (const Fault::Kind kind :
+       {Fault::Kind::job_leaves, Fault::Kind::coordinator_lost, Fault::Kind::job_resized}) {
+    Fault fault{};
+    fault.kind = kind;
+    fault.after_steps = 9;
+    fault.later = ms(3);
+    fault.batch_samples = 3;
+    fault.ranks = {NodeId(1)};
+    CAPTURE(static_cast<int>(kind));
+    CHECK(seeds(false, false, {fault}) == 2);
   }
 }
 

@@ -20,7 +20,7 @@ Lineage Driver::lineage_of(const Client& client, const Deliver& order, const Sli
     if (plan.id == client.plan.pipeline) lineage.pipeline_hash = plan.info.hash;
   }
   lineage.order = slice.rehearsed ? Order::weighted : of == Order::strict ? Order::relaxed : of;
-  lineage.seed = seed_of(client.plan);
+  lineage.seed = client.position.fields().seed;
   const std::uint64_t samples =
       of == Order::weighted ? draws_of(client.plan, dataset) : dataset.samples;
   const LaneSizes sizes = slice.rehearsed

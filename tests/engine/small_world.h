@@ -342,4 +342,11 @@ inline EngineConfig with_policy(PolicyKind kind, const std::string& text) {
   return config;
 }
 
+// To the end; no policy and no backend has broken a rule.
+inline void run_by_the_rules(SmallWorld& world) {
+  REQUIRE(world.run());
+  CHECK(world.engine().counters().refused_proposals == 0);
+  CHECK(world.engine().counters().protocol_errors == 0);
+}
+
 }  // namespace batchflow::test
