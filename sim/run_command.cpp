@@ -25,6 +25,8 @@ namespace {
 
 struct Options {
   std::string scenario;
+  std::string cluster;
+  std::string workload;
   std::vector<std::string> policies;
   std::vector<std::string> overrides;
   std::optional<std::uint64_t> seed;
@@ -39,13 +41,22 @@ struct Options {
 };
 
 Scenario scenario_of(const Options& options, const Variant& variant) {
-  ConfigNode tree = load_scenario(options.scenario);
+  ConfigNode tree;
+  if (!options.scenario.empty()) tree = load_scenario(options.scenario);
+  const auto set = [&](const std::string& assignment) {
+    apply_override(tree, assignment);
+    resolve_names(tree);  // it may have named a cluster
+  };
+  if (!options.cluster.empty()) set("cluster=" + options.cluster);
+  if (!options.workload.empty()) set("workload=" + options.workload);
   apply_variant(variant, tree);
-  for (const std::string& text : options.overrides) apply_override(tree, text);
+  for (const std::string& text : options.overrides) set(text);
   if (options.seed) apply_override(tree, fmt::format("seed={}", *options.seed));
   Scenario scenario = read_scenario(tree);
   check_policies(policy_list(), scenario.engine.policies, tree);
-  if (scenario.name.empty()) scenario.name = options.scenario;
+  if (scenario.name.empty()) {
+    scenario.name = options.scenario.empty() ? options.workload : options.scenario;
+  }
   return scenario;
 }
 
@@ -109,10 +120,10 @@ int run_run(const Options& options) {
     write_file_atomically("-", scenario_template(), check_interrupted);
     return 0;
   }
-  if (options.scenario.empty()) {
+  if (options.scenario.empty() && options.workload.empty()) {
     throw ConfigError(
-        "run: no scenario; write its name or path, or --gen-config for one to begin "
-        "with");
+        "run: no scenario; write its name or path, --cluster and --workload, or --gen-config for "
+        "one to begin with");
   }
   options.outputs.check();
   for (const std::string& path : {options.html, options.timeline}) {
@@ -135,6 +146,9 @@ int run_run(const Options& options) {
 }
 
 int run_check(const Options& options) {
+  if (options.scenario.empty() && options.workload.empty()) {
+    throw ConfigError("check: no scenario; write its name or path, or --cluster and --workload");
+  }
   const Scenario scenario = scenario_of(options, {});
   std::uint64_t samples = 0;
   for (const DatasetModel& dataset : scenario.datasets) samples += dataset.samples;
@@ -150,6 +164,11 @@ int run_check(const Options& options) {
 void add_scenario_options(CLI::App& command, Options& options) {
   command.add_option("SCENARIO", options.scenario,
                      "A file, or the name of one of configs/scenarios");
+  command.add_option("--cluster", options.cluster,
+                     "A file, or the name of one of configs/clusters: in place of the scenario's");
+  command.add_option("--workload", options.workload,
+                     "A file, or the name of one of configs/workloads: with --cluster, it takes\n"
+                     "the place of a scenario");
   command
       .add_option("--set", options.overrides,
                   "path.to.key=value: changes the scenario, also its cluster (repeat it)")
@@ -197,7 +216,6 @@ void add_check_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("check", "Check a scenario without running it");
   const auto options = std::make_shared<Options>();
   add_scenario_options(*command, *options);
-  command->get_option("SCENARIO")->required();
   command->callback([options, &action] { action = [options] { return run_check(*options); }; });
 }
 

@@ -243,7 +243,7 @@ void check_warm(const Point& point, const Scenario& beginning, const Scenario& t
     }
     const EngineConfig& engine = beginning.engine;
     if (path.ends_with(".cores") &&
-        (engine.policies.scaling != "static" || engine.workers_per_job > 0)) {
+        (engine.policies.scaling != "static" || engine.workers_per_rank > 0)) {
       refuse(value, fmt::format("key '{}': in the middle of a run cores can change with "
                                 "scaling=static and shared workers only; leave out warm_start",
                                 path));

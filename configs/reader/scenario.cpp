@@ -77,19 +77,39 @@ Bytes Scenario::item_bytes(const DatasetModel& dataset) const {
 
 ConfigNode load_scenario(const std::string& place) {
   const std::string path = find_config(place, "scenarios");
-  return with_cluster(read_yaml_file(path), path);
+  ConfigNode tree = read_yaml_file(path);
+  resolve_names(tree, path);
+  return tree;
 }
 
-ConfigNode with_cluster(ConfigNode tree, const std::string& path) {
-  ConfigNode* cluster = tree.find("cluster");
-  if (cluster != nullptr && cluster->kind == ConfigNode::Kind::scalar) {
+void resolve_names(ConfigNode& tree, const std::string& path) {
+  // The file that `key` names, or an empty node when it names none.
+  const auto named = [&](std::string_view key, const char* folder) -> ConfigNode {
+    const ConfigNode* node = tree.find(key);
+    if (node == nullptr || node->kind != ConfigNode::Kind::scalar) return {};
     try {
-      *cluster = read_yaml_file(find_config(cluster->scalar, "clusters", path));
+      return read_yaml_file(find_config(node->scalar, folder, path));
     } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("{}: key 'cluster': {}", cluster->place.text(), error.what()));
+      throw ConfigError(fmt::format("{}: key '{}': {}", node->place.text(), key, error.what()));
     }
+  };
+  if (ConfigNode cluster = named("cluster", "clusters"); cluster.kind != ConfigNode::Kind::empty) {
+    *tree.find("cluster") = std::move(cluster);
   }
-  return tree;
+  const ConfigNode workload = named("workload", "workloads");
+  if (workload.kind == ConfigNode::Kind::empty) return;
+  const ConfigPlace place = tree.find("workload")->place;
+  std::erase_if(tree.map, [](const ConfigEntry& entry) { return entry.key == "workload"; });
+  for (const char* key : {"datasets", "pipelines", "jobs", "grain"}) {
+    const ConfigNode* value = workload.find(key);
+    if (value == nullptr) continue;
+    if (tree.find(key) != nullptr && std::string_view(key) != "grain") {
+      throw ConfigError(fmt::format(
+          "{}: key 'workload': it brings {}, and the scenario has its own; leave one of them out",
+          place.text(), key));
+    }
+    if (tree.find(key) == nullptr) tree.set(key, *value);
+  }
 }
 
 Scenario read_scenario(const ConfigNode& tree) {

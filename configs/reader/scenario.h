@@ -50,10 +50,13 @@ struct Scenario {
 std::string find_config(const std::string& place, const std::string& folder,
                         const std::string& near = "");
 
-// The tree of a scenario, with its cluster in place; overrides are applied to it before it is read.
+// The tree of a scenario, with what it names in place; overrides are applied to it before it is
+// read.
 ConfigNode load_scenario(const std::string& place);
-// The same for a tree that stands in the file at `path`.
-ConfigNode with_cluster(ConfigNode tree, const std::string& path);
+// Puts the files that a tree names in place: `cluster: laptop`, and `workload: w1-imagenet`, which
+// brings datasets, pipelines, jobs and, where the tree has none, a grain. `path` is where the tree
+// comes from; empty: nowhere.
+void resolve_names(ConfigNode& tree, const std::string& path = "");
 Scenario read_scenario(const ConfigNode& tree);
 
 // A commented scenario with every default.

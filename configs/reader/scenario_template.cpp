@@ -48,6 +48,7 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
     nic_bytes_per_s: 0
     link: ''
 
+# workload: w1-imagenet # brings the datasets, pipelines and jobs below from configs/workloads
 datasets:               # examples
   - name: images
     samples: 51200

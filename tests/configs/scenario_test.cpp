@@ -213,6 +213,12 @@ TEST_CASE("every configuration that is shipped is read, and so is the one that i
     read_config(read_yaml_file(entry.path().string()),
                 [](ConfigSection& section) { CHECK(read_cluster(section).gpus() > 0); });
   }
+  for (const auto& entry : std::filesystem::directory_iterator(scenarios / ".." / "workloads")) {
+    CAPTURE(entry.path().string());
+    ConfigNode tree = parse_yaml("{cluster: dgx, workload: " + entry.path().string() + "}", "s");
+    resolve_names(tree);
+    CHECK(read_scenario(tree).jobs.size() > 0);
+  }
 }
 
 TEST_CASE("configurations are found by name, and the nearest is named") {
@@ -220,6 +226,27 @@ TEST_CASE("configurations are found by name, and the nearest is named") {
   CHECK(find_config("a/b.yaml", "scenarios") == "a/b.yaml");
   CHECK_THROWS_WITH_AS(find_config("four-job", "scenarios"),
                        "no 'four-job' among the scenarios; write 'four-jobs'", ConfigError);
+}
+
+TEST_CASE("a scenario names a workload, which brings what it does not have itself") {
+  const auto resolved = [](const std::string& text) {
+    ConfigNode tree = parse_yaml(text, "s.yaml");
+    resolve_names(tree);
+    return read_scenario(tree);
+  };
+  const Scenario scenario = resolved("cluster: laptop\nworkload: w1-imagenet\nseed: 3\n");
+  CHECK(scenario.jobs.size() == 4);
+  CHECK(scenario.grain.samples_per_item == 128);
+  CHECK(scenario.seed == 3);
+  CHECK(resolved("cluster: laptop\nworkload: w1-imagenet\ngrain: {samples_per_item: 64}\n")
+            .grain.samples_per_item == 64);
+  CHECK_THROWS_WITH_AS(resolved("cluster: laptop\nworkload: w1-imagenet\njobs: []\n"),
+                       "s.yaml:2: key 'workload': it brings jobs, and the scenario has its own; "
+                       "leave one of them out",
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(resolved("cluster: laptop\nworkload: w1\n"),
+                       doctest::Contains("s.yaml:2: key 'workload': no 'w1' among the workloads"),
+                       ConfigError);
 }
 
 TEST_CASE("a curve is linear between its points and flat outside") {

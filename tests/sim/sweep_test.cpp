@@ -281,7 +281,7 @@ TEST_CASE("what cannot change in the middle of a run is refused") {
   refused("grid: {jobs.0.batch: [16, 32]}\n", "study.yaml:4: key 'jobs.0.batch': cannot change");
   refused("policies: [preset=default, preset=independent]\n", "a preset cannot change");
   refused("grid: {cluster.store.bytes_per_s: [1mb]}\n", "a rate cannot come or go");
-  refused("set: {engine.workers_per_job: 2}\ngrid: {cluster.nodes.0.cores: [1, 2]}\n",
+  refused("set: {engine.workers_per_rank: 2}\ngrid: {cluster.nodes.0.cores: [1, 2]}\n",
           "scaling=static");
   check_refused({"sweep", place.study("warm_start: {at: 0s}\n")}, "warm_start.at");
   if (!can_simulate()) return skipped("built without SimGrid");

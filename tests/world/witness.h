@@ -29,7 +29,7 @@ class Witness {
       plan.batch_samples = scenario.item_batch(model);
       plan.drop_last = model.drop_last;
       plan.epochs = model.epochs;
-      jobs_.push_back({plan, {}, nullptr, model.ranks});
+      jobs_.push_back({plan, {}, nullptr});
     }
   }
 
@@ -63,11 +63,14 @@ class Witness {
     batchflow::test::JobPlan plan;
     KeyRoot root;
     std::unique_ptr<batchflow::test::Checker> checker;
-    std::size_t ranks;
+    std::vector<NodeId> nodes = {};  // of its ranks
   };
 
   void hear(const Event& event) {
     if (const auto* join = std::get_if<JobJoined>(&event)) joined(*join);
+    if (const auto* resized = std::get_if<JobResized>(&event)) {
+      jobs_[resized->job.value].nodes.assign(resized->ranks.begin(), resized->ranks.end());
+    }
     if (const auto* done = std::get_if<BatchConsumed>(&event)) {
       jobs_[done->job.value].checker->consumed(done->rank, done->step);
     }
@@ -82,13 +85,17 @@ class Witness {
     const bool fixed = event.order == Order::strict || event.order == Order::sequential;
     const std::uint64_t seed = event.has_shuffle_seed ? hash(1, event.shuffle_seed)
                                : fixed                ? 0
-                                                      : hash(2, event.user);
+                               : scenario_.engine.share_streams
+                                   ? hash(2, event.user)
+                                   : hash(3, event.user, event.job.value);
     job.root = {plan.version, seed};
-    job.checker = std::make_unique<batchflow::test::Checker>(job.plan, plan, seed);
+    job.nodes.assign(event.ranks.begin(), event.ranks.end());
+    job.checker = std::make_unique<batchflow::test::Checker>(job.plan, plan);
+    job.checker->begins(seed);
   }
   void begin(const Admit& order) {
     Job& job = jobs_[order.job.value];
-    job.checker->began(job.ranks, job.plan.batch_samples, false);
+    job.checker->began(job.nodes, job.plan.batch_samples, false);
   }
   void deliver(const Deliver& order) {
     Job& job = jobs_[order.job.value];
@@ -104,7 +111,9 @@ class Witness {
       }
       expander_.expand(lineage, plan.samples, slice.from, slice.to, ids_);
       for (const SampleId id : ids_) {
-        handed.push_back({id, id, slice.name.generation, slice.name.pass, 0, slice.filler, false});
+        batchflow::test::Handed one{id, id, slice.name.generation, slice.name.pass};
+        one.filler = slice.filler;
+        handed.push_back(one);
       }
     }
     for (const Replacement& one : order.replacements) {

@@ -71,9 +71,12 @@ Case read_case(const std::string& path) {
   });
   const ConfigNode* scenario = tree.find("scenario");
   if (scenario == nullptr) throw ConfigError(path + ": there is no scenario; write one");
-  all.scenario = scenario->kind == ConfigNode::Kind::scalar
-                     ? load_scenario(find_config(scenario->scalar, "scenarios", path))
-                     : with_cluster(*scenario, path);
+  if (scenario->kind == ConfigNode::Kind::scalar) {
+    all.scenario = load_scenario(find_config(scenario->scalar, "scenarios", path));
+  } else {
+    all.scenario = *scenario;
+    resolve_names(all.scenario, path);
+  }
   return all;
 }
 
