@@ -24,6 +24,7 @@
 #include "core/catalogue.h"
 #include "core/engine_config.h"
 #include "core/event.h"
+#include "core/explain.h"
 #include "core/policy_list.h"
 #include "core/promise.h"
 #include "core/types.h"
@@ -34,8 +35,10 @@ struct EngineCounters;
 
 class Engine {
  public:
-  // `policies` and `catalogues` outlive the engine. Throws ConfigError for unknown policies.
-  Engine(const EngineConfig& config, const PolicyList& policies, const Catalogues& catalogues);
+  // `policies` and `catalogues` outlive the engine. `explain` is told of each decision, if it is
+  // given. Throws ConfigError for unknown policies.
+  Engine(const EngineConfig& config, const PolicyList& policies, const Catalogues& catalogues,
+         Explain explain = {});
   ~Engine();
   Engine(Engine&&) noexcept;
 

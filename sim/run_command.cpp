@@ -199,7 +199,7 @@ void add_run_command(CLI::App& app, Action& action) {
   add_whole_number(*command, "--timeline-events", options->timeline_events, 1, UINT32_MAX,
                    "At which the timeline ends, and the run goes on (default: 1000000)");
   command->add_flag("--explain", options->explain,
-                    "Print each event and order with its simulated time");
+                    "Print each event (<), decision of a policy (?) and order (>), with its time");
   command->add_flag("--bottleneck", options->bottleneck,
                     "Run each again with twice the storage, cores, cache, network and PCIe, and\n"
                     "say what every job would gain");

@@ -20,7 +20,8 @@ struct SimulateOptions {
   std::string timeline;  // where the timeline goes (Chrome trace JSON); empty: nowhere
   std::uint64_t timeline_events = 1'000'000;  // at most
   std::string journal;                        // where the trace journal goes; empty: nowhere
-  // Told each event and order with its time, in words; empty: nobody is.
+  // Told each event (<), decision of a policy (?) and order (>) with its time, in words; empty:
+  // nobody is.
   std::function<void(const std::string&)> explain;
   // Asked now and then, with the share that is done and the simulated time; false: stop here, with
   // the results so far.

@@ -8,6 +8,7 @@
 #include "core/engine/delivery.h"
 #include "core/engine/describe.h"
 #include "core/engine/dispatching.h"
+#include "core/engine/explained.h"
 #include "core/engine/grants.h"
 #include "core/engine/items.h"
 #include "core/engine/listed.h"
@@ -26,29 +27,32 @@ constexpr std::size_t kSlice = 2048;
 // The same for memory of policies and shares that are gone.
 constexpr std::size_t kBytesGivenBack = std::size_t{4} << 20;
 
-template <class Make, class Policy>
-std::unique_ptr<Policy> make_policy(const PolicyChoice& choice, Random random) {
-  return std::get<Make>(choice.entry->make)({random, choice.parameters});
-}
-
 }  // namespace
 
 struct Engine::Parts final : Reads::Listener {
-  Parts(const EngineConfig& config, const PolicyList& policies, const Catalogues& catalogues)
-      : s(config, policies, catalogues),
+  Parts(const EngineConfig& config, const PolicyList& policies, const Catalogues& catalogues,
+        Explain told)
+      : explain(std::move(told)),
+        s(config, policies, catalogues, explain),
         selection_choice(policies.choose(PolicyKind::selection, config.policies.selection)),
         dispatch_choice(policies.choose(PolicyKind::dispatch, config.policies.dispatch)),
         scaling_choice(policies.choose(PolicyKind::scaling, config.policies.scaling)),
         reads(s, *this),
         items(s, reads),
         preparation(s, reads, items),
-        grants(s, make_policy<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(2))),
+        grants(s, make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(2))),
         delivery(s, grants, reads),
         listed(s, items, reads),
         dispatching(s, grants, preparation,
-                    make_policy<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(3)),
-                    make_policy<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(4))),
+                    make<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(3)),
+                    make<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(4))),
         membership(s, items, preparation, grants, delivery, dispatching) {}
+
+  template <class Make, class Policy>
+  std::unique_ptr<Policy> make(const PolicyChoice& choice, Random random) const {
+    return explained(explain, choice,
+                     std::get<Make>(choice.entry->make)({random, choice.parameters}));
+  }
 
   // ---- Reads::Listener
   void making_ready(std::uint32_t making) override { preparation.making_ready(making); }
@@ -126,6 +130,7 @@ struct Engine::Parts final : Reads::Listener {
   void settle_weights();
 
   UnhurriedMemory memory;
+  const Explain explain;  // policies refer to it
   EngineState s;
   PolicyChoice selection_choice;  // policies refer to their parameters
   PolicyChoice dispatch_choice;
@@ -196,16 +201,16 @@ void Engine::Parts::on(const PolicyChanged& event) {
   try {
     if (kind == "selection") {
       selection_choice = s.list.choose(PolicyKind::selection, text);
-      grants.change_selection(make_policy<MakeSelection, SelectionPolicy>(
-          selection_choice, s.random.split(++policies_made)));
+      grants.change_selection(
+          make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(++policies_made)));
     } else if (kind == "dispatch") {
       dispatch_choice = s.list.choose(PolicyKind::dispatch, text);
-      dispatching.change_dispatch(make_policy<MakeDispatch, DispatchPolicy>(
-          dispatch_choice, s.random.split(++policies_made)));
+      dispatching.change_dispatch(
+          make<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(++policies_made)));
     } else if (kind == "scaling") {
       scaling_choice = s.list.choose(PolicyKind::scaling, text);
       dispatching.change_scaling(
-          make_policy<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(++policies_made)));
+          make<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(++policies_made)));
     } else if (kind == "allocation") {
       s.memory.change_allocation(s.list.choose(PolicyKind::allocation, text));
     } else if (kind == "eviction") {
@@ -370,8 +375,9 @@ void Engine::Parts::decide() {
 
 // ------------------------------------------------------------------------------------ Engine ----
 
-Engine::Engine(const EngineConfig& config, const PolicyList& policies, const Catalogues& catalogues)
-    : parts_(std::make_unique<Parts>(config, policies, catalogues)) {}
+Engine::Engine(const EngineConfig& config, const PolicyList& policies, const Catalogues& catalogues,
+               Explain explain)
+    : parts_(std::make_unique<Parts>(config, policies, catalogues, std::move(explain))) {}
 Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/engine/explained.h"
 
 namespace batchflow {
 
@@ -33,8 +34,8 @@ Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint
 }
 
 Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction,
-               std::uint64_t seed)
-    : allocation_(allocation), seed_(seed) {
+               std::uint64_t seed, const Explain& explain)
+    : allocation_(allocation), seed_(seed), explain_(explain) {
   for (PolicyChoice& choice : eviction) {
     eviction_.push_back(std::make_shared<const PolicyChoice>(std::move(choice)));
   }
@@ -94,8 +95,10 @@ const std::shared_ptr<const PolicyChoice>& Memory::choice_for(const ShareSpec& s
 std::unique_ptr<EvictionPolicy> Memory::make_policy(const ShareSpec& spec, Slots capacity,
                                                     std::uint64_t changes) const {
   const PolicyChoice& choice = *choice_for(spec);
-  return std::get<MakeEviction>(choice.entry->make)(
+  auto policy = std::get<MakeEviction>(choice.entry->make)(
       {spec.items, capacity, policy_random(seed_, spec, changes), choice.parameters});
+  return explained(explain_, choice, std::move(policy), spec.place, form_of(spec.use),
+                   spec.dataset);
 }
 
 std::uint32_t Memory::add_share(const ShareSpec& spec) {
@@ -330,8 +333,9 @@ bool Memory::settle(Instant now, std::size_t limit, std::vector<Resident>& evict
 
 void Memory::change_allocation(const PolicyChoice& choice) {
   allocation_ = choice;
-  allocate_ = std::get<MakeAllocation>(choice.entry->make)(
-      {Random(hash(seed_, 5, ++allocations_made_)), allocation_.parameters});
+  allocate_ = explained(explain_, allocation_,
+                        std::get<MakeAllocation>(choice.entry->make)(
+                            {Random(hash(seed_, 5, ++allocations_made_)), allocation_.parameters}));
   for (const auto& [place, part] : places_) plan_again(place);
 }
 

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/explain.h"
 #include "core/policy_list.h"
 #include "core/pool.h"
 #include "core/rates.h"
@@ -82,8 +83,9 @@ class Memory {
     std::uint64_t refused_evictions = 0;
   };
 
-  // `eviction`: one choice a form.
-  Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction, std::uint64_t seed);
+  // `eviction`: one choice a form. `explain` outlives it.
+  Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction, std::uint64_t seed,
+         const Explain& explain);
 
   // ------------------------------------------------------------------------------ places ----
   void set_capacity(Place place, Bytes bytes);
@@ -167,6 +169,7 @@ class Memory {
   std::vector<std::shared_ptr<const PolicyChoice>> eviction_;  // a form
   std::unique_ptr<AllocationPolicy> allocate_;
   std::uint64_t seed_;
+  const Explain& explain_;
   std::uint64_t allocations_made_ = 0;
   std::map<Place, PlacePart> places_;  // few; ordered by name, so that no address decides
   Pool<SharePart> shares_;

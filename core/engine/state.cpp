@@ -15,13 +15,13 @@ std::vector<PolicyChoice> eviction_choices(const EngineConfig& config, const Pol
 }  // namespace
 
 EngineState::EngineState(const EngineConfig& engine_config, const PolicyList& policies,
-                         const Catalogues& known)
+                         const Catalogues& known, const Explain& explain)
     : config(engine_config),
       list(policies),
       catalogues(known),
       random(hash(engine_config.seed)),
       memory(policies.choose(PolicyKind::allocation, engine_config.policies.allocation),
-             eviction_choices(engine_config, policies), engine_config.seed) {}
+             eviction_choices(engine_config, policies), engine_config.seed, explain) {}
 
 Lineage EngineState::lineage(const Block& block) const {
   const Stream& stream = streams[block.stream];

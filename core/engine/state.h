@@ -360,8 +360,9 @@ struct Job {
 // ------------------------------------------------------------------------------------ state ----
 
 struct EngineState {
+  // `explain` outlives it.
   EngineState(const EngineConfig& engine_config, const PolicyList& policies,
-              const Catalogues& known);
+              const Catalogues& known, const Explain& explain);
 
   EngineConfig config;
   const PolicyList& list;

@@ -64,7 +64,7 @@ World::World(const Scenario& scenario, const PolicyList& policies, const Simulat
       jobs_(kernel_, scenario, workload_, reports_, counters_, watch_),
       backend_({kernel_, errands_, platform_, scenario, workload_, reports_, counters_, watch_},
                jobs_),
-      engine_(scenario.engine, policies, workload_.catalogues()),
+      engine_(scenario.engine, policies, workload_.catalogues(), explainer()),
       step_(
           [this](Instant now, std::span<const Event> events) { return engine_.step(now, events); }),
       journal_(options.journal, journal_header(scenario, workload_),
@@ -134,11 +134,16 @@ void World::instant() {
 
 std::span<const Command> World::decide(Instant now, std::span<const Event> events) {
   journal_.record(now, events);
+  if (options_.explain) {
+    for (const Event& event : events) explain('<', describe(event));
+  }
   const std::span<const Command> commands = step_(now, events);
   journal_.ordered(commands);
   digest_.add(commands);
   watch_.step(kernel_.now(), events, commands);
-  if (options_.explain) explain(events, commands);
+  if (options_.explain) {
+    for (const Command& command : commands) explain('>', describe(command));
+  }
   ++steps_;
   return commands;
 }
@@ -161,14 +166,16 @@ bool World::goes_on() {
   return !stopped_;
 }
 
-void World::explain(std::span<const Event> events, std::span<const Command> commands) const {
-  const double now_s = seconds(kernel_.now());
-  for (const Event& event : events) {
-    options_.explain(fmt::format("{:.9f} < {}", now_s, describe(event)));
-  }
-  for (const Command& command : commands) {
-    options_.explain(fmt::format("{:.9f} > {}", now_s, describe(command)));
-  }
+void World::explain(char mark, const std::string& text) const {
+  options_.explain(fmt::format("{:.9f} {} {}", seconds(kernel_.now()), mark, text));
+}
+
+// Between what the engine is told and what it orders: who decided what, and why.
+Explain World::explainer() const {
+  if (!options_.explain) return {};
+  return [this](const Decision& one) {
+    explain('?', fmt::format("{} {}: {} ({})", one.kind, one.policy, one.what, one.numbers));
+  };
 }
 
 // -------------------------------------------------------------------------------- results ----

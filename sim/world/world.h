@@ -54,7 +54,8 @@ class World {
   void instant();
   std::span<const Command> decide(Instant now, std::span<const Event> events);
   void set_speed(FaultInjector::Part part, std::uint32_t which, double factor);
-  void explain(std::span<const Event> events, std::span<const Command> commands) const;
+  void explain(char mark, const std::string& text) const;
+  Explain explainer() const;
   bool goes_on();
   RunResult result() const;
   void write_timeline(RunResult& run) const;

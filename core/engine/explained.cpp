@@ -1,0 +1,266 @@
+#include "core/engine/explained.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace batchflow {
+
+namespace {
+
+constexpr std::size_t kListed = 8;  // of the candidates a policy chose from
+
+double seconds_of(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// What all of them have: whom to tell, and in whose name.
+class Teller {
+ public:
+  Teller(const Explain& explain, const PolicyChoice& choice)
+      : explain_(explain), kind_(policy_kind_name(choice.entry->kind())), name_(choice.text()) {}
+  void tell(std::string what, std::string numbers) const {
+    explain_({kind_, name_, std::move(what), std::move(numbers)});
+  }
+
+ private:
+  const Explain& explain_;
+  std::string_view kind_;
+  std::string name_;
+};
+
+std::string name_of(Place place) {
+  constexpr std::string_view kTiers[] = {"gpu", "dram", "nvme", "store"};
+  return fmt::format("node {} {}", place.node.value, kTiers[static_cast<std::size_t>(place.tier)]);
+}
+
+std::string_view name_of(Form form) {
+  constexpr std::string_view kNames[] = {"encoded", "decoded", "prepared"};
+  return kNames[static_cast<std::size_t>(form)];
+}
+
+std::string more(std::size_t all) {
+  return all > kListed ? fmt::format(" and {} more", all - kListed) : "";
+}
+
+class ExplainedAllocation final : public AllocationPolicy {
+ public:
+  ExplainedAllocation(Teller teller, std::unique_ptr<AllocationPolicy> policy)
+      : teller_(std::move(teller)), policy_(std::move(policy)) {}
+
+  void allocate(const PlaceView& place, std::span<Slots> slots) override {
+    policy_->allocate(place, slots);
+    for (std::size_t i = 0; i < place.shares.size(); ++i) {
+      const ShareView& one = place.shares[i];
+      if (slots[i] == one.slots_now) continue;
+      teller_.tell(
+          fmt::format("{}: share {} ({} of dataset {}) {} -> {} slots of {} bytes",
+                      name_of(place.place), one.share.value, name_of(one.form), one.dataset.value,
+                      one.slots_now, slots[i], one.slot_bytes),
+          fmt::format("of {} bytes; promised {}, ahead {}, all would be {}; {} jobs, {:.6g} "
+                      "requests/s, hit ratio {:.3f}, a hit saves {:.6g} s",
+                      place.capacity_bytes, one.slots_least, one.slots_ahead, one.slots_all,
+                      one.jobs, one.requests_per_s, one.hit_ratio, one.saved_s_per_hit));
+    }
+  }
+
+ private:
+  Teller teller_;
+  std::unique_ptr<AllocationPolicy> policy_;
+};
+
+class ExplainedSelection final : public SelectionPolicy {
+ public:
+  ExplainedSelection(Teller teller, std::unique_ptr<SelectionPolicy> policy)
+      : teller_(std::move(teller)), policy_(std::move(policy)) {}
+
+  std::size_t choose(const SelectionView& view) override {
+    const std::size_t choice = policy_->choose(view);
+    std::string numbers = fmt::format("of {}:", view.candidates.size());
+    for (std::size_t i = 0; i < std::min(view.candidates.size(), kListed); ++i) {
+      const SelectionCandidate& one = view.candidates[i];
+      numbers += fmt::format(
+          " [distance {}, {}, needed by {}]", one.distance,
+          one.ready ? fmt::format("ready for {:.6g} s", one.ready_s) : "not ready", one.needed_by);
+    }
+    const std::string what =
+        choice < view.candidates.size()
+            ? fmt::format("takes the block at distance {}", view.candidates[choice].distance)
+            : "takes no block yet";
+    teller_.tell(fmt::format("job {}: {}", view.job.value, what),
+                 numbers + more(view.candidates.size()));
+    return choice;
+  }
+
+ private:
+  Teller teller_;
+  std::unique_ptr<SelectionPolicy> policy_;
+};
+
+class ExplainedDispatch final : public DispatchPolicy {
+ public:
+  ExplainedDispatch(Teller teller, std::unique_ptr<DispatchPolicy> policy)
+      : teller_(std::move(teller)), policy_(std::move(policy)) {}
+
+  std::size_t next(const DispatchView& view) override {
+    const std::size_t choice = policy_->next(view);
+    std::string numbers = fmt::format("of {}:", view.candidates.size());
+    for (std::size_t i = 0; i < std::min(view.candidates.size(), kListed); ++i) {
+      const WorkCandidate& one = view.candidates[i];
+      const bool never = one.deadline == kNever;
+      numbers += fmt::format(
+          " [job {} asked {}, distance {} of depth {}, needed {}, {} ranks wait, needed by {}, "
+          "lead "
+          "{}, cached {:.3f}, takes {:.6g} s, stall {:.3f}, served {}]",
+          one.job.value, one.asked, one.distance, one.depth,
+          never ? "some time" : fmt::format("in {:.6g} s", seconds_of(one.deadline - view.now)),
+          one.waiting, one.needed_by, one.lead, one.cached, one.prepare_s, one.stall_fraction,
+          one.served);
+    }
+    const std::string what =
+        choice < view.candidates.size()
+            ? fmt::format("starts a block for job {}", view.candidates[choice].job.value)
+            : "holds all back";
+    teller_.tell(what, numbers + more(view.candidates.size()));
+    return choice;
+  }
+  Instant ask_again() override { return policy_->ask_again(); }
+
+ private:
+  Teller teller_;
+  std::unique_ptr<DispatchPolicy> policy_;
+};
+
+// Asked in each step, it is told of when its answer is another.
+class ExplainedScaling final : public ScalingPolicy {
+ public:
+  ExplainedScaling(Teller teller, std::unique_ptr<ScalingPolicy> policy)
+      : teller_(std::move(teller)), policy_(std::move(policy)) {}
+
+  std::uint32_t workers(const NodeView& view) override {
+    const std::uint32_t answer = policy_->workers(view);
+    if (answer != view.workers_now) {
+      teller_.tell(
+          fmt::format("node {}: {} -> {} workers", view.node.value, view.workers_now, answer),
+          fmt::format("at most {}, {} busy, {} blocks ready to prepare, one takes {:.6g} s, stall "
+                      "{:.3f}",
+                      view.workers_most, view.busy, view.ready_to_prepare, view.prepare_s,
+                      view.stall_fraction));
+    }
+    return answer;
+  }
+  std::uint32_t depth(const JobView& view) override {
+    const std::uint32_t answer = policy_->depth(view);
+    if (view.job.value >= depths_.size()) depths_.resize(view.job.value + 1, UINT32_MAX);
+    if (std::exchange(depths_[view.job.value], answer) != answer) {
+      teller_.tell(fmt::format("job {}: looks {} blocks ahead", view.job.value, answer),
+                   fmt::format("{} ranks, a step takes {:.6g} s and {:.6g} blocks, one {:.6g} s; "
+                               "window {}, stall {:.3f}",
+                               view.ranks, view.step_s, view.blocks_per_step, view.prepare_s,
+                               view.window, view.stall_fraction));
+    }
+    return answer;
+  }
+
+ private:
+  Teller teller_;
+  std::unique_ptr<ScalingPolicy> policy_;
+  std::vector<std::uint32_t> depths_;  // by job
+};
+
+class ExplainedEviction final : public EvictionPolicy {
+ public:
+  ExplainedEviction(Teller teller, std::unique_ptr<EvictionPolicy> policy, std::string where)
+      : teller_(std::move(teller)), policy_(std::move(policy)), where_(std::move(where)) {}
+
+  void hit(const Access& access) override {
+    ++hits_;
+    policy_->hit(access);
+  }
+  Admission missed(const Access& access) override {
+    ++misses_;
+    const Admission answer = policy_->missed(access);
+    if (answer == Admission::bypass) {
+      teller_.tell(fmt::format("{}: item {} is not let in", where_, access.item.value), counts());
+    }
+    return answer;
+  }
+  void inserted(const Access& access) override {
+    ++residents_;
+    policy_->inserted(access);
+  }
+  ItemId victim(const Access& newcomer, const Pins& pins) override {
+    const ItemId answer = policy_->victim(newcomer, pins);
+    const std::string why = newcomer.item.is_none()
+                                ? "since it is to be smaller, or for a block"
+                                : fmt::format("for item {}", newcomer.item.value);
+    teller_.tell(answer.is_none() ? fmt::format("{}: names nobody to leave {}", where_, why)
+                                  : fmt::format("{}: item {} leaves {}", where_, answer.value, why),
+                 counts());
+    return answer;
+  }
+  void removed(ItemId item, Removal why) override {
+    --residents_;
+    policy_->removed(item, why);
+  }
+  void resized(Slots capacity) override {
+    capacity_ = capacity;
+    policy_->resized(capacity);
+  }
+  void grow(std::size_t items) override { policy_->grow(items); }
+  void forget(ItemId item) override { policy_->forget(item); }
+  void needed(ItemId item, std::uint32_t jobs) override { policy_->needed(item, jobs); }
+  void scored(ItemId item, float score) override { policy_->scored(item, score); }
+  void epoch_began(JobId job, std::uint32_t epoch) override { policy_->epoch_began(job, epoch); }
+
+ private:
+  std::string counts() const {
+    return fmt::format("{} residents in {} slots, {} hits and {} misses so far", residents_,
+                       capacity_, hits_, misses_);
+  }
+
+  Teller teller_;
+  std::unique_ptr<EvictionPolicy> policy_;
+  std::string where_;
+  Slots capacity_ = 0;
+  std::uint64_t residents_ = 0;
+  std::uint64_t hits_ = 0;
+  std::uint64_t misses_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<AllocationPolicy> explained(const Explain& explain, const PolicyChoice& choice,
+                                            std::unique_ptr<AllocationPolicy> policy) {
+  if (!explain) return policy;
+  return std::make_unique<ExplainedAllocation>(Teller(explain, choice), std::move(policy));
+}
+
+std::unique_ptr<SelectionPolicy> explained(const Explain& explain, const PolicyChoice& choice,
+                                           std::unique_ptr<SelectionPolicy> policy) {
+  if (!explain) return policy;
+  return std::make_unique<ExplainedSelection>(Teller(explain, choice), std::move(policy));
+}
+
+std::unique_ptr<DispatchPolicy> explained(const Explain& explain, const PolicyChoice& choice,
+                                          std::unique_ptr<DispatchPolicy> policy) {
+  if (!explain) return policy;
+  return std::make_unique<ExplainedDispatch>(Teller(explain, choice), std::move(policy));
+}
+
+std::unique_ptr<ScalingPolicy> explained(const Explain& explain, const PolicyChoice& choice,
+                                         std::unique_ptr<ScalingPolicy> policy) {
+  if (!explain) return policy;
+  return std::make_unique<ExplainedScaling>(Teller(explain, choice), std::move(policy));
+}
+
+std::unique_ptr<EvictionPolicy> explained(const Explain& explain, const PolicyChoice& choice,
+                                          std::unique_ptr<EvictionPolicy> policy, Place place,
+                                          Form form, DatasetId dataset) {
+  if (!explain) return policy;
+  return std::make_unique<ExplainedEviction>(
+      Teller(explain, choice), std::move(policy),
+      fmt::format("{}, {} of dataset {}", name_of(place), name_of(form), dataset.value));
+}
+
+}  // namespace batchflow
