@@ -148,6 +148,7 @@ NodeModel read_node(ConfigSection& section, const std::vector<LinkModel>& links)
     const Bytes size = nvme.bytes("size", 0, 1);
     node.nvme = read_part(nvme, "cache", size, "drive");
     node.nvme_drive = read_drive(nvme);
+    node.nvme_drive.write_bytes_per_s = rate(nvme, "write_bytes_per_s");
   });
   return node;
 }

@@ -21,6 +21,7 @@ struct DriveModel {
   Duration latency{0};            // of one operation
   Spread latency_spread;
   Pauses pauses;                       // its tail
+  double write_bytes_per_s = 0;        // of all together, beside reads; 0: no limit
   std::uint32_t operations_ahead = 1;  // that one reader has under way at once
   double operations_per_s = 0;         // metadata: of all together; 0: no limit
   Curve efficiency;                    // of the rate, by bytes of an operation; empty: 1

@@ -28,12 +28,14 @@ BATCHFLOW_RESULT(ClusterSizes, nodes, gpus, cores, cache_bytes, nvme_bytes, stor
                  network_bytes_per_s, pcie_bytes_per_s)
 BATCHFLOW_RESULT(JobResult, name, user, dataset, state, refusal, ranks, epochs, batches, samples,
                  fillers, restarts, lost_samples, arrived_s, started_s, ended_s, time_s, compute_s,
-                 stall_s, idle_s, down_s, first_batch_s, first_step_s, samples_per_s, au, bottleneck, waited)
+                 stall_s, idle_s, down_s, first_batch_s, first_step_s, samples_per_s, au,
+                 bottleneck, waited)
 BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, samples,
                  samples_requested, samples_read, storage_bytes, storage_reads, nvme_bytes,
-                 network_bytes, pcie_bytes, preparations, prepared_blocks, remade_blocks, repeats,
-                 preparation_s, cancelled_read_bytes, cancelled_preparation_s, failed_reads,
-                 replaced_samples, lost_samples)
+                 nvme_written_bytes, network_bytes, pcie_bytes, preparations, prepared_blocks,
+                 remade_blocks, repeats, preparation_s, cancelled_read_bytes,
+                 cancelled_preparation_s, failed_reads, replaced_samples, lost_samples)
+BATCHFLOW_RESULT(StepResult, pipeline, dataset, step, core_s)
 BATCHFLOW_RESULT(FaultResult, kind, target, struck, from_s, until_s, parts)
 BATCHFLOW_RESULT(JobPoint, samples, stall_s)
 BATCHFLOW_RESULT(SeriesPoint, time_s, samples, samples_requested, samples_read, storage_bytes,
@@ -44,7 +46,7 @@ BATCHFLOW_RESULT(JobGain, name, time_s, speedup)
 BATCHFLOW_RESULT(Gain, resource, makespan_s, samples_per_s, speedup, jobs)
 BATCHFLOW_RESULT(RunResult, label, scenario, policies, seed, digest, interrupted, failure, remark,
                  makespan_s, wall_s, steps, stale_completions, protocol_errors, refused_proposals,
-                 aggregate, cluster, jobs, faults, bottlenecks, series)
+                 aggregate, cluster, jobs, faults, preparation_steps, bottlenecks, series)
 
 using Json = nlohmann::ordered_json;
 

@@ -87,7 +87,8 @@ struct Aggregate {
   std::uint64_t samples_read = 0;       // from the store
   std::uint64_t storage_bytes = 0;
   std::uint64_t storage_reads = 0;  // orders
-  std::uint64_t nvme_bytes = 0;
+  std::uint64_t nvme_bytes = 0;     // read
+  std::uint64_t nvme_written_bytes = 0;
   std::uint64_t network_bytes = 0;  // between nodes, and from the store where it has links
   std::uint64_t pcie_bytes = 0;
   std::uint64_t preparations = 0;  // samples prepared
@@ -101,6 +102,14 @@ struct Aggregate {
   std::uint64_t failed_reads = 0;          // orders
   std::uint64_t replaced_samples = 0;      // found to be corrupt, by data set and id
   std::uint64_t lost_samples = 0;
+};
+
+// Core time of one step of a pipeline, over all samples of a data set that went through it.
+struct StepResult {
+  std::string pipeline;
+  std::string dataset;
+  std::string step;
+  double core_s = 0;
 };
 
 // A fault of the scenario, and what became of it.
@@ -178,8 +187,9 @@ struct RunResult {
   ClusterSizes cluster;
   std::vector<JobResult> jobs;
   std::vector<FaultResult> faults;
-  std::vector<Gain> bottlenecks;    // if they were asked for
-  std::vector<SeriesPoint> series;  // about evenly apart; not written to results
+  std::vector<StepResult> preparation_steps;  // together preparation_s
+  std::vector<Gain> bottlenecks;              // if they were asked for
+  std::vector<SeriesPoint> series;            // about evenly apart; not written to results
 };
 
 // An object with `command`, `version` and `runs`.

@@ -25,6 +25,8 @@ GrainModel read_grain(ConfigSection& section) {
       entry.refuse("items_per_block", fmt::format("{} is no power of two", grain.items_per_block),
                    "write a power of two, or 0 for blocks that fit engine.block_bytes");
     }
+    grain.epochs_per_block =
+        static_cast<std::uint32_t>(entry.integer("epochs_per_block", 1, 1, 1'000'000));
   });
   return grain;
 }
@@ -40,6 +42,31 @@ void check_grain(ConfigSection& section, const Scenario& scenario) {
     if (scenario.items(dataset) > kItemsMost) {
       section.refuse("grain", fmt::format("dataset '{}' has too many items", dataset.name),
                      "write a greater samples_per_item");
+    }
+  }
+}
+
+void check_epochs_per_block(ConfigSection& section, const Scenario& scenario) {
+  const std::uint32_t many = scenario.grain.epochs_per_block;
+  if (many == 1) return;
+  for (const JobModel& job : scenario.jobs) {
+    const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
+    const PipelineModel& pipeline = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
+    const Bytes item = pipeline.info(dataset.bytes, scenario.grain.samples_per_item).prepared_bytes;
+    if (scenario.items(dataset) > block_samples_for(item, scenario.engine.block_bytes)) {
+      section.refuse(
+          "grain",
+          fmt::format("epochs_per_block is for datasets no larger than a block, and '{}' "
+                      "is larger",
+                      dataset.name),
+          "write a greater samples_per_item or items_per_block, or leave it out");
+    }
+    if (job.epochs % many != 0 || job.order == Order::weighted) {
+      section.refuse(
+          "grain",
+          fmt::format("job '{}' has {} epochs{}, of which blocks stand for {}", job.name,
+                      job.epochs, job.order == Order::weighted ? " drawn by weight" : "", many),
+          "write epochs_per_block that divides the epochs of all jobs");
     }
   }
 }
@@ -135,6 +162,7 @@ Scenario read_scenario(const ConfigNode& tree) {
                     [&](ConfigSection& engine) { scenario.engine = read_engine_config(engine); });
     if (scenario.engine.seed == 0) scenario.engine.seed = scenario.seed;
     fit_blocks(section, scenario);
+    check_epochs_per_block(section, scenario);
     section.sections("faults", [&](ConfigSection& fault) {
       scenario.faults.push_back(read_fault(fault, scenario));
     });

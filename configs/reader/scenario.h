@@ -24,6 +24,8 @@ namespace batchflow {
 struct GrainModel {
   std::uint32_t samples_per_item = 1;
   std::uint32_t items_per_block = 0;  // 0: the engine fits blocks to their bytes
+  // Above 1, for datasets no larger than a block: a block stands for so many whole epochs of one.
+  std::uint32_t epochs_per_block = 1;
 };
 
 struct Scenario {

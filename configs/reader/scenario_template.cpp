@@ -30,7 +30,8 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
       nic_latency: 0s
       link: ''                # the link its network card leads to; '': all meet
       store_weight: 1         # of its readers, where those of several nodes share the store
-      # nvme: {size: 1tb, cache: 100%, bytes_per_s: 3gb, latency: 80us}   # and what a store has
+      # nvme: {size: 1tb, cache: 100%, bytes_per_s: 3gb, write_bytes_per_s: 2gb, latency: 80us}
+      #                         # and what a store has
   store:
     bytes_per_s: 0      # of all readers together; or a curve over how many there are:
     curve: []           # example: [{readers: 1, bytes_per_s: 330mb}, {readers: 8, bytes_per_s: 2870mb}]
@@ -56,6 +57,7 @@ datasets:               # examples
     bytes_shape: lognormal
     bytes_jitter: 0
     format: jpeg        # or raw (default)
+  # - {name: none, samples: 51200, compute_only: true}   # made where it is used: nothing is moved
 
 pipelines:              # examples; sizes and costs are of one sample, on one core
   - name: train
@@ -95,6 +97,7 @@ engine:                 # as in configs/engine/default.yaml
 grain:
   samples_per_item: 1   # above 1, the engine counts items of so many samples
   items_per_block: 0    # 0: as many as fit engine.block_bytes
+  epochs_per_block: 1   # above 1, for datasets no larger than a block: a block is so many epochs
 
 faults: []              # examples; at: 0s, and lasts: 0s (for good) or until: a time, for each
   # - {kind: node-lost, target: node, at: 60s, lasts: 30s, detected_after: 0s}

@@ -55,26 +55,34 @@ bool PipelineModel::decodes() const {
   });
 }
 
-PipelineInfo PipelineModel::info(Bytes stored_bytes, std::uint32_t samples) const {
-  PipelineInfo info;
-  info.hash = hash(digest_of(name), stored_bytes, samples);
-  Digest prefix = 0;
+std::vector<AppliedStep> PipelineModel::applied(Bytes stored_bytes) const {
+  std::vector<AppliedStep> all;
   Bytes bytes = stored_bytes;
   bool before_random = true;
   for (const StepModel& step : steps) {
-    if (step.random) before_random = false;
-    const auto cost =
-        step.cost + Duration(std::llround(step.ns_per_byte * static_cast<double>(bytes)));
+    before_random = before_random && !step.random;
+    const auto by_size = Duration(std::llround(step.ns_per_byte * static_cast<double>(bytes)));
     bytes = std::max<Bytes>(1, step.output.of(bytes));
-    info.hash = digest_of(step, info.hash);
-    info.has_random = info.has_random || step.random;
-    (before_random ? info.decode_cost : info.augment_cost) += cost * samples;
-    if (!before_random) continue;
-    prefix = digest_of(step, prefix);
-    info.decoded_bytes = bytes * samples;
+    all.push_back({&step, step.cost + by_size, bytes, before_random});
+  }
+  return all;
+}
+
+PipelineInfo PipelineModel::info(Bytes stored_bytes, std::uint32_t samples) const {
+  PipelineInfo info;
+  info.hash = hash(digest_of(name), stored_bytes, samples);
+  info.prepared_bytes = stored_bytes * samples;
+  Digest prefix = 0;
+  for (const AppliedStep& one : applied(stored_bytes)) {
+    info.hash = digest_of(*one.step, info.hash);
+    info.has_random = info.has_random || one.step->random;
+    info.prepared_bytes = one.output * samples;
+    (one.before_random ? info.decode_cost : info.augment_cost) += one.cost * samples;
+    if (!one.before_random) continue;
+    prefix = digest_of(*one.step, prefix);
+    info.decoded_bytes = one.output * samples;
   }
   info.prefix_hash = hash(prefix, stored_bytes, samples);
-  info.prepared_bytes = bytes * samples;
   return info;
 }
 
@@ -87,8 +95,13 @@ std::vector<DatasetModel> read_datasets(ConfigSection& section) {
     refuse_twice(entry, datasets, dataset.name);
     entry.require("samples", "how many there are");
     dataset.samples = static_cast<std::uint64_t>(entry.integer("samples", 1, 1, 1'000'000'000'000));
-    entry.require("bytes", "of a stored sample, in the mean, as 115kb");
-    dataset.bytes = entry.bytes("bytes", 0, 1);
+    dataset.compute_only = entry.flag("compute_only", dataset.compute_only);
+    if (!dataset.compute_only) {
+      entry.require("bytes", "of a stored sample, in the mean, as 115kb; or compute_only: true");
+    } else if (entry.has("bytes")) {
+      entry.refuse("bytes", "of a dataset that is compute_only nothing is stored", "leave it out");
+    }
+    dataset.bytes = entry.bytes("bytes", 1, 1);
     dataset.bytes_spread = read_spread(entry, "bytes");
     dataset.format = entry.choice("format", {"raw", "jpeg"}, dataset.format);
     datasets.push_back(std::move(dataset));

@@ -19,7 +19,8 @@ struct DatasetModel {
   enum class Format : std::uint8_t { raw, jpeg };
   std::string name;
   std::uint64_t samples = 0;
-  Bytes bytes = 0;  // of a stored sample, in the mean
+  Bytes bytes = 0;            // of a stored sample, in the mean
+  bool compute_only = false;  // made where it is used: nothing of it is moved
   Spread bytes_spread;
   Format format = Format::raw;
 };
@@ -32,12 +33,21 @@ struct StepModel {
   Size output{true, 0, {Ratio::kWhole}};  // bytes, or relative to what it is given
 };
 
+// A step as it comes to one sample.
+struct AppliedStep {
+  const StepModel* step;
+  Duration cost;
+  Bytes output;
+  bool before_random;  // its output, or what comes of it, is the decoded form
+};
+
 struct PipelineModel {
   std::string name;
   std::vector<StepModel> steps;
   Spread spread;  // of the time a sample takes
 
   bool decodes() const;
+  std::vector<AppliedStep> applied(Bytes stored_bytes) const;
   // As the engine wants to know it, for items of so many samples stored in so many bytes each.
   PipelineInfo info(Bytes stored_bytes, std::uint32_t samples = 1) const;
 };

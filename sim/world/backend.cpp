@@ -18,7 +18,11 @@ Backend::Backend(const Parts& parts, Customer& customer)
       counters_(parts.counters),
       watch_(parts.watch),
       customer_(customer),
-      nodes_(parts.scenario.cluster.nodes.size()) {}
+      nodes_(parts.scenario.cluster.nodes.size()) {
+  for (const Workload::Preparation& one : workload_.preparations()) {
+    step_s_.emplace_back(one.steps.size(), 0.);
+  }
+}
 
 void Backend::bring_up() {
   for (const Workload::Data& data : workload_.datasets()) {
@@ -67,8 +71,10 @@ Random Backend::read_chance(Chance what, const Read& order) const {
 }
 
 void Backend::on(const Read& order) {
-  const Bytes bytes = workload_.bytes_of(order);
-  const std::uint64_t samples = workload_.samples(Workload::items_of(order));
+  // Of several epochs, what is kept is read for the first alone.
+  const std::uint64_t times = order.keep.is_none() ? workload_.epochs_per_block() : 1;
+  const Bytes bytes = workload_.bytes_of(order) * times;
+  const std::uint64_t samples = workload_.stored(Workload::items_of(order)) * times;
   const Request request = order.request;
   const ErrandId errand = begin(request, [this, request] {
     if (errands_.ended_by_transfer()) watch_.came_by_links(request.id);
@@ -93,44 +99,57 @@ void Backend::on(const Read& order) {
       platform_.copy(errand, from, to, bytes);
     }
   }
+  // What is kept on a drive is kept when it has been written there, while it is read.
+  if (!order.keep.is_none() && order.keep_at.tier == Tier::nvme) {
+    counters_.nvme_written_bytes += bytes;
+    platform_.write_nvme(errand, index_of(order.keep_at.node), bytes);
+  }
   errands_.go(errand);
 }
 
 // ---------------------------------------------------------------------------- preparations ----
 
-Duration Backend::preparation_time(const Prepare& order, std::uint64_t encoded,
-                                   std::uint64_t decoded) const {
+Duration Backend::preparation_time(const Prepare& order, std::uint64_t visits,
+                                   std::uint64_t decodings) const {
   const Workload::Preparation& preparation = workload_.preparation(order.lineage.pipeline);
   const PipelineInfo& info = preparation.info;
-  const Duration mean = info.decode_cost * static_cast<std::int64_t>(encoded) +
-                        info.augment_cost * static_cast<std::int64_t>(encoded + decoded);
+  const Duration mean = info.decode_cost * static_cast<std::int64_t>(decodings) +
+                        info.augment_cost * static_cast<std::int64_t>(visits);
   Random chance = block_chance(Chance::preparation, order.lineage, order.request.attempt);
-  const auto samples = static_cast<double>(workload_.samples(encoded + decoded));
+  const auto samples = static_cast<double>(workload_.stored(visits));
   const double factor = preparation.spread.draw(chance, samples) /
                         (scenario_.cluster.nodes[index_of(order.node)].core_speed *
                          workers_[order.worker.value].speed);
   return scaled(mean, factor);
 }
 
+// How often an item is decoded for the order: what is kept decoded once, whatever the epochs.
+std::uint64_t Backend::decodings_of(const Prepare& order) const {
+  const std::uint64_t epochs = workload_.epochs_per_block();
+  if (order.ingredients.empty()) return order.lineage.samples * epochs;
+  std::uint64_t count = 0;
+  for (const Ingredient& one : order.ingredients) {
+    if (one.form == Form::encoded) count += one.keep_decoded ? 1 : epochs;
+  }
+  return count;
+}
+
 void Backend::on(const Prepare& order) {
   const std::uint64_t items =
       order.ingredients.empty() ? order.lineage.samples : order.ingredients.size();
-  const auto decoded = static_cast<std::uint64_t>(
-      std::count_if(order.ingredients.begin(), order.ingredients.end(),
-                    [](const Ingredient& one) { return one.form == Form::decoded; }));
-  counters_.samples_requested += workload_.samples(items);
-  counters_.samples_decoded += workload_.samples(items - decoded);
-  const Duration time = preparation_time(order, items - decoded, decoded);
-  // Copies name the share alone.
-  if (item_bytes_of_.size() <= order.share.value) item_bytes_of_.resize(order.share.value + 1);
-  item_bytes_of_[order.share.value] =
-      workload_.preparation(order.lineage.pipeline).info.prepared_bytes;
   Worker& worker = workers_[order.worker.value];
   worker.busy = true;
   worker.request = order.request;
-  worker.items = items;
+  worker.pipeline = order.lineage.pipeline;
+  worker.visits = items * workload_.epochs_per_block();
+  worker.decodings = decodings_of(order);
   worker.began = kernel_.now();
-  prepare_for(order.worker.value, time);
+  counters_.samples_requested += workload_.stored(worker.visits);
+  counters_.samples_decoded += workload_.stored(worker.decodings);
+  // Copies name the share alone.
+  if (item_bytes_of_.size() <= order.share.value) item_bytes_of_.resize(order.share.value + 1);
+  item_bytes_of_[order.share.value] = workload_.preparation(order.lineage.pipeline).moved_bytes;
+  prepare_for(order.worker.value, preparation_time(order, worker.visits, worker.decodings));
 }
 
 void Backend::prepare_for(std::uint32_t index, Duration time) {
@@ -144,12 +163,42 @@ void Backend::prepare_for(std::uint32_t index, Duration time) {
 
 void Backend::prepared(std::uint32_t index) {
   Worker& worker = workers_[index];
-  counters_.samples_prepared += workload_.samples(worker.items);
+  counters_.samples_prepared += workload_.stored(worker.visits);
   ++counters_.blocks_prepared;
-  counters_.preparation += kernel_.now() - worker.began;
+  const Duration took = kernel_.now() - worker.began;
+  counters_.preparation += took;
+  count_steps(worker, took);
   worker.busy = false;
   reports_.completion(worker.request.id, PreparationDone{worker.request, Outcome::done, {}});
   match_workers(worker.node);
+}
+
+// Each step has its part of the time that a preparation took.
+void Backend::count_steps(const Worker& worker, Duration took) {
+  const auto& steps = workload_.preparation(worker.pipeline).steps;
+  std::vector<double>& step_s = step_s_[worker.pipeline.value - 1];
+  double sum = 0;
+  const auto cost = [&](const Workload::Step& step) {
+    return seconds(step.cost) *
+           static_cast<double>(step.decodes ? worker.decodings : worker.visits);
+  };
+  for (const Workload::Step& step : steps) sum += cost(step);
+  for (std::size_t i = 0; sum > 0 && i < steps.size(); ++i) {
+    step_s[i] += seconds(took) * cost(steps[i]) / sum;
+  }
+}
+
+std::vector<StepResult> Backend::step_results() const {
+  std::vector<StepResult> results;
+  for (std::size_t i = 0; i < step_s_.size(); ++i) {
+    const Workload::Preparation& one = workload_.preparations()[i];
+    for (std::size_t step = 0; step < step_s_[i].size(); ++step) {
+      results.push_back({scenario_.pipelines[static_cast<std::size_t>(one.pipeline)].name,
+                         scenario_.datasets[static_cast<std::size_t>(one.dataset)].name,
+                         one.steps[step].name, step_s_[i][step]});
+    }
+  }
+  return results;
 }
 
 void Backend::set_worker_speed(WorkerId id, double factor) {
@@ -166,7 +215,7 @@ void Backend::match_workers(NodeId id) {
   Node& node = nodes_[index_of(id)];
   for (; node.there < node.wanted; ++node.there) {
     reports_.fact(WorkerJoined{WorkerId(static_cast<std::uint32_t>(workers_.size())), id});
-    workers_.push_back({id});
+    workers_.emplace_back().node = id;
   }
   for (std::uint32_t i = 0; i < workers_.size() && node.there > node.wanted; ++i) {
     Worker& worker = workers_[i];
@@ -193,7 +242,8 @@ void Backend::on(const SetWorkers& order) {
 void Backend::on(const Transfer& order) {
   const Request request = order.request;
   const std::uint64_t items = order.slice.to - order.slice.from;
-  const Bytes bytes = items * item_bytes_of_.at(order.from_share.value);
+  const Bytes bytes =
+      items * item_bytes_of_.at(order.from_share.value) * workload_.epochs_per_block();
   const ErrandId errand = begin(request, [this, request] {
     reports_.completion(request.id, TransferDone{request, Outcome::done});
   });
@@ -207,9 +257,9 @@ void Backend::on(const Transfer& order) {
 void Backend::on(const Deliver& order) {
   Delivered batch{order.job, order.rank, order.step, order.epoch, order.last_of_epoch, 0, 0};
   for (const Slice& slice : order.slices) {
-    (slice.filler ? batch.fillers : batch.samples) += workload_.samples(slice.to - slice.from);
+    (slice.filler ? batch.fillers : batch.samples) += workload_.visits(slice.to - slice.from);
   }
-  counters_.repeats += workload_.samples(order.repeats);
+  counters_.repeats += workload_.visits(order.repeats);
   const Request request = order.request;
   const ErrandId errand = begin(request, [this, request, batch] {
     reports_.completion(request.id, DeliveryDone{request, Outcome::done});
@@ -217,7 +267,7 @@ void Backend::on(const Deliver& order) {
   });
   std::uint64_t items = 0;
   for (const Slice& slice : order.slices) items += slice.to - slice.from;
-  const Bytes bytes = items * customer_.item_bytes(order.job);
+  const Bytes bytes = items * customer_.item_bytes(order.job) * workload_.epochs_per_block();
   counters_.pcie_bytes += bytes;
   platform_.to_gpu(errand, customer_.node_of(order.job, order.rank), bytes);
   errands_.go(errand);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "configs/reader/results.h"
 #include "sim/world/chance.h"
 #include "sim/world/counters.h"
 #include "sim/world/errands.h"
@@ -65,6 +66,7 @@ class Backend {
   void set_worker_speed(WorkerId worker, double factor);
   // The node has so many cores more (or less), and each a worker.
   void change_cores(NodeId node, std::int64_t more);
+  std::vector<StepResult> step_results() const;
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
@@ -81,7 +83,9 @@ class Backend {
     // What it is at, if anything.
     bool busy = false;
     Request request{};
-    std::uint64_t items = 0;
+    std::uint64_t visits = 0;     // of items, in all epochs the block stands for
+    std::uint64_t decodings = 0;  // of these, from their stored form
+    PipelineId pipeline;
     Instant began{};
     Instant ends{};
   };
@@ -106,10 +110,12 @@ class Backend {
   ErrandId begin(const Request& request, Then over);
   void prepare_for(std::uint32_t worker, Duration time);
   void prepared(std::uint32_t worker);
+  void count_steps(const Worker& worker, Duration took);
   Random block_chance(Chance what, const Lineage& lineage, std::uint64_t more) const;
   Random read_chance(Chance what, const Read& order) const;
-  Duration preparation_time(const Prepare& order, std::uint64_t encoded,
-                            std::uint64_t decoded) const;
+  Duration preparation_time(const Prepare& order, std::uint64_t visits,
+                            std::uint64_t decodings) const;
+  std::uint64_t decodings_of(const Prepare& order) const;
   void match_workers(NodeId node);
   std::size_t index_of(NodeId node) const { return node.value; }
 
@@ -125,7 +131,8 @@ class Backend {
   std::unordered_map<std::uint64_t, Running> running_;  // by request; looked up, never walked
   std::vector<Worker> workers_;
   std::vector<Node> nodes_;
-  std::vector<Bytes> item_bytes_of_;  // by share of blocks
+  std::vector<Bytes> item_bytes_of_;         // by share of blocks
+  std::vector<std::vector<double>> step_s_;  // core time, by preparation and step
 };
 
 }  // namespace batchflow::sim

@@ -12,7 +12,8 @@ struct Counters {
   std::uint64_t storage_reads = 0;  // orders
   Bytes storage_bytes = 0;
   std::uint64_t samples_read = 0;  // from the store
-  Bytes nvme_bytes = 0;
+  Bytes nvme_bytes = 0;            // read
+  Bytes nvme_written_bytes = 0;
   Bytes network_bytes = 0;
   Bytes pcie_bytes = 0;
   Bytes copied_bytes = 0;               // within a node

@@ -59,11 +59,18 @@ void Errands::start_part(ErrandId id, Server& server, const Kernel::Work& work) 
 }
 
 void Errands::add_transfer(ErrandId id, simgrid::s4u::Host& from, simgrid::s4u::Host& to,
-                           double bytes) {
+                           double bytes, Duration latency) {
   if (bytes <= 0) return;
-  Errand& errand = *find(id);
-  ++errand.open;
-  errand.parts.push_back(
+  ++find(id)->open;
+  if (latency.count() == 0) return start_transfer(id, from, to, bytes);
+  kernel_.after(latency, [this, id, &from, &to, bytes] {
+    if (find(id) != nullptr) start_transfer(id, from, to, bytes);
+  });
+}
+
+void Errands::start_transfer(ErrandId id, simgrid::s4u::Host& from, simgrid::s4u::Host& to,
+                             double bytes) {
+  find(id)->parts.push_back(
       {kernel_.start_transfer(from, to, bytes, [this, id] { part_over(id, true); }), nullptr});
 }
 

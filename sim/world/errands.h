@@ -48,8 +48,9 @@ class Errands {
   void add_delay(ErrandId errand, Duration delay);
   // The server outlives the errand.
   void add_work(ErrandId errand, Server& server, const Kernel::Work& work);
-  void add_transfer(ErrandId errand, simgrid::s4u::Host& from, simgrid::s4u::Host& to,
-                    double bytes);
+  // The first byte is on its way for so long before it takes bandwidth.
+  void add_transfer(ErrandId errand, simgrid::s4u::Host& from, simgrid::s4u::Host& to, double bytes,
+                    Duration latency);
   void go(ErrandId errand);
 
   // Of the errand that is just over, within its `then`: a transfer was the last of its parts.
@@ -72,6 +73,7 @@ class Errands {
 
   Errand* find(ErrandId id);
   void start_part(ErrandId id, Server& server, const Kernel::Work& work);
+  void start_transfer(ErrandId id, simgrid::s4u::Host& from, simgrid::s4u::Host& to, double bytes);
   void part_over(ErrandId id, bool by_transfer = false);
   void leave(Server& server);
   void release(std::uint32_t index);

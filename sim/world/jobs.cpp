@@ -71,7 +71,7 @@ Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, R
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     Job& job = jobs_[i];
     job.model = &scenario.jobs[i];
-    job.item_bytes = workload.preparation(workload.pipeline(*job.model)).info.prepared_bytes;
+    job.item_bytes = workload.preparation(workload.pipeline(*job.model)).moved_bytes;
     job.result.name = job.model->name;
     job.result.user = job.model->user;
     job.result.dataset = scenario.datasets[static_cast<std::size_t>(job.model->dataset)].name;
@@ -157,7 +157,7 @@ void Jobs::join(std::uint32_t index) {
   event.shuffle_seed = model.shuffle_seed;
   event.batch_samples = scenario_.item_batch(model);
   event.drop_last = model.drop_last;
-  event.epochs = model.epochs;
+  event.epochs = model.epochs / static_cast<std::uint32_t>(workload_.epochs_per_block());
   event.credits = model.credits;
   event.weight = model.weight;
   event.ranks = reports_.keep(job.nodes);
@@ -186,8 +186,8 @@ void Jobs::refused(const Refuse& order) {
 
 void Jobs::epoch_ended(const EpochEnded& order) {
   Job& mine = job(order.job);
-  ++mine.result.epochs;
-  if (order.epoch + 1 == mine.model->epochs) leave(order.job.value, "done");
+  mine.result.epochs += workload_.epochs_per_block();
+  if (mine.result.epochs == mine.model->epochs) leave(order.job.value, "done");
 }
 
 void Jobs::leave(std::uint32_t index, const char* state) {
@@ -268,8 +268,10 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   counters_.stall += waited;
   const JobModel& model = *job.model;
   Random chance = chance_of(scenario_.seed, Chance::job_step, index, number, job.step);
-  const double factor =
-      model.step_spread.draw(chance) / scenario_.cluster.nodes[job.nodes[number].value].gpu_speed;
+  // A batch stands for one of each epoch.
+  const auto epochs = static_cast<double>(workload_.epochs_per_block());
+  const double factor = epochs * model.step_spread.draw(chance, epochs) /
+                        scenario_.cluster.nodes[job.nodes[number].value].gpu_speed;
   const Duration compute = scaled(model.step, factor);
   kernel_.after(compute, [this, index, number, restarts = job.restarts] {
     if (jobs_[index].restarts == restarts) trained(index, number);
@@ -300,9 +302,10 @@ void Jobs::trained(std::uint32_t index, Rank number) {
 void Jobs::step_done(std::uint32_t index) {
   Job& job = jobs_[index];
   if (job.first_step == Instant{}) job.first_step = kernel_.now();
-  counters_.batches_trained += job.ranks.size();
+  const std::uint64_t batches = job.ranks.size() * workload_.epochs_per_block();
+  counters_.batches_trained += batches;
   counters_.samples_trained += job.samples_done;
-  job.result.batches += job.ranks.size();
+  job.result.batches += batches;
   job.result.samples += std::exchange(job.samples_done, 0);
   job.result.fillers += std::exchange(job.fillers_done, 0);
   job.ranks_done = 0;

@@ -59,7 +59,7 @@ Server Platform::server(const std::string& name, double speed) {
 Platform::Drive Platform::drive(const std::string& name, const DriveModel& model,
                                 std::uint32_t hardware) {
   const double& speed = speeds_[hardware];
-  Drive drive{model, speed, Server(), Server()};
+  Drive drive{model, speed, Server(), Server(), Server()};
   const auto add = [&](const std::string& part, double most, auto speed_for) {
     s4u::Host* host = simgrid_api::add_host(kernel_.zone(), part, most);
     host->set_sharing_policy(s4u::Host::SharingPolicy::NONLINEAR, speed_for);
@@ -68,6 +68,10 @@ Platform::Drive Platform::drive(const std::string& name, const DriveModel& model
   if (model.operations_per_s > 0) {
     drive.metadata = add(name + ".metadata", model.operations_per_s,
                          [&](double whole, int) { return whole * speed; });
+  }
+  if (model.write_bytes_per_s > 0) {
+    drive.writes = add(name + ".writes", model.write_bytes_per_s,
+                       [&](double whole, int) { return whole * speed; });
   }
   if (!model.bytes_per_s.empty()) {
     drive.data = add(name, model.bytes_per_s.points.back().y,
@@ -120,10 +124,11 @@ void Platform::build_network() {
     return link < 0 ? root : ends[static_cast<std::size_t>(link)];
   };
   const auto connect = [&](std::uint32_t hardware, const std::string& name, NetPoint* below,
-                           NetPoint* above, double bytes_per_s, Duration latency) {
+                           NetPoint* above, double bytes_per_s) {
     auto* link = simgrid_api::add_duplex_link(
         zone, name, bytes_per_s > 0 ? bytes_per_s : kUnlimited_bytes_per_s);
-    link->set_latency(seconds(latency));
+    // Latencies are waited for beside SimGrid, which shares a link by the round trips of its flows.
+    link->set_latency(0);
     wires_[hardware] = {link, link->get_link_up()->get_bandwidth()};
     // Flows keep the bandwidth at their beginning as a bound, so a slow link has it, too, and
     // shares out less of it.
@@ -137,18 +142,34 @@ void Platform::build_network() {
   };
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const LinkModel& link = cluster_.links[i];
-    connect(hardware_.link(i), link.name + ".link", ends[i], end_of(link.up), link.bytes_per_s,
-            link.latency);
+    connect(hardware_.link(i), link.name + ".link", ends[i], end_of(link.up), link.bytes_per_s);
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const NodeModel& node = cluster_.nodes[i];
     nodes_[i].endpoint = endpoint(node.name);
     connect(hardware_.nic(i), node.name + ".nic", nodes_[i].endpoint->get_netpoint(),
-            end_of(node.link), node.nic_bytes_per_s, node.nic_latency);
+            end_of(node.link), node.nic_bytes_per_s);
   }
   store_endpoint_ = endpoint("store");
   connect(hardware_.store_nic(), "store.nic", store_endpoint_->get_netpoint(),
-          end_of(cluster_.store_link), cluster_.store_nic_bytes_per_s, Duration(0));
+          end_of(cluster_.store_link), cluster_.store_nic_bytes_per_s);
+}
+
+// Of the links between two ends, each of which hangs on one: up to where they meet, and down.
+Duration Platform::latency(int from, int to) const {
+  const auto depth = [&](int link) {
+    int steps = 0;
+    for (; link >= 0; link = cluster_.links[static_cast<std::size_t>(link)].up) ++steps;
+    return steps;
+  };
+  Duration sum{0};
+  while (from != to) {
+    int& deeper = depth(from) >= depth(to) ? from : to;
+    const LinkModel& link = cluster_.links[static_cast<std::size_t>(deeper)];
+    sum += link.latency;
+    deeper = link.up;
+  }
+  return sum;
 }
 
 bool Platform::store_is_remote(std::size_t node) const {
@@ -185,20 +206,30 @@ void Platform::read(ErrandId errand, Drive& drive, Amount amount, double weight,
 void Platform::read_store(ErrandId errand, std::size_t to_node, Amount amount, Random chance) {
   read(errand, store_, amount, cluster_.nodes[to_node].store_weight, chance);
   if (!store_is_remote(to_node)) return;
+  const NodeModel& to = cluster_.nodes[to_node];
   errands_.add_transfer(errand, *store_endpoint_, *nodes_[to_node].endpoint,
-                        static_cast<double>(amount.bytes));
+                        static_cast<double>(amount.bytes),
+                        latency(cluster_.store_link, to.link) + to.nic_latency);
 }
 
 void Platform::read_nvme(ErrandId errand, std::size_t node, Amount amount, Random chance) {
   read(errand, nodes_[node].nvme, amount, 1, chance);
 }
 
+void Platform::write_nvme(ErrandId errand, std::size_t node, Bytes bytes) {
+  Server& writes = nodes_[node].nvme.writes;
+  if (writes.limited()) errands_.add_work(errand, writes, {static_cast<double>(bytes)});
+}
+
 void Platform::copy(ErrandId errand, std::size_t from_node, std::size_t to_node, Bytes bytes) {
   NodePart& from = nodes_[from_node];
   if (from_node != to_node) {
     if (from.endpoint == nullptr) return;
+    const NodeModel& one = cluster_.nodes[from_node];
+    const NodeModel& other = cluster_.nodes[to_node];
     errands_.add_transfer(errand, *from.endpoint, *nodes_[to_node].endpoint,
-                          static_cast<double>(bytes));
+                          static_cast<double>(bytes),
+                          one.nic_latency + latency(one.link, other.link) + other.nic_latency);
   } else if (from.memory.limited()) {
     errands_.add_work(errand, from.memory, {static_cast<double>(bytes)});
   }

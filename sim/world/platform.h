@@ -63,6 +63,7 @@ class Platform {
   // `chance` draws the tail of the latency.
   void read_store(ErrandId errand, std::size_t to_node, Amount amount, Random chance);
   void read_nvme(ErrandId errand, std::size_t node, Amount amount, Random chance);
+  void write_nvme(ErrandId errand, std::size_t node, Bytes bytes);
   void copy(ErrandId errand, std::size_t from_node, std::size_t to_node, Bytes bytes);
   void to_gpu(ErrandId errand, std::size_t node, Bytes bytes);
 
@@ -82,6 +83,7 @@ class Platform {
     const double& speed;
     Server data;
     Server metadata;
+    Server writes;
   };
   struct NodePart {
     simgrid::s4u::Host* endpoint = nullptr;
@@ -101,6 +103,7 @@ class Platform {
   void build_network();
   simgrid::s4u::Host* endpoint(const std::string& name);
   void read(ErrandId errand, Drive& drive, Amount amount, double weight, Random& chance);
+  Duration latency(int from_link, int to_link) const;
   bool limits(const NodeModel& node) const;
   bool link_limits(int link) const;
 

@@ -41,12 +41,14 @@ Catalogue make_catalogue(const DatasetModel& dataset, const Scenario& scenario, 
 
 }  // namespace
 
-Workload::Workload(const Scenario& scenario) : samples_per_item_(scenario.grain.samples_per_item) {
+Workload::Workload(const Scenario& scenario)
+    : samples_per_item_(scenario.grain.samples_per_item),
+      epochs_per_block_(scenario.grain.epochs_per_block) {
   for (const DatasetModel& dataset : scenario.datasets) {
     const DatasetId id(static_cast<std::uint32_t>(datasets_.size() + 1));
     const Digest version = version_of(dataset, scenario.grain);
     const Catalogue& catalogue = catalogues_.add(id, make_catalogue(dataset, scenario, version));
-    datasets_.push_back({id, version, &catalogue});
+    datasets_.push_back({id, version, &catalogue, dataset.compute_only});
   }
   for (const JobModel& job : scenario.jobs) {
     const bool known =
@@ -59,7 +61,13 @@ Workload::Workload(const Scenario& scenario) : samples_per_item_(scenario.grain.
     const PipelineId id(static_cast<std::uint32_t>(preparations_.size() + 1));
     const PipelineInfo info = model.info(dataset.bytes, scenario.grain.samples_per_item);
     catalogues_.add(id, info);
-    preparations_.push_back({id, job.dataset, job.pipeline, info, model.spread});
+    std::vector<Step> steps;
+    for (const AppliedStep& one : model.applied(dataset.bytes)) {
+      steps.push_back(
+          {one.step->name, one.cost * scenario.grain.samples_per_item, one.before_random});
+    }
+    preparations_.push_back({id, job.dataset, job.pipeline, info, model.spread, std::move(steps),
+                             dataset.compute_only ? 0 : info.prepared_bytes});
   }
 }
 
@@ -69,6 +77,7 @@ std::uint64_t Workload::items_of(const Read& order) {
 
 // Where an order names its block alone, its items are not looked at: they have the mean size.
 Bytes Workload::bytes_of(const Read& order) const {
+  if (data(order.dataset).compute_only) return 0;
   const std::uint64_t items = items_of(order);
   if (order.form == Form::decoded) {
     return items * preparation(order.lineage.pipeline).info.decoded_bytes;

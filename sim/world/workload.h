@@ -2,6 +2,7 @@
 // ids to name them by, and the sizes and costs that the backend reckons with.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "configs/reader/scenario.h"
@@ -22,6 +23,12 @@ class Workload {
     DatasetId id;
     Digest version;
     const Catalogue* catalogue;
+    bool compute_only;
+  };
+  struct Step {
+    std::string name;
+    Duration cost;  // of an item
+    bool decodes;   // not of what is decoded already
   };
   // A pipeline as it is applied to one dataset.
   struct Preparation {
@@ -30,6 +37,8 @@ class Workload {
     int pipeline;
     PipelineInfo info;
     Spread spread;
+    std::vector<Step> steps;
+    Bytes moved_bytes;  // of a prepared item, on its way to a rank
   };
   const std::vector<Data>& datasets() const { return datasets_; }
   const std::vector<Preparation>& preparations() const { return preparations_; }
@@ -38,10 +47,14 @@ class Workload {
   // Items an order to read is for, and their bytes.
   static std::uint64_t items_of(const Read& order);
   Bytes bytes_of(const Read& order) const;
-  std::uint64_t samples(std::uint64_t items) const { return items * samples_per_item_; }
+  // Of the scenario, as they are stored; and as they are visited, in all epochs a block stands for.
+  std::uint64_t stored(std::uint64_t items) const { return items * samples_per_item_; }
+  std::uint64_t visits(std::uint64_t items) const { return stored(items) * epochs_per_block_; }
+  std::uint64_t epochs_per_block() const { return epochs_per_block_; }
 
  private:
   std::uint64_t samples_per_item_;
+  std::uint64_t epochs_per_block_;
   Catalogues catalogues_;
   std::vector<Data> datasets_;
   std::vector<Preparation> preparations_;

@@ -193,6 +193,7 @@ Aggregate World::aggregate(const RunResult& run) const {
   sum.storage_bytes = counters_.storage_bytes;
   sum.storage_reads = counters_.storage_reads;
   sum.nvme_bytes = counters_.nvme_bytes;
+  sum.nvme_written_bytes = counters_.nvme_written_bytes;
   sum.network_bytes = counters_.network_bytes;
   sum.pcie_bytes = counters_.pcie_bytes;
   sum.preparations = counters_.samples_prepared;
@@ -291,6 +292,7 @@ RunResult World::result() const {
   run.refused_proposals = counters.refused_proposals;
   run.jobs = jobs_.results();
   run.faults = fault_results(run.makespan_s);
+  run.preparation_steps = backend_.step_results();
   run.aggregate = aggregate(run);
   run.cluster = sizes_of(scenario_.cluster);
   run.series = recorder_.points();

@@ -126,6 +126,16 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
   CHECK(refusal(kWhole + "sed: 1\n").find("did you mean 'seed'?") != std::string::npos);
   CHECK(refusal(kWhole + "grain: {samples_per_item: 3}\n").find("no whole number of items") !=
         std::string::npos);
+  CHECK(refusal(kWhole + "grain: {epochs_per_block: 2}\n").find("no larger than a block") !=
+        std::string::npos);
+  CHECK(refusal(kWhole + "grain: {samples_per_item: 100, epochs_per_block: 2}\n")
+            .find("write epochs_per_block that divides the epochs of all jobs") !=
+        std::string::npos);
+  CHECK(refusal(kCluster +
+                "datasets: [{name: images, samples: 10, compute_only: true, bytes: 1}]\n" +
+                kPipeline + kJob)
+            .find("of a dataset that is compute_only nothing is stored; leave it out") !=
+        std::string::npos);
   CHECK(refusal(kWhole + "grain: {items_per_block: 12}\n").find("no power of two") !=
         std::string::npos);
   CHECK(

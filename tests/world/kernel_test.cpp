@@ -145,6 +145,51 @@ TEST_CASE("check 12, latency-bound reads: k / (L + s/b) a second") {
   CHECK(single[0] == exactly(0.006));
 }
 
+TEST_CASE(
+    "a cap for one reader holds where there are few, and the store's rate where there are many") {
+  const std::string store = "{bytes_per_s: 900mb, reader_bytes_per_s: 100mb}";
+  CHECK(read_times(store, {{1, 1'000'000'000}})[0] == exactly(10));
+  for (const double s : read_times(store, std::vector<Platform::Amount>(18, {1, 100'000'000}))) {
+    CHECK(s == exactly(2));
+  }
+}
+
+TEST_CASE("bytes of a peer come after the latencies on the way, at the narrowest of its links") {
+  Small small;
+  small.jobs = {"step: 1s"};
+  const Scenario scenario = scenario_of(
+      "cluster:\n  links: [{name: rack, bytes_per_s: 2mb, latency: 10ms}]\n"
+      "  nodes: [{name: a, memory: 1gb, nic_bytes_per_s: 1mb, nic_latency: 1ms, link: rack},\n"
+      "          {name: b, memory: 1gb, nic_bytes_per_s: 4mb, nic_latency: 2ms},\n"
+      "          {name: c, memory: 1gb, nic_bytes_per_s: 1mb, nic_latency: 1ms, link: rack}]\n"
+      "datasets: [{name: data, samples: 1, bytes: 1}]\n"
+      "pipelines: [{name: train}]\njobs: [{dataset: data, pipeline: train, step: 1s}]\n");
+  const std::string told = in_child([&] {
+    Kernel kernel;
+    Errands errands(kernel);
+    Platform platform(kernel, errands, scenario.cluster);
+    std::string all;
+    const auto copy = [&](std::size_t from, std::size_t to, int at_s) {
+      kernel.after(std::chrono::seconds(at_s), [&, from, to, at_s] {
+        const ErrandId errand = errands.begin([&, at_s] {
+          all += fmt::format("{} ", (kernel.now() - Instant(std::chrono::seconds(at_s))).count());
+        });
+        platform.copy(errand, from, to, 1'000'000);
+        errands.go(errand);
+      });
+    };
+    copy(0, 1, 0);   // over its card, the rack's link and the other's card
+    copy(0, 2, 10);  // within the rack
+    copy(1, 0, 20);  // two over the one link of the rack: 1 MB/s each, as their cards have
+    copy(1, 2, 20);
+    copy(0, 1, 30);  // two out of one card: the one that arrives later is 11 ms behind
+    copy(0, 2, 30);
+    kernel.run();
+    return all;
+  });
+  CHECK(told == "1013000000 1002000000 1013000000 1013000000 1991000000 2002000000 ");
+}
+
 TEST_CASE("check 20, two tiers side by side take the longer of both, one after the other the sum") {
   // 60 GB of an NVMe drive at 10 GB/s and 40 GB of a store at 1 GB/s: 40 s and 46 s.
   Small small;

@@ -111,6 +111,65 @@ TEST_CASE("a GPU-bound job takes its steps and no more; a second epoch has no fi
   CHECK(run.aggregate.storage_bytes == run.aggregate.samples_read * 1000);
 }
 
+TEST_CASE("what is kept on a drive is written at the drive's rate, beside what is read") {
+  // Two samples of 4 MB one after the other at 10 MB/s of the store: 0.8 s; written at 1 MB/s: 8 s;
+  // the second is then trained on for 1 ms.
+  const auto run = [](const std::string& drive, int epochs) {
+    Small small;
+    small.samples = 2;
+    small.bytes = "4mb";
+    small.node = fmt::format("gpus: 1, memory: 100kb, nvme: {{size: 10mb{}}}", drive);
+    small.store = "{bytes_per_s: 10mb}";
+    small.steps = "[{name: work, random: true, output: 100}]";
+    small.jobs = {fmt::format("batch: 1, step: 1ms, order: sequential, epochs: {}", epochs)};
+    small.more =
+        "grain: {items_per_block: 1}\n"
+        "engine: {policies: {allocation: 'proportional:forms=encoded'}}\n";
+    return simulate_small(small);
+  };
+  const RunResult free = run("", 1);
+  CHECK(free.aggregate.nvme_written_bytes == 8'000'000);
+  CHECK(free.makespan_s == exactly(0.801));
+  CHECK(run(", write_bytes_per_s: 1mb", 1).makespan_s == exactly(8.001));
+  // The second epoch is read from the drive, and nothing is written any more.
+  const RunResult second = run(", write_bytes_per_s: 1mb, bytes_per_s: 2mb", 2);
+  CHECK(second.aggregate.nvme_written_bytes == 8'000'000);
+  CHECK(second.aggregate.nvme_bytes == 8'000'000);
+  CHECK(second.aggregate.samples_read == 2);
+}
+
+TEST_CASE("the time of each step of a pipeline is told by its name") {
+  // 400 samples: decode 2 ms, resize 1 us for each of 1000 bytes, crop 0.5 ms, on cores of speed 2.
+  const auto run = [](const char* allocation, int epochs) {
+    Small small;
+    small.samples = 400;
+    small.node = "cores: 4, core_speed: 2, gpus: 1, memory: 1gb";
+    small.steps =
+        "[{name: decode, cost: 2ms, output: 1000}, {name: resize, ns_per_byte: 1000, output: "
+        "300},\n"
+        "   {name: crop, random: true, cost: 500us}]";
+    small.jobs = {fmt::format("batch: 8, step: 1ms, epochs: {}", epochs)};
+    small.more = fmt::format(
+        "grain: {{items_per_block: 8}}\nengine: {{policies: {{allocation: '{}'}}}}\n", allocation);
+    return simulate_small(small);
+  };
+  const RunResult once = run("equal:forms=prepared", 1);
+  REQUIRE(once.preparation_steps.size() == 3);
+  const std::pair<const char*, double> expected[] = {
+      {"decode", 0.4}, {"resize", 0.2}, {"crop", 0.1}};
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(once.preparation_steps[i].pipeline == "train");
+    CHECK(once.preparation_steps[i].dataset == "data");
+    CHECK(once.preparation_steps[i].step == expected[i].first);
+    CHECK(once.preparation_steps[i].core_s == doctest::Approx(expected[i].second).epsilon(1e-9));
+  }
+  // What is decoded once is cropped in each epoch.
+  const RunResult thrice = run("proportional:forms=decoded", 3);
+  CHECK(thrice.preparation_steps[0].core_s == doctest::Approx(0.4).epsilon(1e-9));
+  CHECK(thrice.preparation_steps[2].core_s == doctest::Approx(0.3).epsilon(1e-9));
+  CHECK(thrice.aggregate.preparation_s == doctest::Approx(0.4 + 0.2 + 0.3).epsilon(1e-9));
+}
+
 TEST_CASE("a storage-bound job takes its bytes over the bandwidth") {
   // 125 blocks of 8 samples of 100 kB at 10 MB/s: 10 s, and the last batch trains 10 ms.
   Small small;

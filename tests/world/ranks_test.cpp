@@ -43,6 +43,24 @@ TEST_CASE("check 19, with exponential steps of mean 1 a step of g ranks takes H_
   }
 }
 
+TEST_CASE("the tail of read latencies: each step waits for the slowest of its ranks' reads") {
+  // A read a rank and step, exponential with a mean of 1 s, nothing ahead: H_g s a step.
+  for (const auto& [ranks, expected] : {std::pair{1, 1.0}, {4, 2.083}, {8, 2.718}}) {
+    CAPTURE(ranks);
+    const std::string text = fmt::format(
+        "{}jobs: [{{dataset: data, pipeline: train, ranks: {}, batch: 1, step: 1ms, credits: 1}}]\n"
+        "grain: {{items_per_block: 1}}\n"
+        "engine: {{policies: {{allocation: 'equal:forms=prepared', scaling: 'static:depth=0'}}}}\n",
+        cluster("{name: node, cores: 16, gpus: 16, memory: 1gb}",
+                "{latency: 1s, latency_shape: exponential}"),
+        ranks);
+    const RunResult run = simulate_text(text);
+    const double steps = static_cast<double>(run.jobs[0].batches) / ranks;
+    // 500 to 4000 steps; the standard deviation of a step is at most 1.28.
+    CHECK(run.makespan_s / steps == doctest::Approx(expected + 0.001).epsilon(0.06));
+  }
+}
+
 TEST_CASE("ranks of one job share its epoch evenly, tails included") {
   const std::string text =
       cluster("{name: node, gpus: 3, memory: 1gb}") +
