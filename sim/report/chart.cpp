@@ -329,8 +329,8 @@ std::string heat_table(const HeatMap& map, double least, double most) {
         const double share = most > least ? (value - least) / (most - least) : 0.5;
         cell.html = fmt::format(
             "<span class=\"heat\" style=\"background:color-mix(in srgb,var(--c0) {:.0f}%,"
-            "var(--paper));color:var(--{})\">{}</span>",
-            10 + 75 * share, share > 0.45 ? "paper" : "ink", escaped(map.text(value)));
+            "var(--paper))\">{}</span>",
+            5 + 55 * share, escaped(map.text(value)));
       }
       row.push_back(std::move(cell));
     }
