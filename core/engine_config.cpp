@@ -12,8 +12,11 @@ namespace {
 constexpr std::array<std::string_view, kForms> kFormNames = {"encoded", "decoded", "prepared"};
 
 void preset_default(EngineConfig& config) {
-  config.policies = {
-      "proportional", {"minio", "minio", "refcount"}, "ready-first", "earliest-deadline", "static"};
+  config.policies = {"encoded-first",
+                     {"minio", "minio", "refcount"},
+                     "ready-first",
+                     "earliest-deadline",
+                     "look-ahead"};
   config.share_streams = true;
   config.share_nodes = true;
   config.late_after_p99 = 2;

@@ -23,6 +23,7 @@
   POLICY(eviction_belady)            \
   POLICY(eviction_belady_bypass)     \
   POLICY(eviction_refcount)          \
+  POLICY(allocation_encoded_first)   \
   POLICY(allocation_equal)           \
   POLICY(allocation_proportional)    \
   POLICY(selection_strict)           \
@@ -32,7 +33,8 @@
   POLICY(dispatch_earliest_deadline) \
   POLICY(dispatch_bounded_lag)       \
   POLICY(dispatch_coordinated)       \
-  POLICY(scaling_static)
+  POLICY(scaling_static)             \
+  POLICY(scaling_look_ahead)
 
 namespace batchflow {
 

@@ -17,24 +17,28 @@ const Items::Cache* Items::cache(std::uint32_t node, DatasetId dataset, Digest p
 
 void Items::open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline) {
   if (dataset.catalogue->samples() > kCachedSamplesMost) return;
-  const auto open = [&](ShareUse use, Digest prefix, Bytes slot_bytes, Bytes all_bytes) {
+  const auto open = [&](ShareUse use, Digest prefix, Bytes slot_bytes, Slots all) {
     if (cache(node, dataset.id, prefix)) return;
     Cache made{node, dataset.id, prefix, {}};
     for (const Tier tier : {Tier::dram, Tier::nvme}) {
       const Place place{s_.nodes[node].id, tier, 0};
       if (!s_.memory.has(place)) continue;
-      const std::uint32_t share =
-          s_.memory.add_share({place, use, dataset.id, prefix, slot_bytes,
-                               dataset.catalogue->samples(), slots_for(all_bytes, slot_bytes)});
+      const std::uint32_t share = s_.memory.add_share(
+          {place, use, dataset.id, prefix, slot_bytes, dataset.catalogue->samples(), all});
       (tier == Tier::dram ? made.tiers.dram : made.tiers.nvme) = share;
     }
     caches_.push_back(made);
     if (prefix == 0) settle_homes(dataset.id);
   };
-  open(ShareUse::encoded, 0, s_.config.item_slot_bytes, dataset.catalogue->total_bytes());
+  const Catalogue& catalogue = *dataset.catalogue;
+  const Bytes slot = s_.config.item_slot_bytes;
+  // Each sample begins a slot: of sizes that differ at most one more is needed for each.
+  const Slots encoded = catalogue.is_uniform()
+                            ? catalogue.samples() * slots_for(catalogue.mean_bytes(), slot)
+                            : catalogue.samples() + slots_for(catalogue.total_bytes(), slot);
+  open(ShareUse::encoded, 0, slot, encoded);
   if (pipeline.decodes()) {
-    open(ShareUse::decoded, pipeline.prefix_hash, pipeline.decoded_bytes,
-         pipeline.decoded_bytes * dataset.catalogue->samples());
+    open(ShareUse::decoded, pipeline.prefix_hash, pipeline.decoded_bytes, catalogue.samples());
   }
 }
 

@@ -109,3 +109,38 @@ TEST_CASE("a form that is not kept gets its promise and what is made ahead, the 
   CHECK(answer("equal", 1000, shares) == List{2, 25, 25, 2});
   CHECK(answer("equal:forms=encoded", 420, shares) == List{4, 1, 1, 0});
 }
+
+TEST_CASE("encoded-first fills windows to a sixteenth, what is stored, what is decoded, windows") {
+  using List = std::vector<Slots>;
+  // Blocks of 20 bytes, 160 in an epoch; 1000 samples of 1 byte, decoded 5; all promises kept
+  // apart.
+  ShareView blocks = share_of(20, 160, 2);
+  blocks.form = Form::prepared;
+  blocks.slots_least = 3;
+  ShareView encoded = share_of(1, 1000, 2);
+  encoded.form = Form::encoded;
+  ShareView decoded = share_of(5, 1000, 2);
+  decoded.form = Form::decoded;
+  const auto given = [&](Bytes capacity) {
+    return answer("encoded-first", capacity, {blocks, encoded, decoded});
+  };
+  CHECK(given(59) == List{0, 0, 0});  // less than is promised: the engine sees to that
+  CHECK(given(60) == List{3, 0, 0});
+  CHECK(given(60 + 100) == List{3 + 2, 60, 0});    // a window gets half of the place at most
+  CHECK(given(60 + 400) == List{3 + 10, 200, 0});  // 160 / 16
+  CHECK(given(60 + 1200) == List{3 + 10, 1000, 0});
+  CHECK(given(60 + 1300) == List{3 + 10, 1000, 20});
+  CHECK(given(60 + 6200) == List{3 + 10, 1000, 1000});
+  CHECK(given(60 + 7200) == List{3 + 60, 1000, 1000});
+  CHECK(given(60 + 9200) == List{3 + 160, 1000, 1000});
+  CHECK(given(1 << 20) == List{3 + 160, 1000, 1000});
+  // Who nobody reads from gets what it was promised.
+  blocks.jobs = decoded.jobs = 0;
+  CHECK(given(60 + 500) == List{3, 500, 0});
+  // Of two data sets each gets a part of what it could keep.
+  ShareView larger = encoded;
+  larger.slots_all = 3000;
+  CHECK(answer("encoded-first", 400, {encoded, larger}) == List{100, 300});
+  decoded.jobs = 1;
+  CHECK(answer("encoded-first:forms=decoded", 400, {encoded, decoded}) == List{0, 80});
+}

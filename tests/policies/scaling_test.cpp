@@ -60,3 +60,19 @@ TEST_CASE("static gives what it was told, as far as there is") {
   CHECK(scaling("static:depth=0")->depth(job_of(100)) == 0);
   CHECK(scaling("static:depth=4096")->depth(job_of(100)) == 100);
 }
+
+TEST_CASE("look-ahead covers what is used up while a block is prepared") {
+  JobView job = job_of(100);
+  CHECK(scaling("look-ahead")->workers(node_of(16)) == 16);
+  CHECK(scaling("look-ahead")->depth(job) == 4);  // nothing is measured yet
+  job.prepare_s = .41;
+  job.blocks_per_step = 1;
+  CHECK(scaling("look-ahead")->depth(job) == 4);
+  job.step_s = .1;
+  CHECK(scaling("look-ahead")->depth(job) == 4 + 5);
+  job.blocks_per_step = .5;
+  CHECK(scaling("look-ahead")->depth(job) == 4 + 3);
+  CHECK(scaling("look-ahead:ready=0")->depth(job) == 3);
+  job.prepare_s = 1e300;
+  CHECK(scaling("look-ahead")->depth(job) == 100);
+}
