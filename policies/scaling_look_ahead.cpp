@@ -10,8 +10,8 @@ namespace batchflow {
 namespace {
 
 constexpr Parameter kParameters[] = {
-    {"ready", Parameter::Type::integer, "4", "blocks kept ready beside those in preparation", 0,
-     4096},
+    {"ready", Parameter::Type::integer, "4",
+     "blocks kept ready for each rank beside those in preparation", 0, 4096},
 };
 
 class LookAhead final : public ScalingPolicy {
@@ -24,7 +24,8 @@ class LookAhead final : public ScalingPolicy {
     // What has not been measured yet is 0.
     const double used = view.step_s > 0 ? view.prepare_s * view.blocks_per_step / view.step_s : 0;
     const auto under_way = static_cast<std::uint64_t>(std::ceil(std::min(used, kMost)));
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(ready_ + under_way, view.window));
+    const std::uint64_t depth = std::uint64_t{ready_} * view.ranks + under_way;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(depth, view.window));
   }
 
  private:
@@ -39,7 +40,7 @@ const PolicyEntry scaling_look_ahead{
     "look-ahead",
     "All cores prepare; look-ahead covers the time a block takes.\n"
     "A job has as many blocks under way as its steps use up in that time, and\n"
-    "a few that are ready.",
+    "a few that are ready for each rank.",
     &make_policy<ScalingPolicy, LookAhead>, kParameters};
 
 }  // namespace batchflow

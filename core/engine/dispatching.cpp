@@ -77,11 +77,12 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
       s_.touch(job.index);
       continue;
     }
-    const EpochRun& last = job.runs.back();
     // A weighted epoch is not known before the last one is committed.
     if (job.weights) break;
-    const bool more = job.epochs == 0 || last.epoch + 1 < job.epochs;
-    if (!more || !lanes.may_begin_next_epoch(job.member)) break;
+    // Blocks may all be taken long before their batches are delivered.
+    const std::uint32_t next = job.lanes_epoch + (lanes.in_epoch(job.member) ? 1 : 0);
+    if (job.epochs != 0 && next >= job.epochs) break;
+    if (!lanes.may_begin_next_epoch(job.member)) break;
     lanes.begin_next_epoch(job.member);
   }
   if (!job.waits) {

@@ -128,9 +128,9 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
         std::string::npos);
   CHECK(refusal(kWhole + "grain: {epochs_per_block: 2}\n").find("no larger than a block") !=
         std::string::npos);
-  CHECK(refusal(kWhole + "grain: {samples_per_item: 100, epochs_per_block: 2}\n")
-            .find("write epochs_per_block that divides the epochs of all jobs") !=
-        std::string::npos);
+  CHECK(
+      refusal(kWhole + "grain: {samples_per_item: 100, items_per_block: 16, epochs_per_block: 2}\n")
+          .find("write epochs_per_block that divides the epochs of all jobs") != std::string::npos);
   CHECK(refusal(kCluster +
                 "datasets: [{name: images, samples: 10, compute_only: true, bytes: 1}]\n" +
                 kPipeline + kJob)

@@ -218,7 +218,7 @@ TEST_CASE("what-ifs: a branch that differs in nothing is the run that nobody hal
   const Place place;
   const std::string settings =
       "set: {cluster.store.bytes_per_s: 3mb, jobs.0.epochs: 4, jobs.0.count: 3, "
-      "cluster.nodes.0.cache: 9mb}\nseeds: 2\n";
+      "cluster.nodes.0.cache: 9mb, engine.policies.scaling: static}\nseeds: 2\n";
   const auto results = [&](const std::string& more) {
     const Outcome outcome = run(
         {"sweep", place.study(settings + more), "--out", place.folder.name("o.jsonl"), "--json"});

@@ -37,7 +37,7 @@ TEST_CASE("each decision is explained by its policy's name and the numbers it wa
        {" ? allocation proportional:forms=encoded: node 0 dram: share ",
         " ? eviction lru: node 0 dram, encoded of dataset 1: item ",
         " ? selection ready-first: job 0: takes the block at distance ", " ? dispatch ",
-        ": starts a block for job ", " ? scaling static: job 0: looks ", "hit ratio ",
+        ": starts a block for job ", " ? scaling look-ahead: job 0: looks ", "hit ratio ",
         "residents in ", "needed by ", " < JobJoined ", " > Admit "}) {
     CAPTURE(part);
     CHECK(text.find(part) != std::string::npos);

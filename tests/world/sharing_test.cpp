@@ -205,6 +205,20 @@ TEST_CASE("a job that leaves early takes nothing with it, and the others end as 
   CHECK(run.jobs[1].batches == 49);
 }
 
+TEST_CASE("nothing is prepared for epochs that a job will not have, however far it looks ahead") {
+  for (const char* order : {"strict", "sequential", "relaxed"}) {
+    for (const int epochs : {1, 2, 5}) {
+      CAPTURE(order);
+      CAPTURE(epochs);
+      Crowd crowd;
+      crowd.n = 32;
+      crowd.jobs = {fmt::format("batch: 8, step: 20ms, order: {}, epochs: {}", order, epochs)};
+      crowd.set = {"engine.policies.scaling='static:depth=64'"};
+      CHECK(crowd.run().aggregate.preparations == 32 * static_cast<std::uint64_t>(epochs));
+    }
+  }
+}
+
 TEST_CASE("jobs wait for GPUs in the order they came") {
   Crowd crowd;
   crowd.jobs = {"name: a, ranks: 16, batch: 8, step: 100ms",

@@ -96,6 +96,7 @@ TEST_CASE(
   small.node = "cores: 2, gpus: 4, memory: 1gb, cache: 1500kb, nvme: {size: 400kb, cache: 100%}";
   small.steps = "[{name: decode, cost: 1ms, output: 2000}, {name: crop, random: true, cost: 1ms}]";
   small.jobs = {"batch: 16, step: 20ms, epochs: 4", "batch: 32, step: 9ms, epochs: 3, ranks: 2"};
+  small.set = {"engine.policies.allocation=proportional"};
   const RunResult run = simulate_small(small);
   check_sums(run);
   std::uint64_t most = 0;
