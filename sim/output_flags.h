@@ -27,13 +27,14 @@ class OutputFlags {
   void write(std::string_view name, std::string_view text) const;
   // For people: to standard error when standard output is taken, and then it may be lost.
   void write_text(std::string_view text) const;
+  // Where it goes; empty: it was not asked for.
+  std::string path(std::string_view name) const;
 
  private:
   struct Flag {
     std::string name;
     std::vector<std::string> paths;  // as given; `-` is standard output
   };
-  std::string path(std::string_view name) const;
 
   std::deque<Flag> flags_;  // whose addresses the command line holds
 };

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,6 +33,10 @@ ResultLog::ResultLog(std::string path, const Study& study, bool resume)
                                   std::strerror(errno)));
   }
   try {
+    struct stat status {};
+    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+      throw ConfigError(path_ + ": is no file to keep results in; name a file with --out");
+    }
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       throw ConfigError(path_ +
                         ": another sweep writes it; wait for it, or name another with --out");

@@ -115,6 +115,28 @@ void find_bottlenecks(const std::vector<PlannedRun>& planned, std::vector<RunRes
   }
 }
 
+// Every result can be written, and each to a place of its own.
+void check_outputs(const Options& options) {
+  options.outputs.check(options.scenario);
+  const std::pair<const char*, std::string> files[] = {
+      {"--html", options.html},
+      {"--timeline", options.timeline},
+      {"--journal", options.journal},
+      {"--json", options.outputs.path("json")},
+      {"--jobs-csv", options.outputs.path("jobs-csv")},
+      {"SCENARIO", options.scenario}};
+  for (std::size_t i = 0; i < std::size(files); ++i) {
+    const auto& [flag, path] = files[i];
+    if (path.empty()) continue;
+    if (i < 2) require_writable(path);
+    for (std::size_t other = i + 1; i < 3 && other < std::size(files); ++other) {
+      if (files[other].second.empty() || !same_file(path, files[other].second)) continue;
+      throw ConfigError(fmt::format("{} and {} cannot both be {}; name another file", flag,
+                                    files[other].first, path));
+    }
+  }
+}
+
 int run_run(const Options& options) {
   if (options.gen_config) {
     write_file_atomically("-", scenario_template(), check_interrupted);
@@ -125,10 +147,7 @@ int run_run(const Options& options) {
         "run: no scenario; write its name or path, --cluster and --workload, or --gen-config for "
         "one to begin with");
   }
-  options.outputs.check();
-  for (const std::string& path : {options.html, options.timeline}) {
-    if (!path.empty()) require_writable(path);
-  }
+  check_outputs(options);
   const std::vector<PlannedRun> planned = plan(options);
   std::vector<RunResult> runs = begun(run_all(planned, settings_of(options)));
   if (options.bottleneck) find_bottlenecks(planned, runs);
@@ -173,7 +192,8 @@ void add_scenario_options(CLI::App& command, Options& options) {
       .add_option("--set", options.overrides,
                   "path.to.key=value: changes the scenario, also its cluster (repeat it)")
       ->allow_extra_args(false);
-  command.add_option("--seed", options.seed, "In place of the scenario's");
+  command.add_option("--seed", options.seed, "In place of the scenario's")
+      ->check(CLI::NonNegativeNumber);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -193,9 +194,24 @@ std::string runs_csv(std::span<const RunResult> runs, const std::vector<std::str
 }
 
 std::string read_results_file(const std::string& path) {
-  std::ifstream file(path == "-" ? "/dev/stdin" : path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file || text.empty()) {
+  constexpr std::size_t kMost = std::size_t{256} << 20;
+  std::error_code error;
+  std::string text;
+  if (!std::filesystem::is_directory(path, error)) {
+    std::ifstream file(path == "-" ? "/dev/stdin" : path, std::ios::binary);
+    text.resize(4096);
+    std::size_t size = 0;
+    while (file.read(text.data() + size, static_cast<std::streamsize>(text.size() - size)),
+           file.gcount() > 0) {
+      size += static_cast<std::size_t>(file.gcount());
+      if (size > kMost) {
+        throw ConfigError(path + ": larger than 256 MiB; name a file with results");
+      }
+      if (size == text.size()) text.resize(2 * size);
+    }
+    text.resize(size);
+  }
+  if (text.empty()) {
     throw ConfigError(path + ": cannot be read, or is empty; name a file with results");
   }
   return text;

@@ -11,6 +11,8 @@ namespace batchflow {
 
 namespace {
 
+constexpr Bytes kBytesMost = Bytes{1} << 60;  // of a dataset: sums of sizes fit 64 bits
+
 // Names become digests; what has another name, or other steps, is other data.
 Digest digest_of(std::string_view text, Digest before = 0) {
   Digest digest = hash(before, text.size());
@@ -102,6 +104,9 @@ std::vector<DatasetModel> read_datasets(ConfigSection& section) {
       entry.refuse("bytes", "of a dataset that is compute_only nothing is stored", "leave it out");
     }
     dataset.bytes = entry.bytes("bytes", 1, 1);
+    if (dataset.bytes > kBytesMost / dataset.samples) {
+      entry.refuse("bytes", "all samples together are more than 2^60 bytes", "write less");
+    }
     dataset.bytes_spread = read_spread(entry, "bytes");
     dataset.format = entry.choice("format", {"raw", "jpeg"}, dataset.format);
     datasets.push_back(std::move(dataset));

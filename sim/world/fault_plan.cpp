@@ -1,5 +1,7 @@
 #include "sim/world/fault_plan.h"
 
+#include <algorithm>
+
 #include "sim/world/platform.h"
 
 namespace batchflow::sim {
@@ -8,6 +10,9 @@ namespace {
 
 using Kind = FaultModel::Kind;
 using Target = FaultModel::Target;
+
+// Workers begin within the first instant; a fault of the beginning befalls them right after it.
+constexpr Instant kWorkersThere{Duration(1)};
 
 NodeId node_id(std::size_t index) {
   return NodeId(static_cast<std::uint32_t>(index));
@@ -64,9 +69,11 @@ Fault fault_of(const FaultModel& model, const Scenario& scenario, const Workload
       break;
     case Kind::worker_lost:
       fault.kind = Fault::Kind::worker_lost;
+      fault.at = std::max(fault.at, kWorkersThere);
       break;
     case Kind::worker_slow:
       fault.kind = Fault::Kind::worker_slowed;
+      fault.at = std::max(fault.at, kWorkersThere);
       break;
     case Kind::drive_lost:
       if (model.target == Target::store) {

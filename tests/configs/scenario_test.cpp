@@ -123,6 +123,11 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
   CHECK(refusal(kCluster + kData + kPipeline +
                 "jobs: [{dataset: image, pipeline: train, step: 1s}]\n") ==
         "s.yaml:5: key 'jobs.0.dataset': there is no dataset 'image'; write 'images'");
+  CHECK(refusal(kCluster +
+                "datasets: [{name: images, samples: 1000, bytes: 1000pb, format: jpeg}]\n" +
+                kPipeline + kJob) ==
+        "s.yaml:2: key 'datasets.0.bytes': all samples together are more than 2^60 bytes; "
+        "write less");
   CHECK(refusal(kWhole + "sed: 1\n").find("did you mean 'seed'?") != std::string::npos);
   CHECK(refusal(kWhole + "grain: {samples_per_item: 3}\n").find("no whole number of items") !=
         std::string::npos);

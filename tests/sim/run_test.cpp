@@ -50,6 +50,13 @@ TEST_CASE("a scenario that cannot be is refused before anything runs, with its p
   CHECK(run({"run", "four-jobs", "--policy", "sieve"}).code == 2);
   CHECK(run({"run", "four-jobs", "--policy", "preset=indep"}).code == 2);
   CHECK(run({"run", "four-jobs", "--policy", "eviction=lru,sieve", "--explain"}).code == 2);
+  CHECK(run({"run", "four-jobs", "--seed", "-1"}).code == 2);
+  CHECK(run({"run", "four-jobs", "--html", "r.html", "--timeline", "./r.html"}).code == 2);
+  CHECK(run({"run", "four-jobs", "--json=r.html", "--html", "r.html"}).code == 2);
+  CHECK(run({"run", "four-jobs", "--journal", "r.j", "--json=r.j"}).code == 2);
+  CHECK(run({"sweep", "store-and-cores", "--out", "/dev/null"}).code == 2);
+  CHECK(run({"compare", "/dev/zero", "/dev/zero"}).code == 2);
+  CHECK(run({"compare", "/tmp", "/tmp"}).code == 2);
   CHECK(run({"check", "four-jobs"}).code == 0);
   CHECK(run({"check", "four-jobs", "--set", "jobs.0.nodes=[nowhere]"}).code == 2);
 }

@@ -58,6 +58,13 @@ TEST_CASE("check 21, of several workers one is lost for good: the others take it
   CHECK(run.faults[0].until_s == run.makespan_s);
 }
 
+TEST_CASE("a fault of the beginning befalls workers that are there right after it") {
+  // One of two workers is gone from the start: twenty preparations one by one.
+  const RunResult run = watch(one_line("{kind: worker-lost, target: node}", "cores: 2"));
+  CHECK(run.faults[0].struck);
+  CHECK(run.makespan_s == doctest::Approx(20.1).epsilon(1e-6));
+}
+
 TEST_CASE("a slow worker takes longer for what is left of its work, and from then on") {
   // Half of its sixth second at half its speed, then 1 s in 2 s, until it is well again at 9.5 s:
   // 5 + 0.5 + 1 + 1.5 of 2 + the rest.
