@@ -117,23 +117,23 @@ void find_bottlenecks(const std::vector<PlannedRun>& planned, std::vector<RunRes
 
 // Every result can be written, and each to a place of its own.
 void check_outputs(const Options& options) {
+  using Named = std::pair<const char*, std::string>;
   options.outputs.check(options.scenario);
-  const std::pair<const char*, std::string> files[] = {
-      {"--html", options.html},
-      {"--timeline", options.timeline},
-      {"--journal", options.journal},
-      {"--json", options.outputs.path("json")},
-      {"--jobs-csv", options.outputs.path("jobs-csv")},
-      {"SCENARIO", options.scenario}};
-  for (std::size_t i = 0; i < std::size(files); ++i) {
-    const auto& [flag, path] = files[i];
-    if (path.empty()) continue;
-    if (i < 2) require_writable(path);
-    for (std::size_t other = i + 1; i < 3 && other < std::size(files); ++other) {
-      if (files[other].second.empty() || !same_file(path, files[other].second)) continue;
-      throw ConfigError(fmt::format("{} and {} cannot both be {}; name another file", flag,
-                                    files[other].first, path));
+  for (const std::string& path : {options.html, options.timeline}) {
+    if (!path.empty()) require_writable(path);
+  }
+  std::vector<Named> taken = {{"SCENARIO", options.scenario},
+                              {"--json", options.outputs.path("json")},
+                              {"--jobs-csv", options.outputs.path("jobs-csv")}};
+  for (const Named& one : {Named{"--html", options.html}, Named{"--timeline", options.timeline},
+                           Named{"--journal", options.journal}}) {
+    if (one.second.empty()) continue;
+    for (const auto& [flag, path] : taken) {
+      if (path.empty() || !same_file(one.second, path)) continue;
+      throw ConfigError(
+          fmt::format("{} and {} cannot both be {}; name another file", flag, one.first, path));
     }
+    taken.push_back(one);
   }
 }
 
