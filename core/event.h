@@ -91,7 +91,7 @@ class Position;
 // ------------------------------------------------------------------------------------ events ----
 
 struct CatalogueKnown {  // look it up in the Catalogues the engine was given
-  DatasetId dataset;
+  DatasetId dataset;     // of this version alone: what is cached under it has no other name
   Digest version;
 };
 struct PipelineKnown {

@@ -81,6 +81,10 @@ class Share {
   bool resident(ItemId item) const {
     return item.value < items_ && (resident_[item.value >> 6] >> (item.value & 63) & 1) != 0;
   }
+  // Asks memory for what `resident` will look at; worth it for items that are scattered.
+  void prefetch(ItemId item) const {
+    if (item.value < items_) __builtin_prefetch(&resident_[item.value >> 6]);
+  }
   std::size_t residents() const { return residents_; }
   Slots slots(ItemId item) const { return more_slots_.empty() ? 1 : 1 + more_slots_[item.value]; }
 

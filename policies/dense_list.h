@@ -29,6 +29,11 @@ class DenseLists {
     }
   }
   void grow(std::size_t items) { nodes_.grow(kLists + items); }
+  // Asks memory for the links that the next but one to leave after the oldest, `item`, has: lists
+  // that are longer than the caches would wait for each of them.
+  void prefetch_after(ItemId item) const {
+    __builtin_prefetch(&nodes_[nodes_[(*this)[item].newer].newer]);
+  }
 
   Node& operator[](ItemId item) { return nodes_[kLists + item.value]; }
   const Node& operator[](ItemId item) const { return nodes_[kLists + item.value]; }
@@ -90,6 +95,7 @@ class Segments {
   Slots used(unsigned list) const { return used_[list]; }
   Slots slots(ItemId item) const { return lists_[item].slots; }
   bool empty(unsigned list) const { return lists_.empty(list); }
+  void prefetch_after(ItemId item) const { lists_.prefetch_after(item); }
   ItemId newest(unsigned list) const { return lists_.newest(list); }
   ItemId oldest(unsigned list) const { return lists_.oldest(list); }
   ItemId newer(ItemId item) const { return lists_.newer(item); }
@@ -128,6 +134,7 @@ class Segments {
 template <class Lists>
 ItemId oldest_unpinned(const Lists& lists, const Pins& pins, unsigned list = 0) {
   ItemId item = lists.oldest(list);
+  if (!item.is_none()) lists.prefetch_after(item);
   if (pins.any()) {
     while (!item.is_none() && pins.pinned(item)) item = lists.newer(item);
   }

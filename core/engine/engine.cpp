@@ -154,8 +154,11 @@ void Engine::Parts::on(const CatalogueKnown& event) {
   const Catalogue* catalogue = s.catalogues.find(event.dataset, event.version);
   const auto known = s.dataset_of.find(event.dataset.value);
   if (!catalogue) return s.protocol_error();
-  if (known != s.dataset_of.end() && s.datasets[known->second].catalogue == catalogue) return;
-  // A new version is another dataset: streams of the old one go on with what they have.
+  if (known != s.dataset_of.end()) {
+    // A new version is another dataset and needs an id of its own.
+    if (s.datasets[known->second].catalogue != catalogue) s.protocol_error();
+    return;
+  }
   s.dataset_of[event.dataset.value] = static_cast<std::uint32_t>(s.datasets.size());
   s.datasets.push_back({event.dataset, catalogue, {}, 0});
 }

@@ -7,28 +7,32 @@
 
 namespace batchflow {
 
-const Items::Cache* Items::cache(std::uint32_t node, DatasetId dataset, Digest prefix) const {
-  if (s_.nodes[node].lost) return nullptr;
-  for (const Cache& cache : caches_) {
-    if (cache.node == node && cache.dataset == dataset && cache.prefix == prefix) return &cache;
-  }
-  return nullptr;
+const ItemCaches& Items::caches(DatasetId dataset) const {
+  static const ItemCaches kNoneYet;
+  const std::uint32_t index = s_.dataset_of.at(dataset.value);
+  return index < caches_.size() ? caches_[index] : kNoneYet;
+}
+
+const ItemCache* Items::cache(std::uint32_t node, DatasetId dataset, Digest prefix) const {
+  return s_.nodes[node].lost ? nullptr : caches(dataset).find(node, prefix);
 }
 
 void Items::open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline) {
   if (dataset.catalogue->samples() > kCachedSamplesMost) return;
+  caches_.resize(s_.datasets.size());
+  ItemCaches& caches = caches_[s_.dataset_of.at(dataset.id.value)];
   const auto open = [&](ShareUse use, Digest prefix, Bytes slot_bytes, Slots all) {
-    if (cache(node, dataset.id, prefix)) return;
-    Cache made{node, dataset.id, prefix, {}};
+    if (caches.find(node, prefix)) return;
+    ItemCache made{node, prefix};
     for (const Tier tier : {Tier::dram, Tier::nvme}) {
       const Place place{s_.nodes[node].id, tier, 0};
       if (!s_.memory.has(place)) continue;
       const std::uint32_t share = s_.memory.add_share(
           {place, use, dataset.id, prefix, slot_bytes, dataset.catalogue->samples(), all});
-      (tier == Tier::dram ? made.tiers.dram : made.tiers.nvme) = share;
+      (tier == Tier::dram ? made.dram : made.nvme) = share;
     }
-    caches_.push_back(made);
-    if (prefix == 0) settle_homes(dataset.id);
+    caches.add(made);
+    if (prefix == 0) caches.homes_known = false;
   };
   const Catalogue& catalogue = *dataset.catalogue;
   const Bytes slot = s_.config.item_slot_bytes;
@@ -43,38 +47,44 @@ void Items::open_shares(std::uint32_t node, const Dataset& dataset, const Pipeli
 }
 
 void Items::close_shares(std::uint32_t node) {
-  for (const Cache& cache : caches_) {
-    if (cache.node != node) continue;
-    for (const std::uint32_t share : {cache.tiers.dram, cache.tiers.nvme}) {
-      if (share == kNone) continue;
-      // Makings elsewhere that used what was here lose their pins on it, not their bytes.
-      for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
-        if (!s_.makings.live(index)) continue;
-        std::erase_if(s_.makings[index].pins,
-                      [&](const ItemPin& pin) { return pin.share == share; });
+  for (ItemCaches& caches : caches_) {
+    if (caches.first(node) == nullptr) continue;
+    for (const ItemCache* cache = caches.first(node); cache != nullptr;
+         cache = caches.next(*cache)) {
+      for (const std::uint32_t share : {cache->dram, cache->nvme}) {
+        if (share == kNone) continue;
+        // Makings elsewhere that used what was here lose their pins on it, not their bytes.
+        for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
+          if (!s_.makings.live(index)) continue;
+          std::erase_if(s_.makings[index].pins,
+                        [&](const ItemPin& pin) { return pin.share == share; });
+        }
+        s_.memory.remove_share(share);
       }
-      s_.memory.remove_share(share);
     }
+    caches.remove_node(node);
+    settle_homes(caches);
   }
-  std::vector<DatasetId> datasets;
-  for (const Cache& cache : caches_) {
-    if (cache.node == node && cache.prefix == 0) datasets.push_back(cache.dataset);
-  }
-  std::erase_if(caches_, [&](const Cache& cache) { return cache.node == node; });
-  for (const DatasetId dataset : datasets) settle_homes(dataset);
 }
 
-void Items::count_jobs() {
-  for (const Cache& cache : caches_) {
+void Items::settle(const Dataset& dataset) {
+  const std::uint32_t index = s_.dataset_of.at(dataset.id.value);
+  if (index >= caches_.size()) return;
+  if (!caches_[index].homes_known) settle_homes(caches_[index]);
+  count_jobs(dataset);
+}
+
+void Items::count_jobs(const Dataset& dataset) {
+  for (const ItemCache& cache : caches(dataset.id).all()) {
     std::uint32_t jobs = 0;
     for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
       if (!s_.streams.live(index)) continue;
       const Stream& stream = s_.streams[index];
-      const bool reads = s_.datasets[stream.dataset].id == cache.dataset &&
+      const bool reads = s_.datasets[stream.dataset].id == dataset.id &&
                          (cache.prefix == 0 || stream.pipeline->prefix_hash == cache.prefix);
       if (reads) jobs += static_cast<std::uint32_t>(stream.jobs.size());
     }
-    for (const std::uint32_t share : {cache.tiers.dram, cache.tiers.nvme}) {
+    for (const std::uint32_t share : {cache.dram, cache.nvme}) {
       if (share != kNone) s_.memory.set_jobs(share, jobs);
     }
   }
@@ -83,32 +93,29 @@ void Items::count_jobs() {
 // The node that keeps the sample: the same answer everywhere, whoever asks.
 std::uint32_t Items::home(DatasetId dataset, Digest version, SampleId sample,
                           std::uint32_t here) const {
-  for (const Homes& homes : homes_) {
-    if (homes.dataset == dataset)
-      return s_.node_of.at(homes.placement.owner(version, sample).value);
-  }
-  return here;
+  const std::optional<Placement>& homes = caches(dataset).homes;
+  return homes ? s_.node_of.at(homes->owner(version, sample).value) : here;
 }
 
 // The nodes that cache the dataset have changed: a new membership epoch. Where nodes share nothing
 // there are no homes: each keeps what it reads itself.
-void Items::settle_homes(DatasetId dataset) {
+void Items::settle_homes(ItemCaches& caches) {
+  caches.homes_known = true;
+  caches.homes.reset();
   if (!s_.config.share_nodes) return;
-  std::erase_if(homes_, [&](const Homes& homes) { return homes.dataset == dataset; });
   std::vector<NodeId> members;
-  for (const Cache& cache : caches_) {
-    if (cache.dataset == dataset && cache.prefix == 0) members.push_back(s_.nodes[cache.node].id);
+  for (const ItemCache& cache : caches.all()) {
+    if (cache.prefix == 0) members.push_back(s_.nodes[cache.node].id);
   }
-  if (members.size() > 1) homes_.push_back({dataset, Placement(++epochs_, std::move(members))});
+  if (members.size() > 1) caches.homes.emplace(++epochs_, std::move(members));
 }
 
 bool Items::plain(const Stream& stream) const {
   if (stream.family == Order::weighted) return false;
   const Dataset& dataset = s_.datasets[stream.dataset];
   if (!dataset.corrupt.empty() || dataset.streams > 1) return false;
-  for (const Cache& cache : caches_) {
-    if (cache.dataset != dataset.id) continue;
-    for (const std::uint32_t share : {cache.tiers.dram, cache.tiers.nvme}) {
+  for (const ItemCache& cache : caches(dataset.id).all()) {
+    for (const std::uint32_t share : {cache.dram, cache.nvme}) {
       if (share != kNone && s_.memory[share].share->capacity() > 0) return false;
     }
   }
@@ -119,10 +126,9 @@ double Items::cached(const Stream& stream) const {
   const Dataset& dataset = s_.datasets[stream.dataset];
   std::size_t encoded = 0;
   std::size_t decoded = 0;
-  for (const Cache& cache : caches_) {
-    if (cache.dataset != dataset.id) continue;
+  for (const ItemCache& cache : caches(dataset.id).all()) {
     if (cache.prefix != 0 && cache.prefix != stream.pipeline->prefix_hash) continue;
-    for (const std::uint32_t share : {cache.tiers.dram, cache.tiers.nvme}) {
+    for (const std::uint32_t share : {cache.dram, cache.nvme}) {
       if (share == kNone) continue;
       (cache.prefix == 0 ? encoded : decoded) += s_.memory[share].share->residents();
     }
@@ -133,9 +139,8 @@ double Items::cached(const Stream& stream) const {
 
 void Items::purge(DatasetId dataset, SampleId sample) {
   const ItemId item = item_of(sample);
-  for (const Cache& cache : caches_) {
-    if (cache.dataset != dataset) continue;
-    for (const std::uint32_t index : {cache.tiers.dram, cache.tiers.nvme}) {
+  for (const ItemCache& cache : caches(dataset).all()) {
+    for (const std::uint32_t index : {cache.dram, cache.nvme}) {
       if (index == kNone) continue;
       Share& share = *s_.memory[index].share;
       // Whoever has it pinned finds out for himself.
@@ -148,9 +153,8 @@ void Items::purge(DatasetId dataset, SampleId sample) {
 }
 
 void Items::scored(DatasetId dataset, SampleId sample, float score) {
-  for (const Cache& cache : caches_) {
-    if (cache.dataset != dataset) continue;
-    for (const std::uint32_t index : {cache.tiers.dram, cache.tiers.nvme}) {
+  for (const ItemCache& cache : caches(dataset).all()) {
+    for (const std::uint32_t index : {cache.dram, cache.nvme}) {
       if (index != kNone) s_.memory[index].share->scored(item_of(sample), score);
     }
   }

@@ -12,6 +12,8 @@ namespace batchflow {
 namespace {
 
 constexpr Place kStore{NodeId::none(), Tier::store, 0};
+// How far ahead of looking a sample up its memory is asked for.
+constexpr std::uint32_t kPrefetched = 16;
 
 }  // namespace
 
@@ -26,7 +28,12 @@ void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
   const bool with_replacement = s_.streams[block.stream].family == Order::weighted ||
                                 block.rehearsal || !dataset.corrupt.empty();
   firsts_.clear();
+  shares_here(making.node, dataset.id);
   for (std::uint32_t place = 0; place < draws.size(); ++place) {
+    if (place + kPrefetched < draws.size()) {
+      const ItemId soon = item_of(draws[place + kPrefetched].sample);
+      for (const Share* share : shares_here_) share->prefetch(soon);
+    }
     Ingredient ingredient;
     ingredient.place = place;
     ingredient.sample = draws[place].sample;
@@ -48,6 +55,17 @@ void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
   drop_evicted(s_);
   order_groups(making_index);
   share_firsts(making);
+}
+
+// Where the samples of a block are most likely to be looked up.
+void Items::shares_here(std::uint32_t node, DatasetId dataset) {
+  shares_here_.clear();
+  for (const ItemCache* cache = caches(dataset).first(node); cache != nullptr;
+       cache = caches(dataset).next(*cache)) {
+    for (const std::uint32_t index : {cache->dram, cache->nvme}) {
+      if (index != kNone) shares_here_.push_back(s_.memory[index].share.get());
+    }
+  }
 }
 
 // A sample known to be corrupt is replaced before anything is read.
@@ -80,12 +98,12 @@ void Items::gather_one(std::uint32_t making_index, std::uint32_t place) {
   const SampleId sample = ingredient.sample;
   const std::uint32_t there = home(dataset.id, dataset.catalogue->version(), sample, here);
 
-  const Cache* decoded =
+  const ItemCache* decoded =
       stream.pipeline->decodes() ? cache(there, dataset.id, stream.pipeline->prefix_hash) : nullptr;
   if (decoded && use_resident(making_index, place, *decoded, Form::decoded)) return;
   if (decoded && there == here) admit_decoded(making_index, place, *decoded);
 
-  const Cache* encoded = cache(there, dataset.id, 0);
+  const ItemCache* encoded = cache(there, dataset.id, 0);
   if (encoded && use_resident(making_index, place, *encoded, Form::encoded)) return;
   if (use_under_way(making_index, place)) return;
 
@@ -99,13 +117,13 @@ void Items::gather_one(std::uint32_t making_index, std::uint32_t place) {
   add_to_group(spec, sample, place);
 }
 
-bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const Cache& cache,
+bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const ItemCache& cache,
                          Form form) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[place];
   const ItemId item = item_of(ingredient.sample);
   const Place here{s_.nodes[making.node].id, Tier::dram, 0};
-  for (const std::uint32_t index : {cache.tiers.dram, cache.tiers.nvme}) {
+  for (const std::uint32_t index : {cache.dram, cache.nvme}) {
     if (index == kNone || !s_.memory[index].share->resident(item)) continue;
     Share& share = *s_.memory[index].share;
     const Reads::Bringer bringer = reads_.bringer(index, item);
@@ -131,7 +149,7 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const 
     ingredient.form = form;
     if (use_under_way(making_index, place)) return true;
     Reads::Spec spec;
-    spec.dataset = cache.dataset;
+    spec.dataset = s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id;
     spec.from = from;
     spec.source = index;
     spec.to = here;
@@ -169,8 +187,8 @@ bool Items::use_under_way(std::uint32_t making_index, std::uint32_t place) {
   return true;
 }
 
-std::uint32_t Items::admit_encoded(const Cache& cache, const Dataset& dataset, SampleId sample) {
-  for (const std::uint32_t index : {cache.tiers.dram, cache.tiers.nvme}) {
+std::uint32_t Items::admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample) {
+  for (const std::uint32_t index : {cache.dram, cache.nvme}) {
     if (index == kNone) continue;
     const Bytes bytes = dataset.catalogue->bytes(sample);
     const Slots slots = slots_for(bytes, s_.memory[index].spec.slot_bytes);
@@ -181,10 +199,10 @@ std::uint32_t Items::admit_encoded(const Cache& cache, const Dataset& dataset, S
   return kNone;
 }
 
-void Items::admit_decoded(std::uint32_t making_index, std::uint32_t place, const Cache& cache) {
+void Items::admit_decoded(std::uint32_t making_index, std::uint32_t place, const ItemCache& cache) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[place];
-  const std::uint32_t index = cache.tiers.dram;
+  const std::uint32_t index = cache.dram;
   const ItemId item = item_of(ingredient.sample);
   if (index == kNone || !admit(index, {item, 1, kUnknownUse})) return;
   s_.memory[index].share->pin(item);
@@ -337,8 +355,8 @@ void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId
   ingredient.place = static_cast<std::uint32_t>(batch.ingredients.size());
   ingredient.sample = sample;
   batch.ingredients.push_back(ingredient);
-  const Cache* encoded = cache(node, dataset, 0);
-  const std::uint32_t index = encoded ? encoded->tiers.dram : kNone;
+  const ItemCache* encoded = cache(node, dataset, 0);
+  const std::uint32_t index = encoded ? encoded->dram : kNone;
   const ItemId item = item_of(sample);
   Reads::Spec spec;
   spec.dataset = dataset;

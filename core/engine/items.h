@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/engine/item_caches.h"
 #include "core/engine/reads.h"
 #include "core/engine/state.h"
-#include "core/placement.h"
 
 namespace batchflow {
 
@@ -30,11 +30,11 @@ class Items {
  public:
   Items(EngineState& state, Reads& reads) : s_(state), reads_(reads) {}
 
-  // The shares of a dataset and a pipeline's prefix on a node exist from here on.
+  // The shares of a dataset and a pipeline's prefix on a node exist from here on; `settle` follows.
   void open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline);
   void close_shares(std::uint32_t node);
-  // Jobs have come or gone: who reads from which share.
-  void count_jobs();
+  // Nodes that keep the dataset have come, or jobs that read it have come or gone.
+  void settle(const Dataset& dataset);
 
   // Finds or orders everything that the making's block is made of.
   void gather(std::uint32_t making, const std::vector<Draw>& draws);
@@ -62,17 +62,6 @@ class Items {
   void scored(DatasetId dataset, SampleId sample, float score);
 
  private:
-  // Shares of one form on one node, by tier; kNone where there is none.
-  struct Tiers {
-    std::uint32_t dram = kNone;
-    std::uint32_t nvme = kNone;
-  };
-  struct Cache {
-    std::uint32_t node;
-    DatasetId dataset;
-    Digest prefix;  // 0: encoded
-    Tiers tiers;
-  };
   // Samples that come in one read.
   struct Group {
     Reads::Spec spec;
@@ -80,35 +69,34 @@ class Items {
     std::vector<std::uint32_t> ingredients;  // that wait for it
   };
 
-  const Cache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
+  const ItemCaches& caches(DatasetId dataset) const;
+  const ItemCache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
   std::uint32_t home(DatasetId dataset, Digest version, SampleId sample, std::uint32_t here) const;
+  void shares_here(std::uint32_t node, DatasetId dataset);
   void stand_in(Making& making, Ingredient& ingredient);
   void gather_one(std::uint32_t making, std::uint32_t place);
   void pin(Making& making, std::uint32_t share, ItemId item);
-  bool use_resident(std::uint32_t making, std::uint32_t place, const Cache& cache, Form form);
+  bool use_resident(std::uint32_t making, std::uint32_t place, const ItemCache& cache, Form form);
   bool use_under_way(std::uint32_t making, std::uint32_t place);
-  std::uint32_t admit_encoded(const Cache& cache, const Dataset& dataset, SampleId sample);
-  void admit_decoded(std::uint32_t making, std::uint32_t place, const Cache& cache);
+  std::uint32_t admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
+  void admit_decoded(std::uint32_t making, std::uint32_t place, const ItemCache& cache);
   bool admit(std::uint32_t share, const Access& access);
   void add_to_group(const Reads::Spec& spec, SampleId sample, std::uint32_t ingredient);
   void order_groups(std::uint32_t making);
-  void settle_homes(DatasetId dataset);
+  void count_jobs(const Dataset& dataset);
+  void settle_homes(ItemCaches& caches);
   void forsake(Making& making, const Making& failed);
   void regather(std::uint32_t making);
   void share_firsts(Making& making);
 
   EngineState& s_;
   Reads& reads_;
-  std::vector<Cache> caches_;
+  std::vector<ItemCaches> caches_;  // by the dataset's index
   std::vector<Group> groups_;
-  struct Homes {
-    DatasetId dataset;
-    Placement placement;
-  };
-  std::vector<Homes> homes_;  // of datasets that several nodes cache
   std::uint64_t epochs_ = 0;  // of membership
   std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
   std::vector<ItemId> gone_;                                     // scratch
+  std::vector<const Share*> shares_here_;                        // scratch
 };
 
 }  // namespace batchflow

@@ -128,7 +128,7 @@ void Membership::joined(const JobJoined& event) {
   if (job.weights) s_.weighted_jobs.push_back(index);
   s_.job_of[event.job.value] = index;
   take_reserve(job);
-  items_.count_jobs();
+  items_.settle(dataset);
   s_.promise_joined(job, event);
   joining_.push_back(index);
 }
@@ -229,12 +229,13 @@ void Membership::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
       add_node(stream, node.id);
     }
   }
+  items_.settle(s_.datasets[stream.dataset]);
   size_lanes(stream);
 }
 
-void Membership::add_node(Stream& stream, NodeId node) {
+bool Membership::add_node(Stream& stream, NodeId node) {
   for (const StreamNode& part : stream.nodes) {
-    if (part.node == node) return;
+    if (part.node == node) return false;
   }
   const Dataset& dataset = s_.datasets[stream.dataset];
   items_.open_shares(s_.node_of.at(node.value), dataset, *stream.pipeline);
@@ -242,10 +243,10 @@ void Membership::add_node(Stream& stream, NodeId node) {
   part.node = node;
   const std::uint64_t blocks =
       (dataset.catalogue->samples() + stream.block_samples - 1) / stream.block_samples;
-  items_.count_jobs();
   part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
                                     stream.pipeline->hash, stream.block_bytes, 0, blocks});
   stream.nodes.push_back(part);
+  return true;
 }
 
 // Lanes fit into half of the window that the allocation policy means the stream to have.
@@ -295,7 +296,7 @@ void Membership::end_service(Job& job) {
   give_up_reserve(job);
   std::erase(s_.streams[job.stream].jobs, job.index);
   std::erase(s_.weighted_jobs, job.index);
-  items_.count_jobs();
+  items_.settle(s_.datasets[s_.streams[job.stream].dataset]);
   close_if_empty(job.stream);
 }
 

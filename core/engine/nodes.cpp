@@ -30,7 +30,10 @@ void Membership::worker_joined(NodeId node) {
   if (s_.node_of.count(node.value) == 0 || !s_.memory.has(dram_of(node))) return;
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
-    if (s_.streams[index].family != Order::listed) add_node(s_.streams[index], node);
+    Stream& stream = s_.streams[index];
+    if (stream.family != Order::listed && add_node(stream, node)) {
+      items_.settle(s_.datasets[stream.dataset]);
+    }
   }
   standby_due_ = true;
 }

@@ -6,6 +6,8 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 
 #include "core/share.h"
@@ -28,64 +30,96 @@ void report(benchmark::State& state, const AccessTrace& trace, std::uint64_t mis
       static_cast<double>(misses) / static_cast<double>(trace.requests());
 }
 
-void run_policy(benchmark::State& state, const PolicyEntry& entry, const std::string& spec) {
-  const AccessTrace& trace = trace_of(spec);
+std::uint64_t misses_of(const PolicyEntry& entry, const AccessTrace& trace) {
   const Slots capacity = trace.distinct_items() / 10;
   const Parameters parameters(entry.parameters);
-  std::uint64_t misses = 0;
-  for (auto _ : state) {
-    Share share(trace.distinct_items(), capacity,
-                std::get<MakeEviction>(entry.make)(
-                    {trace.distinct_items(), capacity, Random(1), parameters}));
-    std::vector<ItemId> evicted;
-    for (std::size_t i = 0; i < trace.requests(); ++i) {
-      evicted.clear();
-      share.access({ItemId(trace.items[i]), 1, trace.next_use(i)}, evicted);
-    }
-    misses = share.counters().misses;
+  Share share(trace.distinct_items(), capacity,
+              std::get<MakeEviction>(entry.make)(
+                  {trace.distinct_items(), capacity, Random(1), parameters}));
+  std::vector<ItemId> evicted;
+  for (std::size_t i = 0; i < trace.requests(); ++i) {
+    evicted.clear();
+    share.access({ItemId(trace.items[i]), 1, trace.next_use(i)}, evicted);
   }
+  return share.counters().misses;
+}
+
+void run_policy(benchmark::State& state, const PolicyEntry& entry, const std::string& spec) {
+  const AccessTrace& trace = trace_of(spec);
+  std::uint64_t misses = 0;
+  for (auto _ : state) misses = misses_of(entry, trace);
   report(state, trace, misses);
 }
 
 // The least that an LRU can do: two links and a flag an item, no share and no virtual call.
-void run_bare_lru(benchmark::State& state, const std::string& spec) {
+std::uint64_t misses_of_bare_lru(const AccessTrace& trace) {
   struct Node {
     std::uint32_t newer, older;
   };
   constexpr std::uint32_t kOut = UINT32_MAX;
-  const AccessTrace& trace = trace_of(spec);
   const std::size_t capacity = trace.distinct_items() / 10;
+  std::vector<Node> nodes(trace.distinct_items() + 1, {kOut, kOut});
+  nodes[0] = {0, 0};  // the ends of the list
+  std::size_t residents = 0;
   std::uint64_t misses = 0;
-  for (auto _ : state) {
-    std::vector<Node> nodes(trace.distinct_items() + 1, {kOut, kOut});
-    nodes[0] = {0, 0};  // the ends of the list
-    std::size_t residents = 0;
-    misses = 0;
-    const auto take = [&](std::uint32_t i) {
-      nodes[nodes[i].newer].older = nodes[i].older;
-      nodes[nodes[i].older].newer = nodes[i].newer;
-    };
-    for (std::uint32_t item : trace.items) {
-      const std::uint32_t i = item + 1;
-      if (nodes[i].newer != kOut) {
-        take(i);
+  const auto take = [&](std::uint32_t i) {
+    nodes[nodes[i].newer].older = nodes[i].older;
+    nodes[nodes[i].older].newer = nodes[i].newer;
+  };
+  for (std::uint32_t item : trace.items) {
+    const std::uint32_t i = item + 1;
+    if (nodes[i].newer != kOut) {
+      take(i);
+    } else {
+      ++misses;
+      if (residents == capacity) {
+        const std::uint32_t oldest = nodes[0].newer;
+        take(oldest);
+        nodes[oldest].newer = kOut;
       } else {
-        ++misses;
-        if (residents == capacity) {
-          const std::uint32_t oldest = nodes[0].newer;
-          take(oldest);
-          nodes[oldest].newer = kOut;
-        } else {
-          ++residents;
-        }
+        ++residents;
       }
-      nodes[i] = {0, nodes[0].older};
-      nodes[nodes[0].older].newer = i;
-      nodes[0].older = i;
     }
-    benchmark::DoNotOptimize(nodes.data());
+    nodes[i] = {0, nodes[0].older};
+    nodes[nodes[0].older].newer = i;
+    nodes[0].older = i;
   }
+  benchmark::DoNotOptimize(nodes.data());
+  return misses;
+}
+
+void run_bare_lru(benchmark::State& state, const std::string& spec) {
+  const AccessTrace& trace = trace_of(spec);
+  std::uint64_t misses = 0;
+  for (auto _ : state) misses = misses_of_bare_lru(trace);
   report(state, trace, misses);
+}
+
+// Turn by turn, so that a machine that is slow for a while is slow for both: the middle, the least
+// and the most of how much of the bare list's rate there is.
+void run_beside_bare_lru(benchmark::State& state, const PolicyEntry& entry,
+                         const std::string& spec) {
+  constexpr int kTurns = 7;
+  const AccessTrace& trace = trace_of(spec);
+  std::vector<double> ratios;
+  const auto seconds = [](const auto& body) {
+    const auto start = std::chrono::steady_clock::now();
+    body();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  for (auto _ : state) {
+    for (int turn = 0; turn < kTurns; ++turn) {
+      std::uint64_t misses = 0;
+      const double bare = seconds([&] { misses = misses_of_bare_lru(trace); });
+      const double through_share = seconds([&] { misses -= misses_of(entry, trace); });
+      if (misses != 0) state.SkipWithError("the two do not agree");
+      ratios.push_back(bare / through_share);
+    }
+  }
+  std::sort(ratios.begin(), ratios.end());
+  state.counters["of_bare"] = ratios[ratios.size() / 2];
+  state.counters["least"] = ratios.front();
+  state.counters["most"] = ratios.back();
 }
 
 void add_all() {
@@ -103,14 +137,15 @@ void add_all() {
     add(fmt::format("eviction/{}/bare_lru", name),
         [text = std::string(spec)](benchmark::State& s) { run_bare_lru(s, text); });
   }
-  const std::string large = "gen:perm,n=10000000,epochs=2";
   for (const PolicyEntry* entry : policy_list().of_kind(PolicyKind::eviction)) {
     if (entry->name != "lru") continue;
-    add("eviction/perm_1e7/lru",
-        [entry, large](benchmark::State& state) { run_policy(state, *entry, large); });
+    benchmark::RegisterBenchmark("eviction/perm_1e7/lru_beside_bare",
+                                 [entry](benchmark::State& s) {
+                                   run_beside_bare_lru(s, *entry, "gen:perm,n=10000000,epochs=2");
+                                 })
+        ->Unit(benchmark::kMillisecond)
+        ->Iterations(1);
   }
-  add("eviction/perm_1e7/bare_lru",
-      [large](benchmark::State& state) { run_bare_lru(state, large); });
 }
 
 const bool added = (add_all(), true);
