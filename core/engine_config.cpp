@@ -19,6 +19,7 @@ void preset_default(EngineConfig& config) {
                      "look-ahead"};
   config.share_streams = true;
   config.share_nodes = true;
+  config.helper_nodes = 8;
   config.late_after_p99 = 2;
   config.workers_per_rank = 0;
   config.workers_held_during_reads = false;
@@ -33,6 +34,7 @@ void preset_independent(EngineConfig& config) {
                      "static:depth=8"};
   config.share_streams = false;
   config.share_nodes = false;
+  config.helper_nodes = 0;
   config.late_after_p99 = 0;
   config.workers_per_rank = 4;
   config.workers_held_during_reads = true;
@@ -124,6 +126,7 @@ EngineConfig read_engine_config(ConfigSection& section) {
 
   config.share_streams = section.flag("share_streams", config.share_streams);
   config.share_nodes = section.flag("share_nodes", config.share_nodes);
+  config.helper_nodes = count(section, "helper_nodes", config.helper_nodes, 0, 1 << 20);
   config.workers_per_rank = count(section, "workers_per_rank", config.workers_per_rank, 0, 4096);
   config.workers_held_during_reads =
       section.flag("workers_held_during_reads", config.workers_held_during_reads);

@@ -224,13 +224,28 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
 // A stream has a share on each node where it has ranks, and on each node that can prepare for it.
 void Membership::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
   for (const NodeId node : ranks) add_node(stream, node);
-  for (const Node& node : s_.nodes) {
-    if (node.takes_work && node.workers > 0 && s_.memory.has(dram_of(node.id))) {
-      add_node(stream, node.id);
-    }
-  }
+  for (const NodeId node : helpers(stream)) add_node(stream, node);
   items_.settle(s_.datasets[stream.dataset]);
   size_lanes(stream);
+}
+
+// So many of the nodes that can prepare, found as the homes of samples are: all streams of a
+// dataset have the same, and one that leaves changes no other.
+std::vector<NodeId> Membership::helpers(const Stream& stream) const {
+  std::vector<std::pair<std::uint64_t, NodeId>> scored;
+  const Digest version = s_.datasets[stream.dataset].catalogue->version();
+  for (const Node& node : s_.nodes) {
+    if (!node.takes_work || node.workers == 0 || !s_.memory.has(dram_of(node.id))) continue;
+    scored.emplace_back(hash(version, node.id.value), node.id);
+  }
+  if (scored.size() > s_.config.helper_nodes) {
+    std::nth_element(scored.begin(), scored.begin() + s_.config.helper_nodes, scored.end());
+    scored.resize(s_.config.helper_nodes);
+  }
+  std::vector<NodeId> nodes;
+  for (const auto& [score, node] : scored) nodes.push_back(node);
+  std::sort(nodes.begin(), nodes.end());
+  return nodes;
 }
 
 bool Membership::add_node(Stream& stream, NodeId node) {

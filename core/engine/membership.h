@@ -54,6 +54,7 @@ class Membership {
   Bytes sample_bytes(const JobJoined& event) const;
   std::uint32_t block_samples(const JobJoined& event, const Position& position) const;
   void cover_nodes(Stream& stream, std::span<const NodeId> ranks);
+  std::vector<NodeId> helpers(const Stream& stream) const;
   bool add_node(Stream& stream, NodeId node);
   void size_lanes(Stream& stream);
   bool reserve(Job& job, std::uint32_t credits_wanted, std::uint64_t& needed,
@@ -65,6 +66,7 @@ class Membership {
   void take_reserve(Job& job);
   void promise(const StreamNode& part);
   bool stand_by();
+  bool stand_by(Stream& stream);
   void find_stranded();
   void give_up_reserve(Job& job);
   void start_over(Job& job, bool all_ranks_gone);

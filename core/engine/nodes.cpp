@@ -25,13 +25,15 @@ void Membership::node_quiesced(const NodeQuiesced& event) {
   stranded_due_ = true;
 }
 
-// Streams prepare on every node that can.
+// A stream's helpers are always the first of those that can prepare.
 void Membership::worker_joined(NodeId node) {
   if (s_.node_of.count(node.value) == 0 || !s_.memory.has(dram_of(node))) return;
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
     Stream& stream = s_.streams[index];
-    if (stream.family != Order::listed && add_node(stream, node)) {
+    if (stream.family == Order::listed) continue;
+    const std::vector<NodeId> nodes = helpers(stream);
+    if (std::binary_search(nodes.begin(), nodes.end(), node) && add_node(stream, node)) {
       items_.settle(s_.datasets[stream.dataset]);
     }
   }

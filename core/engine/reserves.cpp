@@ -67,17 +67,21 @@ bool Membership::stand_by() {
   bool changed = false;
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
-    for (StreamNode& part : s_.streams[index].nodes) {
-      const Place place = dram_of(part.node);
-      if (part.jobs > 0 || part.standby) continue;
-      if (s_.nodes[s_.node_of.at(part.node.value)].workers == 0) continue;
-      if (s_.memory.promised(place) + s_.streams[index].block_bytes > s_.memory.capacity(place)) {
-        continue;
-      }
-      part.standby = true;
-      s_.memory.promise(part.share, 1);
-      changed = true;
-    }
+    changed = stand_by(s_.streams[index]) || changed;
+  }
+  return changed;
+}
+
+bool Membership::stand_by(Stream& stream) {
+  bool changed = false;
+  for (StreamNode& part : stream.nodes) {
+    const Place place = dram_of(part.node);
+    if (part.jobs > 0 || part.standby) continue;
+    if (s_.nodes[s_.node_of.at(part.node.value)].workers == 0) continue;
+    if (s_.memory.promised(place) + stream.block_bytes > s_.memory.capacity(place)) continue;
+    part.standby = true;
+    s_.memory.promise(part.share, 1);
+    changed = true;
   }
   return changed;
 }
@@ -177,7 +181,13 @@ void Membership::find_stranded() {
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index) || s_.streams[index].family == Order::listed) continue;
     Stream& stream = s_.streams[index];
-    const bool stranded = !stream.jobs.empty() && is_stranded(s_, stream);
+    bool stranded = !stream.jobs.empty() && is_stranded(s_, stream);
+    if (stranded) {
+      // Others may be the first of those that can prepare now.
+      cover_nodes(stream, {});
+      stand_by(stream);
+      stranded = is_stranded(s_, stream);
+    }
     if (stranded == (stream.stranded != 0)) continue;
     stream.stranded = stranded ? ++s_.serials : 0;
     if (!stranded) continue;
