@@ -224,8 +224,8 @@ struct JobView {
 class ScalingPolicy {
  public:
   virtual ~ScalingPolicy() = default;
-  // At most `workers_most`, and while there are jobs at least one; the depth at most `window`. What
-  // is more, or less, is cut and counted.
+  // Asked about a node on which something has changed. At most `workers_most`, and while there are
+  // jobs at least one; the depth at most `window`. What is more, or less, is cut and counted.
   virtual std::uint32_t workers(const NodeView& view) = 0;
   // How many blocks the engine keeps ready or in preparation ahead of the job; 0 makes a block
   // only when the job waits for it.

@@ -94,6 +94,7 @@ inline void charge(EngineState& s, std::uint32_t index, Charge as, Job& job) {
   } else {
     BF_CHECK(part.current.index == kNone);
     part.current = {index, block.serial};
+    s.streams_with_current.push_back(block.stream);
   }
 }
 
@@ -102,7 +103,7 @@ inline void unpin(EngineState& s, std::uint32_t share_index, ItemId item) {
   Share& share = *s.memory[share_index].share;
   const bool stuck = share.evictable() == 0;
   share.unpin(item);
-  if (stuck && share.evictable() > 0) s.room_changed = true;
+  if (stuck && share.evictable() > 0) s.room_on(s.memory[share_index].spec.place.node);
 }
 
 // The charge stays, but the job it was for has no part in it any more.
@@ -125,8 +126,10 @@ inline void lift_charge(EngineState& s, Block& block) {
     --part.ahead;
   } else {
     part.current = {};
-    s.room_changed = true;
+    std::vector<std::uint32_t>& with = s.streams_with_current;
+    with.erase(std::find(with.begin(), with.end(), block.stream));
   }
+  s.room_on(block.node);
   disown(s, block);
   block.charge = Charge::none;
 }
@@ -136,7 +139,6 @@ inline void uncharge(EngineState& s, Block& block) {
   if (block.charge == Charge::none) return;
   lift_charge(s, block);
   s.memory[block.share].share->unpin(block.item);
-  s.room_changed = true;
 }
 
 // The job it is charged to has yet to take it, or somebody who took it has not had all of it.

@@ -18,7 +18,13 @@ void Delivery::wanted(Job& job, const BatchWanted& event) {
   if (held + event.credits > job.credits) return s_.protocol_error();
   rank.credits += event.credits;
   rank.stall.wanted(s_.now, event.credits);
+  stall_changed(rank);
   s_.touch(job.index);
+}
+
+void Delivery::stall_changed(const RankState& rank) {
+  const auto node = s_.node_of.find(rank.node.value);
+  if (node != s_.node_of.end()) s_.changed_on(node->second);
 }
 
 void Delivery::transferred(const TransferDone& event) {
@@ -81,6 +87,7 @@ void Delivery::consumed(Job& job, const BatchConsumed& event) {
   }
   ++rank.consumed_steps;
   rank.stall.consumed(s_.now, event.compute);
+  stall_changed(rank);
   if (event.compute.count() > 0) smooth(job.step_s, seconds(event.compute));
   for (const std::uint32_t index : rank.batches) {
     if (s_.batches[index].step != event.step) continue;
@@ -146,7 +153,7 @@ void Delivery::unhand(std::uint32_t index) {
       if (part.share != batch.reserved) continue;
       --part.reserve;
       keep_promise(s_, part);
-      s_.room_changed = true;
+      s_.room_on(part.node);
     }
     batch.reserved = kNone;
   }
@@ -159,7 +166,7 @@ void Delivery::unhand(std::uint32_t index) {
       s_.order(Drop{part.id, part.spec.place, Form::prepared, batch.item, batch.slot});
     }
     // Where nothing could leave before, something can begin now.
-    if (part.share->evictable() == 0) s_.room_changed = true;
+    if (part.share->evictable() == 0) s_.room_on(batch.node);
     s_.memory.give_back(batch.share, batch.item);
     batch.share = kNone;
   }

@@ -38,6 +38,7 @@ class Delivery {
   void end_epochs(Job& job);
 
  private:
+  void stall_changed(const RankState& rank);
   bool begin(Job& job, Rank rank);
   bool cut(Job& job, Batch& batch);
   static void add_pieces(Sequence& sequence, Batch& batch, Places places, bool filler);

@@ -199,21 +199,50 @@ void Dispatching::put(Job& job, const Preparation::Need& need) {
   if (job.candidate_slot == kNone) {
     job.candidate_slot = static_cast<std::uint32_t>(needs_.size());
     job.asked = ++asked_;
-    needs_.push_back({job.index, need, {}, false});
-    s_.room_changed = true;
+    needs_.push_back({job.index, need, {}});
   }
+  s_.room_changed = true;
+  open(job);
   Need& mine = needs_[job.candidate_slot];
-  // For who waits there may be a slot that work ahead may not have.
-  if (job.waits && !mine.waits) s_.room_changed = true;
-  mine.waits = job.waits;
   mine.what = need;
   mine.view = view_of(job, need);
+}
+
+// What it needs is to be weighed again: it, or where it could be made, has changed.
+void Dispatching::open(const Job& job) {
+  Need& need = needs_[job.candidate_slot];
+  if (!std::exchange(need.open, true)) open_.push_back(job.index);
+}
+
+void Dispatching::open_where_room_is() {
+  if (std::exchange(s_.room_anywhere, false)) {
+    for (const Need& need : needs_) open(s_.jobs[need.job]);
+  }
+  for (const std::uint32_t index : s_.nodes_with_room) {
+    Node& node = s_.nodes[index];
+    node.has_room = false;
+    for (const std::uint32_t stream : node.streams) {
+      for (const std::uint32_t job : s_.streams[stream].jobs) {
+        if (s_.jobs[job].candidate_slot != kNone) open(s_.jobs[job]);
+      }
+    }
+  }
+  s_.nodes_with_room.clear();
+}
+
+void Dispatching::check_consistency() {
+  if (s_.room_changed || s_.starts_put_off) return;
+  for (const Need& need : needs_) {
+    const Job& job = s_.jobs[need.job];
+    BF_CHECK(need.open || !preparation_.site(s_.streams[job.stream], job));
+  }
 }
 
 void Dispatching::forget(Job& job) {
   const std::uint32_t slot = job.candidate_slot;
   if (slot == kNone) return;
   job.candidate_slot = kNone;
+  if (needs_[slot].open) std::erase(open_, job.index);
   if (slot + 1 < needs_.size()) {
     needs_[slot] = needs_.back();
     s_.jobs[needs_[slot].job].candidate_slot = slot;
@@ -255,7 +284,8 @@ void Dispatching::wake_policy() {
 bool Dispatching::start_some() {
   bool any = false;
   held_back_ = false;
-  while (!needs_.empty()) {
+  open_where_room_is();
+  while (!open_.empty()) {
     if (s_.samples_gathered >= kSamplesAStep) {
       s_.starts_put_off = true;
       s_.alarms.set(s_.now, {});
@@ -265,16 +295,19 @@ bool Dispatching::start_some() {
     startable_.clear();
     sites_.clear();
     ++times_asked_;
-    for (std::uint32_t i = 0; i < needs_.size(); ++i) {
-      const Job& job = s_.jobs[needs_[i].job];
-      const Stream& stream = s_.streams[job.stream];
-      const auto site = preparation_.site(stream, job);
-      if (!site) continue;
-      views_.push_back(needs_[i].view);
+    // Where one could not be started it stays so until somebody makes room.
+    std::erase_if(open_, [&](std::uint32_t index) {
+      const Job& job = s_.jobs[index];
+      Need& need = needs_[job.candidate_slot];
+      const auto site = preparation_.site(s_.streams[job.stream], job);
+      need.open = site.has_value();
+      if (!site) return true;
+      views_.push_back(need.view);
       views_.back().lead = lead(job);
-      startable_.push_back(i);
+      startable_.push_back(index);
       sites_.push_back(*site);
-    }
+      return false;
+    });
     if (views_.empty()) return any;
     const std::size_t choice = dispatch_->next({s_.now, views_});
     if (choice == kNoChoice) {
@@ -287,7 +320,7 @@ bool Dispatching::start_some() {
       held_back_ = true;
       return any;
     }
-    Job& job = s_.jobs[needs_[startable_[choice]].job];
+    Job& job = s_.jobs[startable_[choice]];
     // What it needed when it was looked at may have been made, or be of no use, by now.
     review(job);
     if (job.candidate_slot == kNone) continue;
@@ -316,45 +349,53 @@ bool Dispatching::start_some() {
   return any;
 }
 
-// Stalls are smoothed over far longer than this.
-void Dispatching::measure_stalls() {
+// Of late, of the job on the node that stalls most. Stalls are smoothed over far longer than this.
+void Dispatching::measure_stalls(Node& node) {
   constexpr Duration kInterval = std::chrono::milliseconds(100);
-  if (s_.now < stalls_measured_ + kInterval) return;
-  stalls_measured_ = s_.now;
-  for (Node& node : s_.nodes) node.stall_fraction = 0;
-  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
-    if (!s_.jobs.live(index)) continue;
-    for (const RankState& rank : s_.jobs[index].ranks) {
-      const auto found = s_.node_of.find(rank.node.value);
-      if (found == s_.node_of.end()) continue;
-      Node& node = s_.nodes[found->second];
-      node.stall_fraction = std::max(node.stall_fraction, rank.stall.stall_fraction(s_.now));
+  if (s_.now < node.stall_measured + kInterval) return;
+  node.stall_measured = s_.now;
+  node.stall_fraction = 0;
+  for (const std::uint32_t stream : node.streams) {
+    for (const std::uint32_t job : s_.streams[stream].jobs) {
+      for (const RankState& rank : s_.jobs[job].ranks) {
+        if (rank.node != node.id) continue;
+        node.stall_fraction = std::max(node.stall_fraction, rank.stall.stall_fraction(s_.now));
+      }
     }
   }
 }
 
 void Dispatching::scale() {
-  measure_stalls();
-  const bool jobs = !s_.job_of.empty();
-  for (Node& node : s_.nodes) {
-    if (!node.takes_work) continue;
-    NodeView view{};
-    view.node = node.id;
-    view.workers_now = node.workers;
-    view.workers_most = node.cores;
-    view.busy = node.workers - static_cast<std::uint32_t>(node.idle.size());
-    view.ready_to_prepare = static_cast<std::uint32_t>(node.ready.size());
-    view.prepare_s = node.prepare_s;
-    view.stall_fraction = node.stall_fraction;
-    const std::uint32_t answer = scaling_->workers(view);
-    // A node without a worker would measure nothing, and so never be given one again.
-    const std::uint32_t least = jobs && node.cores > 0 ? 1 : 0;
-    const std::uint32_t wanted = std::min(std::max(answer, least), node.cores);
-    if (answer != wanted) ++refused_;
-    if (wanted == node.workers_wanted) continue;
-    node.workers_wanted = wanted;
-    s_.order(SetWorkers{node.id, wanted});
+  if (std::exchange(had_jobs_, !s_.job_of.empty()) == s_.job_of.empty()) scale_all_ = true;
+  if (std::exchange(scale_all_, false)) {
+    for (std::uint32_t index = 0; index < s_.nodes.size(); ++index) s_.changed_on(index);
   }
+  std::sort(s_.changed_nodes.begin(), s_.changed_nodes.end());
+  for (const std::uint32_t index : s_.changed_nodes) {
+    s_.nodes[index].changed = false;
+    if (s_.nodes[index].takes_work) scale(s_.nodes[index]);
+  }
+  s_.changed_nodes.clear();
+}
+
+void Dispatching::scale(Node& node) {
+  measure_stalls(node);
+  NodeView view{};
+  view.node = node.id;
+  view.workers_now = node.workers;
+  view.workers_most = node.cores;
+  view.busy = node.workers - static_cast<std::uint32_t>(node.idle.size());
+  view.ready_to_prepare = static_cast<std::uint32_t>(node.ready.size());
+  view.prepare_s = node.prepare_s;
+  view.stall_fraction = node.stall_fraction;
+  const std::uint32_t answer = scaling_->workers(view);
+  // A node without a worker would measure nothing, and so never be given one again.
+  const std::uint32_t least = had_jobs_ && node.cores > 0 ? 1 : 0;
+  const std::uint32_t wanted = std::min(std::max(answer, least), node.cores);
+  if (answer != wanted) ++refused_;
+  if (wanted == node.workers_wanted) return;
+  node.workers_wanted = wanted;
+  s_.order(SetWorkers{node.id, wanted});
 }
 
 }  // namespace batchflow

@@ -34,7 +34,12 @@ class Dispatching {
   void scale();
 
   void change_dispatch(std::unique_ptr<DispatchPolicy> policy) { dispatch_ = std::move(policy); }
-  void change_scaling(std::unique_ptr<ScalingPolicy> policy) { scaling_ = std::move(policy); }
+  void change_scaling(std::unique_ptr<ScalingPolicy> policy) {
+    scaling_ = std::move(policy);
+    scale_all_ = true;
+  }
+  // BF_CHECKs that whoever is not looked at could not be started.
+  void check_consistency();
   std::uint64_t refused() const { return refused_; }
   std::size_t needs() const { return needs_.size(); }
 
@@ -43,10 +48,11 @@ class Dispatching {
     std::uint32_t job;
     Preparation::Need what;
     WorkCandidate view;
-    bool waits = false;  // the job waits for it, so that it may be made where nothing else may
+    bool open = false;  // among those to be weighed
   };
 
-  void measure_stalls();
+  void measure_stalls(Node& node);
+  void scale(Node& node);
   std::uint32_t depth(const Job& job);
   std::optional<Preparation::Need> next_need(Job& job);
   Grant* lost_grant(Job& job);
@@ -55,6 +61,8 @@ class Dispatching {
   void wake_policy();
   bool met(const Need& need);
   void put(Job& job, const Preparation::Need& need);
+  void open(const Job& job);
+  void open_where_room_is();
   static bool has_taken_all(const Job& job);
   static std::int64_t progress(const Stream& stream, const Job& job);
   std::uint32_t lead(const Job& job);
@@ -67,19 +75,22 @@ class Dispatching {
   std::unique_ptr<DispatchPolicy> dispatch_;
   std::unique_ptr<ScalingPolicy> scaling_;
   std::vector<Need> needs_;  // at most one a job, in no particular order
-  struct Slowest {           // of a stream, as of when the policy was last asked
+  // Jobs whose needs may be startable: of all others it is known that they are not.
+  std::vector<std::uint32_t> open_;
+  struct Slowest {  // of a stream, as of when the policy was last asked
     std::uint64_t asked = 0;
     std::int64_t progress = 0;
   };
   std::vector<Slowest> slowest_;
   std::uint64_t times_asked_ = 0;
   bool held_back_ = false;  // the policy started nothing though something could be started
-  Instant stalls_measured_{};
-  Instant wake_at_{};  // when the policy is asked again, if that is to come
+  bool had_jobs_ = false;
+  bool scale_all_ = true;  // whatever has changed since the scaling policy was last asked
+  Instant wake_at_{};      // when the policy is asked again, if that is to come
   std::uint64_t asked_ = 0;
   std::uint64_t refused_ = 0;
   std::vector<WorkCandidate> views_;      // of those that can be started now
-  std::vector<std::uint32_t> startable_;  // the same, as indices into needs_
+  std::vector<std::uint32_t> startable_;  // whose they are
   std::vector<Preparation::Site> sites_;
 };
 

@@ -232,7 +232,7 @@ void Engine::Parts::on(const PolicyChanged& event) {
   } catch (const ConfigError&) {
     return s.protocol_error();  // the backend checks texts before it sends them
   }
-  s.room_changed = true;  // what the old policy held back is offered to the new one
+  s.room_everywhere();  // what the old policy held back is offered to the new one
   for (std::uint32_t index = 0; index < s.jobs.size(); ++index) s.touch(index);
 }
 
@@ -345,10 +345,10 @@ void Engine::Parts::decide() {
   needs_told = 0;
   for (bool more = true; more;) {
     s.memory.plan_now(s.now);
-    if (s.memory.has_planned()) preparation.strip_ahead();
+    preparation.strip_ahead(s.memory.take_planned());
     bool shrinking = s.memory.settle(s.now, kSlice, s.evicted);
     drop_evicted(s);
-    s.room_changed = s.memory.has_grown() || s.room_changed;
+    for (const Place& place : s.memory.take_grown()) s.room_on(place.node);
     if (shrinking) s.alarms.set(s.now, {});
     more = membership.settle();
     look_at_dirty();
@@ -425,6 +425,7 @@ std::string Engine::describe() const {
 
 void Engine::check_consistency() const {
   parts_->s.memory.check_consistency();
+  parts_->dispatching.check_consistency();
   for (std::uint32_t index = 0; index < parts_->s.streams.size(); ++index) {
     if (parts_->s.streams.live(index)) parts_->s.streams[index].lanes->check_consistency();
   }

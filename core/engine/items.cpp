@@ -187,7 +187,8 @@ bool Items::use_under_way(std::uint32_t making_index, std::uint32_t place) {
   return true;
 }
 
-std::uint32_t Items::admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample) {
+std::uint32_t Items::admit_encoded(const ItemCache& cache, const Dataset& dataset,
+                                   SampleId sample) {
   for (const std::uint32_t index : {cache.dram, cache.nvme}) {
     if (index == kNone) continue;
     const Bytes bytes = dataset.catalogue->bytes(sample);

@@ -93,7 +93,7 @@ class Items {
   Reads& reads_;
   std::vector<ItemCaches> caches_;  // by the dataset's index
   std::vector<Group> groups_;
-  std::uint64_t epochs_ = 0;  // of membership
+  std::uint64_t epochs_ = 0;                                     // of membership
   std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
   std::vector<ItemId> gone_;                                     // scratch
   std::vector<const Share*> shares_here_;                        // scratch

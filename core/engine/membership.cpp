@@ -224,14 +224,14 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
 // A stream has a share on each node where it has ranks, and on each node that can prepare for it.
 void Membership::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
   for (const NodeId node : ranks) add_node(stream, node);
-  for (const NodeId node : helpers(stream)) add_node(stream, node);
+  add_helpers(stream);
   items_.settle(s_.datasets[stream.dataset]);
   size_lanes(stream);
 }
 
 // So many of the nodes that can prepare, found as the homes of samples are: all streams of a
 // dataset have the same, and one that leaves changes no other.
-std::vector<NodeId> Membership::helpers(const Stream& stream) const {
+void Membership::add_helpers(Stream& stream) {
   std::vector<std::pair<std::uint64_t, NodeId>> scored;
   const Digest version = s_.datasets[stream.dataset].catalogue->version();
   for (const Node& node : s_.nodes) {
@@ -242,10 +242,13 @@ std::vector<NodeId> Membership::helpers(const Stream& stream) const {
     std::nth_element(scored.begin(), scored.begin() + s_.config.helper_nodes, scored.end());
     scored.resize(s_.config.helper_nodes);
   }
-  std::vector<NodeId> nodes;
-  for (const auto& [score, node] : scored) nodes.push_back(node);
-  std::sort(nodes.begin(), nodes.end());
-  return nodes;
+  // In the order of their joining, so that a small cluster's nodes stand as they came.
+  std::sort(scored.begin(), scored.end(), [&](const auto& a, const auto& b) {
+    return s_.node_of.at(a.second.value) < s_.node_of.at(b.second.value);
+  });
+  bool added = false;
+  for (const auto& [score, node] : scored) added = add_node(stream, node) || added;
+  if (added) items_.settle(s_.datasets[stream.dataset]);
 }
 
 bool Membership::add_node(Stream& stream, NodeId node) {
@@ -261,6 +264,9 @@ bool Membership::add_node(Stream& stream, NodeId node) {
   part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
                                     stream.pipeline->hash, stream.block_bytes, 0, blocks});
   stream.nodes.push_back(part);
+  const std::uint32_t index = s_.node_of.at(node.value);
+  s_.nodes[index].streams.push_back(stream.id.value);
+  standby_nodes_.push_back(index);
   return true;
 }
 
@@ -283,7 +289,7 @@ void Membership::start_over(Job& job, bool all_ranks_gone) {
   delivery_.abandon(job, all_ranks_gone);
   preparation_.orphan(job);
   if (!job.runs.empty()) grants_.withdraw(job);
-  s_.room_changed = true;  // others may go on that were held back for its sake
+  s_.room_everywhere();  // others may go on that were held back for its sake
   for (const RankState& rank : job.ranks) {
     job.committed_step = std::max(job.committed_step, rank.next_step);
   }

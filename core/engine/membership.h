@@ -54,7 +54,7 @@ class Membership {
   Bytes sample_bytes(const JobJoined& event) const;
   std::uint32_t block_samples(const JobJoined& event, const Position& position) const;
   void cover_nodes(Stream& stream, std::span<const NodeId> ranks);
-  std::vector<NodeId> helpers(const Stream& stream) const;
+  void add_helpers(Stream& stream);
   bool add_node(Stream& stream, NodeId node);
   void size_lanes(Stream& stream);
   bool reserve(Job& job, std::uint32_t credits_wanted, std::uint64_t& needed,
@@ -66,7 +66,7 @@ class Membership {
   void take_reserve(Job& job);
   void promise(const StreamNode& part);
   bool stand_by();
-  bool stand_by(Stream& stream);
+  bool stand_by(const Node& node);
   void find_stranded();
   void give_up_reserve(Job& job);
   void start_over(Job& job, bool all_ranks_gone);
@@ -86,8 +86,10 @@ class Membership {
   Delivery& delivery_;
   Dispatching& dispatching_;
   std::vector<std::uint32_t> joining_;
-  bool stranded_due_ = false;           // some stream may have lost, or found, who prepares for it
-  bool standby_due_ = false;            // some stream may be promised a slot on one more node
+  bool stranded_due_ = false;  // some stream may have lost, or found, who prepares for it
+  // On which streams may be promised a slot that were not before.
+  std::vector<std::uint32_t> standby_nodes_;
+  bool helpers_due_ = false;            // a node can prepare that could not before
   std::vector<std::uint32_t> refused_;  // jobs whose ranks still have batches
   std::vector<std::uint32_t> closing_;  // streams without jobs
 };

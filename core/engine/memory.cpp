@@ -58,12 +58,7 @@ Bytes Memory::capacity(Place place) const {
 
 Bytes Memory::promised(Place place) const {
   const auto found = places_.find(place);
-  if (found == places_.end()) return 0;
-  Bytes bytes = 0;
-  for (const std::uint32_t share : found->second.shares) {
-    bytes += shares_[share].least * shares_[share].spec.slot_bytes;
-  }
-  return bytes;
+  return found == places_.end() ? 0 : found->second.promised;
 }
 
 void Memory::forget_node(NodeId node) {
@@ -120,6 +115,7 @@ void Memory::remove_share(std::uint32_t index) {
   SharePart& part = shares_[index];
   PlacePart& place = places_.at(part.spec.place);
   place.granted -= part.share->capacity() * part.spec.slot_bytes;
+  place.promised -= part.least * part.spec.slot_bytes;
   std::erase(place.shares, index);
   std::erase(adopting_, index);
   plan_again(part.spec.place);
@@ -129,6 +125,9 @@ void Memory::remove_share(std::uint32_t index) {
 void Memory::promise(std::uint32_t index, Slots least) {
   SharePart& part = shares_[index];
   if (part.least == least) return;
+  PlacePart& place = places_.at(part.spec.place);
+  place.promised -= part.least * part.spec.slot_bytes;
+  place.promised += least * part.spec.slot_bytes;
   part.least = least;
   plan_again(part.spec.place);
 }
@@ -204,13 +203,13 @@ void Memory::give_back(std::uint32_t index, ItemId item) {
 void Memory::plan_again(Place place) {
   const auto found = places_.find(place);
   if (found == places_.end()) return;
-  found->second.plan_due = true;
-  found->second.settled = false;
+  if (!std::exchange(found->second.plan_due, true)) to_plan_.push_back(place);
+  if (std::exchange(found->second.settled, false)) to_settle_.push_back(place);
 }
 
 void Memory::plan(Instant now, Place place, PlacePart& part) {
   part.plan_due = false;
-  planned_ = true;
+  planned_.push_back(place);
   std::vector<ShareView> views;
   views.reserve(part.shares.size());
   for (const std::uint32_t index : part.shares) {
@@ -292,7 +291,7 @@ bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& 
   return all;
 }
 
-void Memory::grow(PlacePart& part) {
+void Memory::grow(Place place, PlacePart& part) {
   // What is promised comes first.
   for (const bool promised : {true, false}) {
     for (const std::uint32_t index : part.shares) {
@@ -304,25 +303,32 @@ void Memory::grow(PlacePart& part) {
       const Slots more = std::min(goal - now, room);
       if (more == 0) continue;
       set_share_capacity(part, share, now + more);
-      grown_ = true;
+      grown_.push_back(place);
     }
   }
 }
 
+// In the order of their names, whatever brought them up.
 void Memory::plan_now(Instant now) {
-  for (auto& [place, part] : places_) {
-    if (part.plan_due) plan(now, place, part);
+  std::sort(to_plan_.begin(), to_plan_.end());
+  for (const Place& place : std::exchange(to_plan_, {})) {
+    const auto found = places_.find(place);
+    if (found != places_.end() && found->second.plan_due) plan(now, place, found->second);
   }
 }
 
 bool Memory::settle(Instant now, std::size_t limit, std::vector<Resident>& evicted) {
+  plan_now(now);
   bool more = false;
-  for (auto& [place, part] : places_) {
-    if (part.plan_due) plan(now, place, part);
-    if (part.settled) continue;
+  std::sort(to_settle_.begin(), to_settle_.end());
+  for (const Place& place : std::exchange(to_settle_, {})) {
+    const auto found = places_.find(place);
+    if (found == places_.end() || found->second.settled) continue;
+    PlacePart& part = found->second;
     const std::size_t before = evicted.size();
     part.settled = shrink(part, limit, evicted);
-    grow(part);
+    grow(place, part);
+    if (!part.settled) to_settle_.push_back(place);
     // Only pinned items are left in the way: there is nothing to do until they are released.
     more = more || (!part.settled && evicted.size() != before);
   }
@@ -384,13 +390,15 @@ Memory::Counters Memory::counters() const {
 void Memory::check_consistency() const {
   for (const auto& [place, part] : places_) {
     Bytes granted = 0;
+    Bytes promised = 0;
     for (const std::uint32_t index : part.shares) {
       const SharePart& share = shares_[index];
       BF_CHECK(share.spec.place == place);
       BF_CHECK(share.share->used() <= share.share->capacity());
       granted += share.share->capacity() * share.spec.slot_bytes;
+      promised += share.least * share.spec.slot_bytes;
     }
-    BF_CHECK(granted == part.granted);
+    BF_CHECK(granted == part.granted && promised == part.promised);
   }
 }
 

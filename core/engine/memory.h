@@ -125,10 +125,10 @@ class Memory {
   void plan_now(Instant now);
   // Moves memory towards the targets, at most `limit` evictions; true when more is left to do.
   bool settle(Instant now, std::size_t limit, std::vector<Resident>& evicted);
-  // Whether targets have been set anew since this was last asked.
-  bool has_planned() { return std::exchange(planned_, false); }
-  // Whether a share has grown since this was last asked.
-  bool has_grown() { return std::exchange(grown_, false); }
+  // Places in which targets have been set anew, and in which a share has grown, since this was last
+  // asked.
+  std::vector<Place> take_planned() { return std::exchange(planned_, {}); }
+  std::vector<Place> take_grown() { return std::exchange(grown_, {}); }
   // Whether every share of the place has at least what was promised.
   bool promises_kept(Place place) const;
 
@@ -147,7 +147,8 @@ class Memory {
  private:
   struct PlacePart {
     Bytes capacity = 0;
-    Bytes granted = 0;  // sum of the shares' capacities in bytes
+    Bytes granted = 0;   // sum of the shares' capacities in bytes
+    Bytes promised = 0;  // sum of what they were promised
     std::vector<std::uint32_t> shares;
     bool plan_due = false;
     bool settled = true;
@@ -159,7 +160,7 @@ class Memory {
   void plan(Instant now, Place place, PlacePart& part);
   void scale_down(const PlacePart& part, std::vector<Slots>& slots) const;
   bool shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted);
-  void grow(PlacePart& part);
+  void grow(Place place, PlacePart& part);
   void set_share_capacity(PlacePart& part, SharePart& share, Slots capacity);
   const std::shared_ptr<const PolicyChoice>& choice_for(const ShareSpec& spec) const;
   std::unique_ptr<EvictionPolicy> make_policy(const ShareSpec& spec, Slots capacity,
@@ -175,8 +176,10 @@ class Memory {
   Pool<SharePart> shares_;
   std::vector<std::uint32_t> adopting_;
   std::uint64_t refused_allocations_ = 0;
-  bool grown_ = false;
-  bool planned_ = false;
+  std::vector<Place> to_plan_;    // plan_due
+  std::vector<Place> to_settle_;  // not settled
+  std::vector<Place> grown_;
+  std::vector<Place> planned_;
 };
 
 }  // namespace batchflow

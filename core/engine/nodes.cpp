@@ -16,6 +16,7 @@ void Membership::node_joined(const NodeJoined& event) {
   node.id = event.node;
   node.cores = event.cores;
   s_.nodes.push_back(std::move(node));
+  s_.changed_on(s_.node_of.at(event.node.value));
 }
 
 void Membership::node_quiesced(const NodeQuiesced& event) {
@@ -28,16 +29,9 @@ void Membership::node_quiesced(const NodeQuiesced& event) {
 // A stream's helpers are always the first of those that can prepare.
 void Membership::worker_joined(NodeId node) {
   if (s_.node_of.count(node.value) == 0 || !s_.memory.has(dram_of(node))) return;
-  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
-    if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
-    Stream& stream = s_.streams[index];
-    if (stream.family == Order::listed) continue;
-    const std::vector<NodeId> nodes = helpers(stream);
-    if (std::binary_search(nodes.begin(), nodes.end(), node) && add_node(stream, node)) {
-      items_.settle(s_.datasets[stream.dataset]);
-    }
-  }
-  standby_due_ = true;
+  const std::uint32_t index = s_.node_of.at(node.value);
+  helpers_due_ = helpers_due_ || s_.nodes[index].workers == 1;
+  standby_nodes_.push_back(index);
 }
 
 void Membership::capacity_changed(const CapacityChanged& event) {
@@ -46,12 +40,11 @@ void Membership::capacity_changed(const CapacityChanged& event) {
   }
   const bool known = s_.memory.has(event.place);
   s_.memory.set_capacity(event.place, event.bytes);
-  standby_due_ = true;
-  if (known) return keep_promises(event.place);
-  if (event.place.tier == Tier::dram &&
-      s_.nodes[s_.node_of.at(event.place.node.value)].workers > 0) {
-    worker_joined(event.place.node);
+  if (event.place.tier == Tier::dram) {
+    standby_nodes_.push_back(s_.node_of.at(event.place.node.value));
+    helpers_due_ = helpers_due_ || !known;
   }
+  if (known) keep_promises(event.place);
 }
 
 // What the job had on a node that is gone.
@@ -93,6 +86,7 @@ void Membership::node_lost(const NodeLost& event) {
     }
     std::erase_if(stream.nodes, [&](const StreamNode& part) { return part.node == event.node; });
   }
+  s_.nodes[node].streams.clear();
   items_.close_shares(node);
   s_.memory.forget_node(event.node);
   s_.node_of.erase(found);
@@ -115,7 +109,10 @@ bool Membership::try_free(std::uint32_t index) {
     busy = busy || s_.memory[part.share].share->used() > 0;
   }
   if (busy) return false;
-  for (const StreamNode& part : stream.nodes) s_.memory.remove_share(part.share);
+  for (const StreamNode& part : stream.nodes) {
+    s_.memory.remove_share(part.share);
+    std::erase(s_.nodes[s_.node_of.at(part.node.value)].streams, index);
+  }
   --s_.datasets[stream.dataset].streams;
   s_.streams.release(index);
   return true;

@@ -172,6 +172,7 @@ void Preparation::take_held_worker(std::uint32_t node_index) {
 
 void Preparation::assign(std::uint32_t node_index) {
   Node& node = s_.nodes[node_index];
+  s_.changed_on(node_index);
   if (!node.ready.empty() && node.idle.empty() && s_.config.workers_held_during_reads) {
     take_held_worker(node_index);
   }
@@ -227,8 +228,8 @@ void Preparation::free_worker(Making& making) {
     worker.making = kNone;
     s_.nodes[making.node].idle.push_back(making.worker);
   }
+  s_.room_on(making.node);
   making.worker = kNone;
-  s_.room_changed = true;
 }
 
 void Preparation::prepared(const PreparationDone& event) {
@@ -355,9 +356,9 @@ void Preparation::abort(std::uint32_t index) {
   lift_charge(s_, block);
   if (written && !writing && !s_.is_lost(block.node)) drop(block);
   return_slot(block, writing ? worker : kNone);
+  s_.room_on(making.node);
   s_.blocks.release(making.block);
   s_.makings.release(index);
-  s_.room_changed = true;
 }
 
 void Preparation::drop(const Block& block) {

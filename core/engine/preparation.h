@@ -57,7 +57,7 @@ class Preparation {
   // Blocks charged to a job that leaves or starts over.
   void orphan(Job& job);
   // Shares shrink: blocks made ahead are kept only while there is room for that.
-  void strip_ahead();
+  void strip_ahead(std::span<const Place> places);
 
   // Jobs that cannot go on, and why; the engine refuses them.
   struct Failure {
@@ -104,6 +104,7 @@ class Preparation {
   std::vector<SampleId> ids_;  // scratch
   std::vector<Draw> draws_;    // scratch
   std::vector<Lanes::Candidate> candidates_;
+  std::vector<std::uint32_t> streams_;  // scratch
 };
 
 }  // namespace batchflow

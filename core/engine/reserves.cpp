@@ -56,28 +56,38 @@ bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
 
 void Membership::promise(const StreamNode& part) {
   keep_promise(s_, part);
-  standby_due_ = true;
+  standby_nodes_.push_back(s_.node_of.at(part.node.value));
 }
 
-// Streams are promised a slot on each node that can prepare, as long as there is room for it.
+// Streams are promised a slot on each of their nodes that can prepare, as long as there is room for
+// it.
 bool Membership::stand_by() {
-  if (!standby_due_) return false;
-  standby_due_ = false;
+  if (std::exchange(helpers_due_, false)) {
+    for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+      if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
+      if (s_.streams[index].family != Order::listed) add_helpers(s_.streams[index]);
+    }
+  }
+  if (standby_nodes_.empty()) return false;
   stranded_due_ = true;
+  std::sort(standby_nodes_.begin(), standby_nodes_.end());
+  standby_nodes_.erase(std::unique(standby_nodes_.begin(), standby_nodes_.end()),
+                       standby_nodes_.end());
   bool changed = false;
-  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
-    if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
-    changed = stand_by(s_.streams[index]) || changed;
+  for (const std::uint32_t node : std::exchange(standby_nodes_, {})) {
+    changed = stand_by(s_.nodes[node]) || changed;
   }
   return changed;
 }
 
-bool Membership::stand_by(Stream& stream) {
+bool Membership::stand_by(const Node& node) {
+  if (node.lost || node.workers == 0) return false;
+  const Place place = dram_of(node.id);
   bool changed = false;
-  for (StreamNode& part : stream.nodes) {
-    const Place place = dram_of(part.node);
-    if (part.jobs > 0 || part.standby) continue;
-    if (s_.nodes[s_.node_of.at(part.node.value)].workers == 0) continue;
+  for (const std::uint32_t index : node.streams) {
+    Stream& stream = s_.streams[index];
+    StreamNode& part = node_of(stream, node.id);
+    if (stream.jobs.empty() || part.jobs > 0 || part.standby) continue;
     if (s_.memory.promised(place) + stream.block_bytes > s_.memory.capacity(place)) continue;
     part.standby = true;
     s_.memory.promise(part.share, 1);
@@ -184,8 +194,8 @@ void Membership::find_stranded() {
     bool stranded = !stream.jobs.empty() && is_stranded(s_, stream);
     if (stranded) {
       // Others may be the first of those that can prepare now.
-      cover_nodes(stream, {});
-      stand_by(stream);
+      add_helpers(stream);
+      stand_by();
       stranded = is_stranded(s_, stream);
     }
     if (stranded == (stream.stranded != 0)) continue;

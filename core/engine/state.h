@@ -63,6 +63,10 @@ struct Node {
   std::deque<std::uint32_t> ready;   // makings that wait for a worker only
   double prepare_s = 0;              // smoothed
   double stall_fraction = 0;         // as of late, of the job that stalls most
+  Instant stall_measured{};
+  std::vector<std::uint32_t> streams;  // that have memory here
+  bool has_room = false;               // something could be started here that could not before
+  bool changed = false;                // since the scaling policy was last asked
 };
 
 // ----------------------------------------------------------------------------------- blocks ----
@@ -401,7 +405,29 @@ struct EngineState {
   std::vector<std::uint32_t> contradicting_jobs;  // to be refused before the step ends
   std::uint64_t samples_gathered = 0;             // looked up in this step
   bool starts_put_off = false;
-  bool room_changed = false;      // something could be started that could not before
+
+  // Something could be started that could not before: on these nodes, or anywhere. Whoever makes
+  // room says so, for nobody else is looked at again.
+  bool room_changed = false;
+  bool room_anywhere = false;
+  std::vector<std::uint32_t> nodes_with_room;
+  void room_everywhere() { room_changed = room_anywhere = true; }
+  void room_on(std::uint32_t node) {
+    room_changed = true;
+    changed_on(node);
+    if (!std::exchange(nodes[node].has_room, true)) nodes_with_room.push_back(node);
+  }
+  void room_on(NodeId node) {
+    const auto found = node_of.find(node.value);
+    if (found != node_of.end()) room_on(found->second);
+  }
+  std::vector<std::uint32_t> changed_nodes;  // since the scaling policy was last asked
+  void changed_on(std::uint32_t node) {
+    if (!std::exchange(nodes[node].changed, true)) changed_nodes.push_back(node);
+  }
+  // Streams with a block that is charged as current, one entry for each such block.
+  std::vector<std::uint32_t> streams_with_current;
+
   bool short_of_memory = false;   // a batch waits for a slot
   std::vector<Resident> evicted;  // by shares, not carried out yet
   std::vector<Slice> slices;      // scratch

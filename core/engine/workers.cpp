@@ -19,7 +19,7 @@ void Preparation::joined(const WorkerJoined& event) {
   s_.worker_of[event.worker.value] = index;
   s_.nodes[node->second].idle.push_back(index);
   ++s_.nodes[node->second].workers;
-  s_.room_changed = true;
+  s_.room_on(node->second);
   assign(node->second);
 }
 
@@ -33,6 +33,7 @@ void Preparation::lost(const WorkerLost& event) {
   Node& node = s_.nodes[worker.node];
   std::erase(node.idle, found->second);
   --node.workers;
+  s_.changed_on(worker.node);
   std::uint32_t making = worker.making;
   worker.state = Worker::State::lost;
   worker.making = kNone;
@@ -66,7 +67,7 @@ void Preparation::quiesced(const WorkerQuiesced& event) {
     s_.memory.give_back(slot.share, slot.item);
   }
   worker.quarantine.clear();
-  s_.room_changed = true;
+  s_.room_everywhere();
 }
 
 void Preparation::abandon(std::uint32_t stream) {
@@ -110,9 +111,12 @@ bool Preparation::may_take(const Stream& stream, const Job& job, const Block& bl
 }
 
 bool Preparation::settle_current() {
+  if (s_.streams_with_current.empty()) return false;
   bool changed = false;
-  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
-    if (!s_.streams.live(index)) continue;
+  streams_.assign(s_.streams_with_current.begin(), s_.streams_with_current.end());
+  std::sort(streams_.begin(), streams_.end());
+  streams_.erase(std::unique(streams_.begin(), streams_.end()), streams_.end());
+  for (const std::uint32_t index : streams_) {
     Stream& stream = s_.streams[index];
     for (StreamNode& part : stream.nodes) {
       Block* block = s_.at(part.current);
@@ -155,10 +159,13 @@ void Preparation::orphan(Job& job) {
   }
 }
 
-void Preparation::strip_ahead() {
-  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
-    if (!s_.streams.live(index)) continue;
-    for (StreamNode& part : s_.streams[index].nodes) strip_ahead(part);
+void Preparation::strip_ahead(std::span<const Place> places) {
+  for (const Place& place : places) {
+    const auto node = s_.node_of.find(place.node.value);
+    if (node == s_.node_of.end() || place.tier != Tier::dram) continue;
+    for (const std::uint32_t stream : s_.nodes[node->second].streams) {
+      strip_ahead(node_of(s_.streams[stream], place.node));
+    }
   }
 }
 

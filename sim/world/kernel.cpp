@@ -198,6 +198,7 @@ void Kernel::stop() {
 }
 
 void Kernel::settle() {
+  if (stopped_) return;  // what SimGrid still tells changes no time
   now_ = std::max(now_, instant_of(Engine::get_clock()));
   while (!stopped_ && something_due()) {
     ++instants_;
@@ -240,8 +241,9 @@ void Kernel::run_due_timers() {
 // SimGrid runs timers before it tells what has ended at the same time. So that both are of one
 // instant, the timers wait for the next possible time, unless nothing can end.
 void Kernel::head_is_due() {
-  now_ = std::max(now_, simgrid_->head_when);
   simgrid_->head = nullptr;
+  if (stopped_) return;
+  now_ = std::max(now_, simgrid_->head_when);
   if (simgrid_->flows.empty()) return settle();
   const double next = std::nextafter(Engine::get_clock(), std::numeric_limits<double>::infinity());
   Timer::set(next, [this] { settle(); });
