@@ -94,7 +94,8 @@ inline void charge(EngineState& s, std::uint32_t index, Charge as, Job& job) {
   } else {
     BF_CHECK(part.current.index == kNone);
     part.current = {index, block.serial};
-    s.streams_with_current.push_back(block.stream);
+    block.current_at = static_cast<std::uint32_t>(s.current_blocks.size());
+    s.current_blocks.push_back(index);
   }
 }
 
@@ -126,8 +127,10 @@ inline void lift_charge(EngineState& s, Block& block) {
     --part.ahead;
   } else {
     part.current = {};
-    std::vector<std::uint32_t>& with = s.streams_with_current;
-    with.erase(std::find(with.begin(), with.end(), block.stream));
+    const std::uint32_t last = s.current_blocks.back();
+    s.current_blocks[block.current_at] = last;
+    s.blocks[last].current_at = block.current_at;
+    s.current_blocks.pop_back();
   }
   s.room_on(block.node);
   disown(s, block);

@@ -104,7 +104,7 @@ class Preparation {
   std::vector<SampleId> ids_;  // scratch
   std::vector<Draw> draws_;    // scratch
   std::vector<Lanes::Candidate> candidates_;
-  std::vector<std::uint32_t> streams_;  // scratch
+  std::vector<std::uint32_t> resident_;  // scratch
 };
 
 }  // namespace batchflow

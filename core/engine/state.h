@@ -97,6 +97,7 @@ struct Block {
   Charge charge = Charge::none;
   std::uint32_t charged_job = kNone;
   std::uint32_t charged_at = 0;  // in that job's list
+  std::uint32_t current_at = 0;  // in the list of those charged as current
   std::uint32_t transfers = 0;   // that read from it
   std::uint32_t grants = 0;      // jobs that took it and have not had all of it
   std::vector<Replacement> replacements;
@@ -425,13 +426,11 @@ struct EngineState {
   void changed_on(std::uint32_t node) {
     if (!std::exchange(nodes[node].changed, true)) changed_nodes.push_back(node);
   }
-  // Streams with a block that is charged as current, one entry for each such block.
-  std::vector<std::uint32_t> streams_with_current;
-
-  bool short_of_memory = false;   // a batch waits for a slot
-  std::vector<Resident> evicted;  // by shares, not carried out yet
-  std::vector<Slice> slices;      // scratch
-  PermutationCache rehearsed;     // orders of buffers
+  std::vector<std::uint32_t> current_blocks;  // charged as such
+  bool short_of_memory = false;               // a batch waits for a slot
+  std::vector<Resident> evicted;              // by shares, not carried out yet
+  std::vector<Slice> slices;                  // scratch
+  PermutationCache rehearsed;                 // orders of buffers
 
   // Streams whose blocks may be needed by others than their policies were told.
   std::vector<std::uint32_t> changed_streams;

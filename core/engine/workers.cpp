@@ -111,28 +111,26 @@ bool Preparation::may_take(const Stream& stream, const Job& job, const Block& bl
 }
 
 bool Preparation::settle_current() {
-  if (s_.streams_with_current.empty()) return false;
   bool changed = false;
-  streams_.assign(s_.streams_with_current.begin(), s_.streams_with_current.end());
-  std::sort(streams_.begin(), streams_.end());
-  streams_.erase(std::unique(streams_.begin(), streams_.end()), streams_.end());
-  for (const std::uint32_t index : streams_) {
-    Stream& stream = s_.streams[index];
-    for (StreamNode& part : stream.nodes) {
-      Block* block = s_.at(part.current);
-      if (!block || !block->resident || block->transfers > 0) continue;
-      Job& job = s_.jobs[block->charged_job];
-      // A block that was taken and is gone comes first: earlier steps wait for it.
-      if (job.waits_to_take && !job.lost_grants && may_take(stream, job, *block)) continue;
-      if (room_ahead(s_, part) && job.ahead < quota(s_, stream, job) && block->grants > 0) {
-        const std::uint32_t of = part.current.index;
-        lift_charge(s_, *block);
-        charge(s_, of, Charge::ahead, job);
-      } else {
-        uncharge(s_, *block);
-      }
-      changed = true;
+  resident_.clear();
+  for (const std::uint32_t index : s_.current_blocks) {
+    if (s_.blocks[index].resident) resident_.push_back(index);
+  }
+  for (const std::uint32_t index : resident_) {
+    Block& block = s_.blocks[index];
+    if (block.transfers > 0) continue;
+    Stream& stream = s_.streams[block.stream];
+    Job& job = s_.jobs[block.charged_job];
+    // A block that was taken and is gone comes first: earlier steps wait for it.
+    if (job.waits_to_take && !job.lost_grants && may_take(stream, job, block)) continue;
+    const bool room = room_ahead(s_, node_of(stream, block.node));
+    if (room && job.ahead < quota(s_, stream, job) && block.grants > 0) {
+      lift_charge(s_, block);
+      charge(s_, index, Charge::ahead, job);
+    } else {
+      uncharge(s_, block);
     }
+    changed = true;
   }
   return changed;
 }
