@@ -19,5 +19,6 @@ void add_compare_command(CLI::App& app, Action& action);
 void add_policy_command(CLI::App& app, Action& action);
 void add_run_command(CLI::App& app, Action& action);
 void add_sweep_command(CLI::App& app, Action& action);
+void add_trace_command(CLI::App& app, Action& action);
 
 }  // namespace batchflow::sim

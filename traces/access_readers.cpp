@@ -9,6 +9,7 @@
 #include "traces/access_trace.h"
 #include "traces/byte_source.h"
 #include "traces/csv_lines.h"
+#include "traces/line_reader.h"
 #include "traces/trace_format.h"
 
 namespace batchflow {
@@ -40,24 +41,9 @@ void each_block(ByteSource& source, std::vector<char>& block, std::size_t filled
 
 void read_csv(const std::string& path, ByteSource& source, std::vector<char>& block,
               std::size_t filled, AccessTraceBuilder& builder, const Progress& progress) {
-  // Old Macs end lines with a return alone; where the first block has no other end, so do they.
-  const std::string_view begin(block.data(), filled);
-  const bool returns = begin.find('\n') == begin.npos && begin.find('\r') != begin.npos;
-  const char line_end = returns ? '\r' : '\n';
   CsvLines lines(path, builder);
-  each_block(source, block, filled, progress, [&](std::string_view text, bool last) {
-    std::size_t used = 0;
-    while (used < text.size()) {
-      std::size_t end = text.find(line_end, used);
-      if (end == std::string_view::npos) {
-        if (!last && (used > 0 || text.size() < kBlockBytes)) break;
-        end = text.size();  // the last line, or one that is far too long: then it is refused
-      }
-      lines.line(text.substr(used, end - used));
-      used = std::min(end + 1, text.size());
-    }
-    return used;
-  });
+  LineReader reader(source, block, filled, progress);
+  for (std::string_view line; reader.next(line);) lines.line(line);
   if (builder.requests() == 0) {
     fail(path, lines.number(), "no request with a size above zero; write lines time,id,size");
   }

@@ -4,12 +4,13 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 #include <zstd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
+#include <new>
 
 #include "core/config_error.h"
 
@@ -26,6 +27,28 @@ bool is_zstd(std::string_view begin) {
   return skippable || begin.starts_with("\x28\xb5\x2f\xfd"sv);
 }
 
+constexpr int kGzipWindow = 15 + 16;  // the largest window, and gzip's header and sum
+
+z_stream gzip_input(std::string_view bytes) {
+  z_stream stream{};
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  return stream;
+}
+
+// The first three bytes may stand in binary records too, so what follows must decompress.
+bool is_gzip(std::string_view begin) {
+  if (!begin.starts_with("\x1f\x8b\x08"sv)) return false;
+  z_stream stream = gzip_input(begin);
+  std::vector<char> scratch(std::size_t{1} << 16);
+  stream.next_out = reinterpret_cast<Bytef*>(scratch.data());
+  stream.avail_out = static_cast<uInt>(scratch.size());
+  if (inflateInit2(&stream, kGzipWindow) != Z_OK) throw std::bad_alloc();
+  const int result = inflate(&stream, Z_NO_FLUSH);
+  inflateEnd(&stream);
+  return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR;
+}
+
 }  // namespace
 
 ByteSource::ByteSource(const std::string& path, std::function<void()> on_signal)
@@ -40,12 +63,20 @@ ByteSource::ByteSource(const std::string& path, std::function<void()> on_signal)
     if (descriptor_ > STDERR_FILENO) close(descriptor_);
     throw;
   }
-  in_frame_ = is_zstd({input_.data(), input_end_});
-  if (in_frame_) zstd_ = ZSTD_createDCtx();
+  const std::string_view begin(input_.data(), input_end_);
+  if (is_zstd(begin)) {
+    zstd_ = ZSTD_createDCtx();
+  } else if (is_gzip(begin)) {
+    gzip_ = new z_stream{};
+    if (inflateInit2(gzip_, kGzipWindow) != Z_OK) throw std::bad_alloc();
+  }
+  in_frame_ = compressed();
 }
 
 ByteSource::~ByteSource() {
   ZSTD_freeDCtx(zstd_);
+  if (gzip_ != nullptr) inflateEnd(gzip_);
+  delete gzip_;
   if (descriptor_ > STDERR_FILENO) close(descriptor_);
 }
 
@@ -76,11 +107,12 @@ void ByteSource::fail(const std::string& what) const {
   throw ConfigError(fmt::format("{}: {}", name_, what));
 }
 
-void ByteSource::fail_zstd(std::size_t error) const {
+void ByteSource::fail_compressed(std::string_view kind, std::string_view error) const {
   if (frames_ > 0 && !in_frame_) {
-    fail("has bytes after its zstd data that are none; cut them off or fetch the file again");
+    fail(fmt::format(
+        "has bytes after its {} data that are none; cut them off or fetch the file again", kind));
   }
-  fail(fmt::format("is not valid zstd data ({}); compress it again", ZSTD_getErrorName(error)));
+  fail(fmt::format("is not valid {} data ({}); compress it again", kind, error));
 }
 
 double ByteSource::progress() const {
@@ -106,34 +138,64 @@ std::size_t ByteSource::read_file(char* to, std::size_t bytes) {
 }
 
 std::size_t ByteSource::read(char* to, std::size_t bytes) {
-  if (zstd_ != nullptr) return read_zstd(to, bytes);
+  if (compressed()) return read_compressed(to, bytes);
   const std::size_t kept = std::min(bytes, input_end_ - input_begin_);
   std::memcpy(to, input_.data() + input_begin_, kept);
   input_begin_ += kept;
   return kept + read_file(to + kept, bytes - kept);
 }
 
-std::size_t ByteSource::read_zstd(char* to, std::size_t bytes) {
-  ZSTD_outBuffer out{to, bytes, 0};
-  while (out.pos < out.size) {
+std::size_t ByteSource::read_compressed(char* to, std::size_t bytes) {
+  std::size_t made = 0;
+  while (made < bytes) {
     if (input_begin_ == input_end_) {
       input_begin_ = 0;
       input_end_ = read_file(input_.data(), input_.size());
     }
     const bool at_end = input_end_ == 0;
-    ZSTD_inBuffer in{input_.data(), input_end_, input_begin_};
-    const std::size_t before = out.pos;
-    const std::size_t left = ZSTD_decompressStream(zstd_, &out, &in);
-    if (ZSTD_isError(left)) fail_zstd(left);
-    if (at_end && out.pos == before) {
+    const std::size_t more =
+        zstd_ != nullptr ? step_zstd(to + made, bytes - made) : step_gzip(to + made, bytes - made);
+    made += more;
+    if (at_end && more == 0) {
       if (in_frame_) fail("the compressed data is cut short; fetch the whole file");
       break;
     }
-    input_begin_ = in.pos;
-    if (!at_end || out.pos != before) in_frame_ = left != 0;
-    if (left == 0) ++frames_;
   }
+  return made;
+}
+
+std::size_t ByteSource::step_zstd(char* to, std::size_t room) {
+  const bool at_end = input_end_ == 0;
+  ZSTD_outBuffer out{to, room, 0};
+  ZSTD_inBuffer in{input_.data(), input_end_, input_begin_};
+  const std::size_t left = ZSTD_decompressStream(zstd_, &out, &in);
+  if (ZSTD_isError(left)) fail_compressed("zstd", ZSTD_getErrorName(left));
+  input_begin_ = in.pos;
+  if (!at_end || out.pos != 0) in_frame_ = left != 0;
+  if (left == 0) ++frames_;
   return out.pos;
+}
+
+std::size_t ByteSource::step_gzip(char* to, std::size_t room) {
+  if (input_end_ == 0 && !in_frame_) return 0;
+  const z_stream in = gzip_input({input_.data() + input_begin_, input_end_ - input_begin_});
+  gzip_->next_in = in.next_in;
+  gzip_->avail_in = in.avail_in;
+  gzip_->next_out = reinterpret_cast<Bytef*>(to);
+  gzip_->avail_out = static_cast<uInt>(std::min<std::size_t>(room, 1u << 30));
+  const uInt before = gzip_->avail_out;
+  const int result = inflate(gzip_, Z_NO_FLUSH);
+  if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+    fail_compressed("gzip", gzip_->msg != nullptr ? gzip_->msg : "damaged");
+  }
+  input_begin_ = input_end_ - gzip_->avail_in;
+  in_frame_ = result != Z_STREAM_END;
+  const std::size_t made = before - gzip_->avail_out;
+  if (!in_frame_) {  // another may follow
+    ++frames_;
+    inflateReset(gzip_);
+  }
+  return made;
 }
 
 }  // namespace batchflow

@@ -1,13 +1,15 @@
 // The bytes of a trace file or of standard input, decompressed where they are compressed with zstd
-// (known by the first bytes, not by the name).
+// or gzip (known by the first bytes, not by the name).
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 struct ZSTD_DCtx_s;
+struct z_stream_s;
 
 namespace batchflow {
 
@@ -24,16 +26,19 @@ class ByteSource {
   std::size_t read(char* to, std::size_t bytes);
 
   std::uint64_t file_bytes() const { return file_bytes_; }  // 0: not known (a pipe)
-  bool compressed() const { return zstd_ != nullptr; }
+  bool compressed() const { return zstd_ != nullptr || gzip_ != nullptr; }
   // Share of the file that has been read, less than 0 when not known.
   double progress() const;
 
  private:
   void open_file(const std::string& path);
   std::size_t read_file(char* to, std::size_t bytes);
-  std::size_t read_zstd(char* to, std::size_t bytes);
+  std::size_t read_compressed(char* to, std::size_t bytes);
+  // Decompress from what was read of the file; they say how many bytes they made.
+  std::size_t step_zstd(char* to, std::size_t room);
+  std::size_t step_gzip(char* to, std::size_t room);
   [[noreturn]] void fail(const std::string& what) const;
-  [[noreturn]] void fail_zstd(std::size_t error) const;
+  [[noreturn]] void fail_compressed(std::string_view kind, std::string_view error) const;
 
   std::string name_;
   std::function<void()> on_signal_;
@@ -44,6 +49,7 @@ class ByteSource {
   std::size_t input_begin_ = 0;
   std::size_t input_end_ = 0;
   ZSTD_DCtx_s* zstd_ = nullptr;
+  z_stream_s* gzip_ = nullptr;
   bool in_frame_ = false;     // the compressed data must not end here
   std::uint64_t frames_ = 0;  // that have ended
 };

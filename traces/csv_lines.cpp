@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
-#include <optional>
 #include <span>
 
 #include "core/config_error.h"
-#include "traces/trace_format.h"
+#include "traces/text_fields.h"
 
 namespace batchflow {
 namespace {
@@ -21,29 +18,6 @@ constexpr std::string_view kIdNames[] = {"id",     "key",       "obj_id", "objec
 constexpr std::string_view kSizeNames[] = {"size",        "bytes",      "obj_size",
                                            "object_size", "size_bytes", "length"};
 constexpr std::span<const std::string_view> kSynonyms[] = {kTimeNames, kIdNames, kSizeNames};
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
-std::string_view unquoted(std::string_view text) {
-  const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
-  return quoted ? text.substr(1, text.size() - 2) : text;
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
 
 // Also what is meant to be one and is not: -1, .5, "7", nan, nothing.
 bool looks_like_number(std::string_view field) {
@@ -63,32 +37,13 @@ bool is_time(std::string_view text) {
   return text.data()[-1] == '.' && std::all_of(text.begin(), text.end(), is_digit);
 }
 
-template <class Integer>
-std::optional<Integer> integer(std::string_view text) {
-  Integer value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-void split(std::string_view line, std::vector<std::string_view>& fields) {
-  fields.clear();
-  for (;;) {
-    const std::size_t comma = line.find(',');
-    fields.push_back(trimmed(line.substr(0, comma)));
-    if (comma == std::string_view::npos) return;
-    line.remove_prefix(comma + 1);
-  }
-}
-
 }  // namespace
 
 void CsvLines::line(std::string_view text) {
   ++number_;
-  if (number_ == 1 && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   text = trimmed(text);
   if (text.empty()) return;
-  split(text, fields_);
+  split(text, ',', fields_);
   const bool first = !std::exchange(begun_, true);
   if (first && looks_like_header()) return read_header();
   request(text);

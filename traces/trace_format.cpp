@@ -19,7 +19,7 @@ struct Foreign {
   std::string_view filter;
 };
 constexpr Foreign kForeign[] = {
-    {"\x1f\x8b"sv, "compressed with gzip", "gzip -dc"},
+    {"\x1f\x8b"sv, "begun as gzip and damaged", "gzip -dc"},
     {"\xfd\x37zXZ\0"sv, "compressed with xz", "xz -dc"},
     {"BZh"sv, "compressed with bzip2", "bzip2 -dc"},
     {"\x04\x22\x4d\x18"sv, "compressed with lz4", "lz4 -dc"},
@@ -29,15 +29,6 @@ constexpr Foreign kForeign[] = {
     {"\xff\xfe"sv, "text in UTF-16", "iconv -f UTF-16 -t UTF-8"},
     {"\xfe\xff"sv, "text in UTF-16", "iconv -f UTF-16 -t UTF-8"},
 };
-
-void refuse_foreign(const std::string& path, std::string_view begin) {
-  for (const Foreign& foreign : kForeign) {
-    if (!begin.starts_with(foreign.magic)) continue;
-    throw ConfigError(fmt::format("{}: is {}; pipe it: {} {} | batchflow-sim cache -", path,
-                                  foreign.name, foreign.filter,
-                                  path == kStandardInput ? "" : path));
-  }
-}
 
 bool named_as_csv(std::string_view path) {
   for (std::string_view suffix : {".zst", ".zstd"}) {
@@ -82,9 +73,18 @@ std::optional<std::string> objection_to_records(std::string_view bytes) {
 
 }  // namespace
 
+void refuse_foreign(const std::string& path, std::string_view begin, std::string_view command) {
+  for (const Foreign& foreign : kForeign) {
+    if (!begin.starts_with(foreign.magic)) continue;
+    throw ConfigError(fmt::format("{}: is {}; pipe it: {} {} | batchflow-sim {} -", path,
+                                  foreign.name, foreign.filter, path == kStandardInput ? "" : path,
+                                  command));
+  }
+}
+
 TraceFormat trace_format(const std::string& path, std::string_view begin, TraceFormat asked) {
   const auto objection = objection_to_records(begin);
-  if (objection) refuse_foreign(path, begin);
+  if (objection) refuse_foreign(path, begin, "cache");
   if (asked != TraceFormat::by_content) return asked;
   if (named_as_csv(path) || looks_like_text(begin.substr(0, 4096))) return TraceFormat::csv;
   if (!objection) return TraceFormat::oracle_general;

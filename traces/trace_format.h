@@ -23,6 +23,10 @@ Integer little_endian(const char* bytes) {
   return value;
 }
 
+// Throws ConfigError when the bytes are compressed or encoded in a way that is not read, with what
+// makes them readable to `batchflow-sim COMMAND`.
+void refuse_foreign(const std::string& path, std::string_view begin, std::string_view command);
+
 // `asked`, or what the trace is if that is by_content; `begin` is how it begins, decompressed.
 // Throws ConfigError that says what else it is, when it is neither.
 TraceFormat trace_format(const std::string& path, std::string_view begin, TraceFormat asked);

@@ -1,44 +1,18 @@
 #include "traces/access_trace.h"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
-#include <zstd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "core/config_error.h"
 #include "core/random.h"
+#include "tests/traces/trace_files.h"
 
 using namespace batchflow;
+using namespace batchflow::test;
 
 namespace {
-
-// A folder of its own for each test, gone with it.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "batchflow-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string file(const std::string& name, const std::string& content) const {
-    const std::string path = (path_ / name).string();
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
-  }
-
- private:
-  std::filesystem::path path_;
-};
-
-std::string compressed(const std::string& content) {
-  std::string result(ZSTD_compressBound(content.size()), '\0');
-  result.resize(ZSTD_compress(result.data(), result.size(), content.data(), content.size(), 3));
-  return result;
-}
 
 template <class Integer>
 void append(std::string& bytes, Integer value) {
@@ -89,8 +63,8 @@ TEST_CASE("CSV with and without a header, with any line ends, compressed or not"
   check_example(read_access_trace(folder.file("b.csv", "time,id,size\n" + kCsv)));
   check_example(read_access_trace(folder.file("c", "timestamp, object, bytes\r\n" + kCsv + "\n")));
   check_example(read_access_trace(folder.file("d", "\xef\xbb\xbf" + kCsv)));
-  check_example(read_access_trace(folder.file("e.csv.zst", compressed(kCsv))));
-  check_example(read_access_trace(folder.file("f.csv", compressed(kCsv))));
+  check_example(read_access_trace(folder.file("e.csv.zst", zstd(kCsv))));
+  check_example(read_access_trace(folder.file("f.csv", zstd(kCsv))));
   check_example(read_access_trace(folder.file("g.csv", kCsv.substr(0, kCsv.size() - 1))));
   std::string crlf;
   for (char c : kCsv) crlf += c == '\n' ? std::string(" \r\n") : std::string(1, c);
@@ -149,7 +123,7 @@ TEST_CASE("oracleGeneral, compressed or not; its next uses are computed anew") {
                             record(2, UINT64_MAX, 5, -1) + record(2, 9, 0, -1) +
                             record(3, 4, 1, INT64_MAX);
   check_example(read_access_trace(folder.file("a.oracleGeneral.bin", bytes)));
-  check_example(read_access_trace(folder.file("b.zst", compressed(bytes))));
+  check_example(read_access_trace(folder.file("b.zst", zstd(bytes))));
 }
 
 TEST_CASE("the size of an item may change from request to request") {
@@ -175,7 +149,7 @@ TEST_CASE("a trace larger than the reader's blocks arrives whole") {
   const Folder folder;
   const AccessTrace a = read_access_trace(folder.file("a.csv", csv));
   const AccessTrace b = read_access_trace(folder.file("b.bin", binary));
-  const AccessTrace c = read_access_trace(folder.file("c.csv.zst", compressed(csv)));
+  const AccessTrace c = read_access_trace(folder.file("c.csv.zst", zstd(csv)));
   CHECK(a.requests() == ids.size());
   CHECK(a.items == b.items);
   CHECK(a.items == c.items);
@@ -228,13 +202,12 @@ TEST_CASE("bad input is one line with place and remedy") {
   CHECK(error_of(folder.file("none", "")).find("is empty; write") != std::string::npos);
   CHECK(error_of("/nowhere/at/all").find("No such file") != std::string::npos);
   CHECK(error_of("/").find("is a directory") != std::string::npos);
-  const std::string whole = compressed(kCsv);
+  const std::string whole = zstd(kCsv);
   const std::string half = folder.file("half.zst", whole.substr(0, whole.size() - 3));
   CHECK(error_of(half).find("cut short") != std::string::npos);
   const std::string more = folder.file("more.zst", whole + "and something else");
   CHECK(error_of(more).find("has bytes after its zstd data") != std::string::npos);
-  CHECK(error_of(folder.file("e.zst", compressed("")))
-            .ends_with("is empty; write at least one request"));
+  CHECK(error_of(folder.file("e.zst", zstd(""))).ends_with("is empty; write at least one request"));
   CHECK(read_access_trace(folder.file("two.zst", whole + whole)).requests() == 8);
   const std::string bad = folder.file("bad.zst", whole.substr(0, 6) + std::string(40, '\x7f'));
   CHECK(error_of(bad).find("not valid zstd") != std::string::npos);

@@ -2,16 +2,13 @@
 // trace that is sound; never a crash, nor time and memory beyond what the input can ask for.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <stdlib.h>
-#include <zstd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
 #include "core/config_error.h"
 #include "core/random.h"
 #include "tests/policies/random_seeds.h"
+#include "tests/traces/trace_files.h"
 #include "traces/access_trace.h"
 #include "traces/generator.h"
 
@@ -19,30 +16,6 @@ using namespace batchflow;
 using namespace batchflow::test;
 
 namespace {
-
-// A file that is written again and again, and is gone in the end.
-class File {
- public:
-  File() {
-    const int descriptor = mkstemp(path_.data());
-    REQUIRE(descriptor >= 0);
-    close(descriptor);
-  }
-  ~File() { std::filesystem::remove(path_); }
-  const std::string& with(const std::string& content) const {
-    std::ofstream(path_, std::ios::binary) << content;
-    return path_;
-  }
-
- private:
-  std::string path_ = (std::filesystem::temp_directory_path() / "batchflow-XXXXXX").string();
-};
-
-std::string compressed(const std::string& content) {
-  std::string result(ZSTD_compressBound(content.size()), '\0');
-  result.resize(ZSTD_compress(result.data(), result.size(), content.data(), content.size(), 3));
-  return result;
-}
 
 // Small traces in every form that is read.
 std::vector<std::string> corpus() {
@@ -60,13 +33,7 @@ std::vector<std::string> corpus() {
   }
   std::string returns = plain;
   std::replace(returns.begin(), returns.end(), '\n', '\r');
-  return {plain,
-          "time,id,size\n" + plain,
-          named,
-          returns,
-          binary,
-          compressed(plain),
-          compressed(binary)};
+  return {plain, "time,id,size\n" + plain, named, returns, binary, zstd(plain), zstd(binary)};
 }
 
 std::string damaged(std::string bytes, Random& random) {
@@ -106,7 +73,7 @@ void read_damaged(std::uint64_t seed) {
   static const std::vector<std::string> originals = corpus();
   constexpr TraceFormat kFormats[] = {TraceFormat::by_content, TraceFormat::by_content,
                                       TraceFormat::csv, TraceFormat::oracle_general};
-  const File file;
+  File file;
   Random random(seed);
   const std::string& path = file.with(damaged(originals[random.below(originals.size())], random));
   try {
@@ -138,7 +105,7 @@ void generate_damaged(std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("what is damaged below is sound") {
-  const File file;
+  File file;
   for (const std::string& original : corpus()) check_sound(read_access_trace(file.with(original)));
 }
 
@@ -158,11 +125,10 @@ TEST_SUITE("long") {
 }
 
 TEST_CASE("a little compressed data that stands for much is read in little memory, or refused") {
-  const File file;
+  File file;
   constexpr std::size_t kMuch = std::size_t{16} << 20;
   for (const char byte : {'\n', ',', '7', ' ', '\r', '\0', '\x99'}) {
     CAPTURE(static_cast<int>(byte));
-    CHECK_THROWS_AS(read_access_trace(file.with(compressed(std::string(kMuch, byte)))),
-                    ConfigError);
+    CHECK_THROWS_AS(read_access_trace(file.with(zstd(std::string(kMuch, byte)))), ConfigError);
   }
 }

@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "configs/reader/output.h"
+#include "core/config_error.h"
+#include "core/config_value.h"
+#include "sim/commands.h"
+#include "sim/output_flags.h"
+#include "sim/sizes.h"
+#include "sim/terminal.h"
+#include "sim/trace_report.h"
+#include "sim/usage.h"
+#include "traces/compress.h"
+#include "traces/formats/format.h"
+#include "traces/job_csv.h"
+
+namespace batchflow::sim {
+namespace {
+
+struct Options {
+  std::string trace;
+  std::string format = "auto";
+  std::string corrupt_limit = "1%";
+  std::string output;
+  OutputFlags outputs;
+};
+
+// Reports to a bar, and ends the work where it was interrupted.
+Progress progress_of(ProgressBar& bar) {
+  return [&bar](double done) {
+    check_interrupted();
+    bar.show(done);
+  };
+}
+
+JobTrace read_trace(const Options& options) {
+  const auto limit = parse_ratio(options.corrupt_limit);
+  if (!limit || limit->parts > Ratio::kWhole) {
+    throw ConfigError(fmt::format("--corrupt-limit '{}' is no share of the lines; write 1% or 0.01",
+                                  options.corrupt_limit));
+  }
+  ProgressBar bar("reading " + options.trace);
+  JobReadOptions reading;
+  reading.format = options.format;
+  reading.corrupt_limit = static_cast<double>(limit->parts) / static_cast<double>(Ratio::kWhole);
+  reading.progress = progress_of(bar);
+  return read_job_trace(options.trace, reading);
+}
+
+int show_info(const Options& options) {
+  options.outputs.check(options.trace);
+  const JobTrace trace = read_trace(options);
+  const JobStatistics statistics = job_statistics(trace);
+  if (options.outputs.wanted("json")) options.outputs.write("json", trace_json(trace, statistics));
+  options.outputs.write_text(trace_table(trace, statistics));
+  return 0;
+}
+
+void write_trace(const JobTrace& trace, const std::string& path) {
+  ProgressBar bar("writing " + path);
+  write_file_atomically(path, encoded_for(path, job_csv(trace, progress_of(bar))),
+                        check_interrupted);
+}
+
+int convert(const Options& options) {
+  require_writable(options.output);
+  if (same_file(options.output, options.trace == "-" ? "/dev/stdin" : options.trace)) {
+    throw ConfigError(
+        fmt::format("--output={} would overwrite what is read; name another file", options.output));
+  }
+  const JobTrace trace = read_trace(options);
+  write_trace(trace, options.output);
+  say(fmt::format("{}: {} jobs of {} rows, read as {}", options.trace,
+                  count_text(trace.jobs.size()), count_text(trace.rows), trace.format));
+  std::string problems = problems_text(trace);
+  while (!problems.empty()) {  // a line each
+    const std::size_t end = problems.find('\n');
+    say(problems.substr(0, end));
+    problems.erase(0, end + 1);
+  }
+  return 0;
+}
+
+std::string formats_help() {
+  std::string text = "Formats, told by the content (* checked on real files):\n";
+  for (const JobFormat* format : job_formats()) {
+    text += fmt::format("  {:<12}{} {}\n", format->name, format->checked ? '*' : ' ', format->help);
+  }
+  return text;
+}
+
+void add_reading(CLI::App& command, Options& options) {
+  command
+      .add_option("FILE", options.trace, "A log of jobs, plain, gzip or zstd; - is standard input")
+      ->required();
+  command.add_option("--format", options.format, "Of the file, in place of what it looks like")
+      ->type_name("FORMAT");
+  command
+      .add_option("--corrupt-limit", options.corrupt_limit,
+                  "Stop when a larger share of the lines cannot be read (default: 1%)")
+      ->type_name("SHARE");
+}
+
+void add_output(CLI::App& command, Options& options) {
+  command
+      .add_option("-o,--output", options.output,
+                  "BatchFlow's own CSV; compressed if it ends in .zst or .gz; - is standard output")
+      ->required()
+      ->type_name("FILE");
+}
+
+CLI::App* add_subcommand(CLI::App& command, Action& action, const char* name, const char* help,
+                         const std::shared_ptr<Options>& options, int (*run)(const Options&)) {
+  CLI::App* subcommand = command.add_subcommand(name, help);
+  subcommand->callback([=, &action] { action = [=] { return run(*options); }; });
+  return subcommand;
+}
+
+}  // namespace
+
+void add_trace_command(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("trace", "Look into the job log of a cluster, or convert it");
+  command->require_subcommand(1);
+  command->footer(
+      "Examples:\n"
+      "  batchflow-sim trace info cluster_job_log.gz\n"
+      "  batchflow-sim trace convert trace_seren.csv -o seren.csv.zst");
+  const auto info = std::make_shared<Options>();
+  CLI::App* show = add_subcommand(*command, action, "info",
+                                  "Counts, GPUs, durations, arrivals, and what is wrong with it",
+                                  info, show_info);
+  add_reading(*show, *info);
+  info->outputs.add(*show, "json", "JSON");
+  show->footer(formats_help());
+  const auto conversion = std::make_shared<Options>();
+  CLI::App* to_csv = add_subcommand(*command, action, "convert",
+                                    "Write a log as BatchFlow's own CSV", conversion, convert);
+  add_reading(*to_csv, *conversion);
+  add_output(*to_csv, *conversion);
+  to_csv->footer(formats_help());
+}
+
+}  // namespace batchflow::sim

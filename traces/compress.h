@@ -1,0 +1,12 @@
+// What is written to a file whose name ends in .zst or .gz is compressed so.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace batchflow {
+
+// The bytes that a file of that name holds. The same text gives the same bytes.
+std::string encoded_for(std::string_view path, std::string text);
+
+}  // namespace batchflow

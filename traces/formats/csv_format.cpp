@@ -1,0 +1,240 @@
+#include "traces/formats/csv_format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "traces/formats/format.h"
+#include "traces/formats/slurm.h"
+#include "traces/text_fields.h"
+
+namespace batchflow {
+namespace {
+
+constexpr std::int64_t kMostHundredths = 400'000'000;  // four million GPUs or CPUs
+constexpr std::int64_t kMostNodes = 4'000'000;
+constexpr std::int64_t kMostMemoryPerNode = 1'000'000'000'000'000;
+
+class CsvJobs {
+ public:
+  CsvJobs(const CsvFormat& format, JobTraceBuilder& builder) : format_(format), builder_(builder) {
+    builder.set_numbers(format.numbers);
+  }
+
+  void read_header(std::string_view line);
+  void read_row(std::string_view line, std::uint64_t number);
+
+ private:
+  struct Place {
+    std::size_t field;
+    const Column* column;
+  };
+  struct Row {
+    JobDraft draft;
+    std::int64_t gpu_milli = 1000;
+    std::int64_t interval_ns = 0;
+    std::uint64_t memory_per_node = 0;
+    bool has_tres = false;
+  };
+
+  // False when the text is nothing that the role can be.
+  bool take(Role role, std::string_view text, Row& row);
+  bool take_number(Role role, std::string_view text, Row& row);
+  bool take_time(std::string_view text, TraceTime& time);
+  void finish(Row& row, std::uint64_t number);
+  std::string refusal(const Place& place) const;
+
+  const CsvFormat& format_;
+  JobTraceBuilder& builder_;
+  std::vector<Place> places_;
+  std::size_t columns_ = 0;
+  std::vector<std::string_view> fields_;
+  std::string buffer_;
+  bool tells_intervals_ = false;
+  TraceTime submitted_ns_ = 0;  // of the row before, where rows tell intervals
+};
+
+void CsvJobs::read_header(std::string_view line) {
+  split(line, format_.delimiter, fields_);
+  columns_ = fields_.size();
+  std::vector<Role> seen;
+  for (std::size_t i = 0; i < columns_; ++i) {
+    const std::string name = lower(unquoted(fields_[i]));
+    for (const Column& column : format_.columns) {
+      if (column.name != name) continue;
+      if (std::find(seen.begin(), seen.end(), column.role) != seen.end()) continue;
+      seen.push_back(column.role);
+      places_.push_back({i, &column});
+      tells_intervals_ = tells_intervals_ || column.role == Role::interval;
+    }
+  }
+  // Requested resources count where none were allocated, which must be known by then.
+  std::stable_partition(places_.begin(), places_.end(), [](const Place& place) {
+    return place.column->role != Role::tres_requested;
+  });
+}
+
+void CsvJobs::read_row(std::string_view line, std::uint64_t number) {
+  split(line, format_.delimiter, fields_);
+  if (fields_.size() != columns_) {
+    builder_.corrupt(number, fmt::format("the line has {} fields; write {}, as the header",
+                                         fields_.size(), columns_));
+    return;
+  }
+  Row row;
+  for (const Place& place : places_) {
+    const std::string_view text = field_text(fields_[place.field], buffer_);
+    if (format_.has_steps && place.column->role == Role::id && text.find('.') != text.npos) {
+      builder_.part_of_job(number);
+      return;
+    }
+    if (!take(place.column->role, text, row)) {
+      builder_.corrupt(number, refusal(place));
+      return;
+    }
+  }
+  finish(row, number);
+}
+
+std::string CsvJobs::refusal(const Place& place) const {
+  constexpr std::size_t kMost = 60;
+  const std::string_view text = unquoted(fields_[place.field]);
+  return fmt::format("the {} '{}' is wrong; write {}", place.column->name, text.substr(0, kMost),
+                     place.column->role == Role::submit || place.column->role == Role::start ||
+                             place.column->role == Role::end
+                         ? "a time as the other lines have"
+                         : "a number that is not negative");
+}
+
+bool CsvJobs::take_time(std::string_view text, TraceTime& time) {
+  if (!builder_.read_time(text, time)) return false;
+  if (format_.zero_is_no_time && time == 0) time = kNoTime;
+  return true;
+}
+
+bool CsvJobs::take(Role role, std::string_view text, Row& row) {
+  JobRecord& job = row.draft.record;
+  switch (role) {
+    case Role::id:
+      job.id = builder_.texts().keep(text);
+      return true;
+    case Role::name:
+      job.name = builder_.texts().intern(text);
+      return true;
+    case Role::user:
+      job.user = builder_.texts().intern(text);
+      return true;
+    case Role::queue:
+      job.queue = builder_.texts().intern(text);
+      return true;
+    case Role::submit:
+      return take_time(text, job.submit_ns);
+    case Role::start:
+      return take_time(text, job.start_ns);
+    case Role::end:
+      return take_time(text, row.draft.end_ns);
+    case Role::status:
+      row.draft.set_status(text);
+      return true;
+    case Role::tres_allocated:
+    case Role::tres_requested:
+      if (is_missing(text) || row.has_tres) return true;
+      row.has_tres = true;
+      return read_tres(text, job);
+    default:
+      return take_number(role, text, row);
+  }
+}
+
+bool CsvJobs::take_number(Role role, std::string_view text, Row& row) {
+  JobRecord& job = row.draft.record;
+  if (is_missing(text)) {
+    if (role == Role::gpus) row.draft.knows_gpus = false;
+    return true;
+  }
+  const auto number = [&](int digits, std::int64_t most) -> std::optional<std::int64_t> {
+    const auto value = decimal(text, digits);
+    return value && *value >= 0 && *value <= most ? value : std::nullopt;
+  };
+  const auto set = [](auto& to, std::optional<std::int64_t> value, std::int64_t factor = 1,
+                      std::int64_t divisor = 1) {
+    using To = std::remove_reference_t<decltype(to)>;
+    if (value) to = static_cast<To>((*value * factor + divisor / 2) / divisor);
+    return value.has_value();
+  };
+  switch (role) {
+    case Role::duration: {  // a negative one is a clock's fault, not a slip of the pen
+      const auto value = decimal(text, 9);
+      if (!value || *value > kMostTime || *value < -kMostTime) return false;
+      job.duration_ns = *value;
+      return true;
+    }
+    case Role::interval:
+      return set(row.interval_ns, number(9, kMostTime - submitted_ns_));
+    case Role::gpus:
+      return set(job.gpus_hundredths, number(2, kMostHundredths));
+    case Role::gpu_milli:
+      return set(row.gpu_milli, number(0, 1000));
+    case Role::nodes:
+      return set(job.nodes, number(0, kMostNodes));
+    case Role::cpus:
+      return set(job.cpus_hundredths, number(2, kMostHundredths));
+    case Role::cpu_milli:
+      return set(job.cpus_hundredths, number(0, kMostHundredths), 1, 10);
+    case Role::memory_bytes:
+      return set(job.memory_bytes, number(0, INT64_MAX));
+    case Role::memory_mib:
+      return set(job.memory_bytes, number(0, INT64_MAX >> 20), 1 << 20);
+    case Role::memory_gb_per_node:
+      return set(row.memory_per_node, number(9, kMostMemoryPerNode));
+    case Role::slurm_state:
+      return set(job.status, number(0, 255)) &&
+             (job.status = slurm_status(static_cast<unsigned>(job.status)), true);
+    case Role::attempts:
+      return set(job.attempts, number(0, UINT16_MAX));
+    default:
+      return false;
+  }
+}
+
+void CsvJobs::finish(Row& row, std::uint64_t number) {
+  JobRecord& job = row.draft.record;
+  if (tells_intervals_) job.submit_ns = submitted_ns_ += row.interval_ns;
+  if (row.gpu_milli != 1000) {
+    job.gpus_hundredths =
+        static_cast<std::uint32_t>((job.gpus_hundredths * row.gpu_milli + 500) / 1000);
+  }
+  if (row.memory_per_node != 0) {
+    job.memory_bytes = row.memory_per_node * std::max<std::uint64_t>(job.nodes, 1);
+  }
+  builder_.add(row.draft, number);
+}
+
+// Our own files say in a remark what their times count from: `# ..., times: local`.
+void read_remark(std::string_view line, JobTraceBuilder& builder) {
+  for (TimeBase base : {TimeBase::utc, TimeBase::local, TimeBase::relative}) {
+    if (line.ends_with(fmt::format("times: {}", name_of(base)))) builder.set_time_base(base);
+  }
+}
+
+}  // namespace
+
+void read_csv_jobs(const JobInput& input, const CsvFormat& format, JobTraceBuilder& builder) {
+  CsvJobs jobs(format, builder);
+  LineReader lines = input.lines();
+  bool has_header = false;
+  for (std::string_view line; lines.next(line);) {
+    if (trimmed(line).empty()) continue;
+    if (has_header) {
+      jobs.read_row(line, lines.number());
+    } else if (line.front() == '#') {
+      read_remark(trimmed(line), builder);
+    } else {
+      jobs.read_header(line);
+      has_header = true;
+    }
+  }
+}
+
+}  // namespace batchflow

@@ -1,0 +1,56 @@
+// Formats of one line a job whose columns are named by a header: what each column means is a table,
+// and one reader reads them all.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "traces/job_trace_builder.h"
+
+namespace batchflow {
+
+struct JobInput;
+
+enum class Role : std::uint8_t {
+  id,
+  name,
+  user,
+  queue,
+  submit,
+  start,
+  end,
+  duration,   // seconds
+  interval,   // seconds since the submission of the row before
+  gpus,       // of the job
+  gpu_milli,  // of each of its GPUs
+  nodes,
+  cpus,
+  cpu_milli,
+  memory_bytes,
+  memory_mib,
+  memory_gb_per_node,
+  tres_allocated,  // Slurm's trackable resources: `cpu=8,gres/gpu=2,mem=32G` or `1=8,1002=2`
+  tres_requested,  // counts where nothing was allocated
+  status,
+  slurm_state,  // a number of Slurm's job_states
+  attempts
+};
+
+struct Column {
+  std::string_view name;  // in small letters; a header may write it in others
+  Role role;
+};
+
+struct CsvFormat {
+  char delimiter = ',';
+  std::span<const Column> columns;          // of a role that several have, the first in the header
+  std::span<const std::string_view> marks;  // columns that tell this format from the others
+  TimeBase numbers = TimeBase::relative;    // what times that are numbers count from
+  bool zero_is_no_time = false;
+  bool has_steps = false;  // rows with a dot in their id are parts of jobs
+};
+
+void read_csv_jobs(const JobInput& input, const CsvFormat& format, JobTraceBuilder& builder);
+
+}  // namespace batchflow

@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/config_error.h"
+#include "traces/formats/all.h"
+#include "traces/text_fields.h"
+#include "traces/trace_format.h"
+
+namespace batchflow {
+namespace {
+
+// In the order in which they are tried: what asks for more columns before what asks for fewer.
+constexpr const JobFormat* kFormats[] = {
+    &kBatchflowCsv, &kPhillyJson, &kPhillyCsv,  &kIntervals, &kHelios, &kAcme,   &kPai2020,
+    &kOpenb,        &kItp,        &kSupercloud, &kSacct,     &kSwf,    &kSwfGpus};
+
+Beginning beginning_of(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  Beginning begin{text, {}};
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of("\r\n"), text.size());
+    const std::string_view line = trimmed(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() || line.front() == '#' || line.front() == ';') continue;
+    begin.line = line;
+    break;
+  }
+  return begin;
+}
+
+bool fits(const JobFormat& format, const Beginning& begin) {
+  if (format.csv == nullptr) return format.is(begin);
+  return begin.has_columns(format.csv->delimiter, format.csv->marks);
+}
+
+// What people may take for a list of jobs, by its header.
+struct NoJobs {
+  std::string_view header;
+  std::string_view what;
+};
+constexpr NoJobs kNoJobs[] = {
+    {",worker,gpu,time,batch_time_norm", "mini-batch times of one PAI job"},
+    {"machine,gpu_type,cap_cpu,cap_mem,cap_gpu", "PAI's machines"},
+    {"sn,cpu_milli,memory_mib,gpu,model", "openb's nodes"},
+    {"machineId, number of GPUs, single GPU mem", "Philly's machines"},
+    {"time,submit_job_all,start_job_all,end_job_all", "Helios' jobs per ten minutes"},
+};
+
+std::vector<std::string_view> format_names() {
+  std::vector<std::string_view> names;
+  for (const JobFormat* format : kFormats) names.push_back(format->name);
+  return names;
+}
+
+std::string shown(std::string_view line) {
+  constexpr std::size_t kMost = 80;
+  return fmt::format("'{}{}'", line.substr(0, kMost), line.size() > kMost ? "..." : "");
+}
+
+[[noreturn]] void refuse_unknown(const std::string& name, const Beginning& begin) {
+  for (const NoJobs& known : kNoJobs) {
+    if (!begin.line.starts_with(known.header)) continue;
+    throw ConfigError(
+        fmt::format("{}: holds {}, and no jobs; name a list of jobs", name, known.what));
+  }
+  if (begin.text.size() > 262 && begin.text.substr(257, 5) == "ustar") {
+    throw ConfigError(fmt::format("{}: is an archive of files; unpack it with tar -xf", name));
+  }
+  throw ConfigError(
+      fmt::format("{}: is no trace of jobs that is known; it begins with {}, and the "
+                  "formats are {} (--format takes one at its word)",
+                  name, shown(begin.line), fmt::join(format_names(), ", ")));
+}
+
+const JobFormat& format_of(const std::string& name, const Beginning& begin,
+                           std::string_view asked) {
+  for (const JobFormat* format : kFormats) {
+    if (asked == "auto" ? fits(*format, begin) : asked == format->name) return *format;
+  }
+  if (asked == "auto") refuse_unknown(name, begin);
+  const std::string nearest = nearest_name(asked, format_names());
+  throw ConfigError(fmt::format("no format '{}'; write {}{}", asked,
+                                nearest.empty() ? "one of " : "'" + nearest + "' or another of ",
+                                fmt::join(format_names(), ", ")));
+}
+
+}  // namespace
+
+std::span<const JobFormat* const> job_formats() {
+  return kFormats;
+}
+
+bool Beginning::has_columns(char delimiter, std::span<const std::string_view> names) const {
+  std::vector<std::string_view> fields;
+  split(line, delimiter, fields);
+  std::vector<std::string> columns;
+  for (std::string_view field : fields) columns.push_back(lower(unquoted(field)));
+  return std::all_of(names.begin(), names.end(), [&](std::string_view name) {
+    return std::find(columns.begin(), columns.end(), name) != columns.end();
+  });
+}
+
+JobTrace read_job_trace(const std::string& path, const JobReadOptions& options) {
+  constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+  const std::string name = path == "-" ? std::string(kStandardInput) : path;
+  ByteSource source(path, [&] {
+    if (options.progress) options.progress(-1);
+  });
+  std::vector<char> block(kBlockBytes);
+  const std::size_t filled = source.read(block.data(), block.size());
+  const std::string_view text(block.data(), filled);
+  refuse_foreign(name, text, "trace info");
+  const Beginning begin = beginning_of(text);
+  const JobFormat& format = format_of(name, begin, options.format);
+  JobTraceBuilder builder(name, format.name, options.corrupt_limit);
+  const JobInput input{name, source, block, filled, options};
+  if (format.csv == nullptr) {
+    format.read(input, builder);
+  } else if (fits(format, begin)) {
+    read_csv_jobs(input, *format.csv, builder);
+  } else {
+    throw ConfigError(
+        fmt::format("{}: is not of the format {}: its header is {}; it needs the columns "
+                    "{}",
+                    name, format.name, shown(begin.line), fmt::join(format.csv->marks, ", ")));
+  }
+  return builder.finish();
+}
+
+}  // namespace batchflow

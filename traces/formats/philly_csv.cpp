@@ -1,0 +1,24 @@
+// Microsoft Philly as the authors of Pollux (OSDI'21) cut it: one row a job, attempts folded.
+// Source: philly.csv in github.com/petuum/adaptdl, branch osdi21-artifact, simulator/traces.
+// The times are of a zone that is not named; rows are not sorted; nobody says who, how it ended, or
+// when it started.
+#include "traces/formats/all.h"
+
+namespace batchflow {
+namespace {
+
+constexpr Column kColumns[] = {{"timestamp", Role::submit},
+                               {"duration", Role::duration},
+                               {"num_gpus", Role::gpus},
+                               {"cluster", Role::queue}};
+constexpr std::string_view kMarks[] = {"timestamp", "duration", "num_gpus", "gpu_time", "cluster"};
+constexpr CsvFormat kCsv{.columns = kColumns, .marks = kMarks};
+
+}  // namespace
+
+constexpr JobFormat kPhillyCsv{.name = "philly-csv",
+                               .help = "Microsoft Philly, the CSV of the Pollux authors",
+                               .checked = true,
+                               .csv = &kCsv};
+
+}  // namespace batchflow

@@ -1,0 +1,169 @@
+// Microsoft Philly: cluster_job_log, JSON, with every attempt of every job.
+// Source: README and analysis of github.com/msr-fiddle/philly-traces. Not checked on a real file.
+// A job's GPUs are those of its largest attempt; it runs from the first start of an attempt to the
+// end of its last one. A job without attempts does not say how many GPUs it wanted. Times are of a
+// zone that is not named (Pacific), null or `None` where the log missed them.
+#include <nlohmann/json.hpp>
+
+#include "traces/formats/all.h"
+#include "traces/formats/json_objects.h"
+
+namespace batchflow {
+namespace {
+
+using Json = nlohmann::json;
+
+// Follows one job's JSON; nlohmann-json calls it for each token.
+class PhillyJob : public nlohmann::json_sax<Json> {
+ public:
+  explicit PhillyJob(JobTraceBuilder& builder) : builder_(builder) {}
+
+  // Throws nothing; what is wrong, if anything, is in `fault` after it.
+  JobDraft read(std::string_view text) {
+    draft_ = {};
+    draft_.knows_gpus = false;
+    draft_.record.attempts = 0;
+    places_.clear();
+    key_.clear();
+    fault.clear();
+    is_job_ = false;
+    if (!Json::sax_parse(text.begin(), text.end(), this) && fault.empty()) {
+      fault = "what begins here is no job; write a JSON object";
+    }
+    if (fault.empty() && !is_job_) fault = "the job that begins here has no submitted_time; add it";
+    return draft_;
+  }
+  std::string fault;
+
+  bool key(string_t& name) override {
+    key_ = name;
+    return true;
+  }
+  bool string(string_t& text) override { return value(text); }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t number) override { return value(std::to_string(number)); }
+  bool number_unsigned(number_unsigned_t number) override { return value(std::to_string(number)); }
+  bool number_float(number_float_t, const string_t& text) override { return value(text); }
+  bool binary(binary_t&) override { return true; }
+
+  bool start_object(std::size_t) override {
+    const Place outer = place();
+    if (places_.empty()) return enter(Place::job);
+    if (outer == Place::attempts) {
+      if (draft_.record.attempts < UINT16_MAX) ++draft_.record.attempts;
+      gpus_ = nodes_ = 0;
+      draft_.end_ns = kNoTime;  // the last attempt's counts
+      return enter(Place::attempt);
+    }
+    if (outer == Place::details) {
+      ++nodes_;
+      return enter(Place::detail);
+    }
+    return enter(Place::elsewhere);
+  }
+  bool end_object() override {
+    if (place() == Place::attempt) finish_attempt();
+    places_.pop_back();
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    const Place outer = place();
+    if (outer == Place::job && key_ == "attempts") return enter(Place::attempts);
+    if (outer == Place::attempt && key_ == "detail") return enter(Place::details);
+    if (outer == Place::detail && key_ == "gpus") return enter(Place::gpus);
+    return enter(Place::elsewhere);
+  }
+  bool end_array() override {
+    places_.pop_back();
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    fault = "the job that begins here is no valid JSON; write it whole";
+    return false;
+  }
+
+ private:
+  enum class Place { elsewhere, job, attempts, attempt, details, detail, gpus };
+
+  Place place() const { return places_.empty() ? Place::elsewhere : places_.back(); }
+  bool enter(Place place) {
+    places_.push_back(place);
+    return true;
+  }
+
+  void finish_attempt() {
+    JobRecord& job = draft_.record;
+    if (nodes_ == 0) return;
+    draft_.knows_gpus = true;
+    if (100 * gpus_ < job.gpus_hundredths) return;
+    job.gpus_hundredths = 100 * gpus_;
+    job.nodes = nodes_;
+  }
+
+  bool time(const std::string& text, TraceTime& to) {
+    if (builder_.read_time(text, to)) return true;
+    fault = "the " + key_ + " '" + text.substr(0, 60) + "' is wrong; write YYYY-MM-DD HH:MM:SS";
+    return false;
+  }
+
+  bool value(const std::string& text) {
+    JobRecord& job = draft_.record;
+    switch (place()) {
+      case Place::gpus:
+        ++gpus_;
+        break;
+      case Place::job:
+        if (key_ == "jobid") job.id = builder_.texts().keep(text);
+        if (key_ == "user") job.user = builder_.texts().intern(text);
+        if (key_ == "vc") job.queue = builder_.texts().intern(text);
+        if (key_ == "status") draft_.set_status(text);
+        if (key_ != "submitted_time") break;
+        is_job_ = true;
+        return time(text, job.submit_ns);
+      case Place::attempt:
+        if (key_ == "end_time") return time(text, draft_.end_ns);
+        if (key_ == "start_time" && !job.has_start()) return time(text, job.start_ns);
+        break;
+      default:
+        break;
+    }
+    return true;
+  }
+
+  JobTraceBuilder& builder_;
+  JobDraft draft_;
+  std::vector<Place> places_;
+  std::string key_;
+  std::uint32_t gpus_ = 0;  // of the attempt at hand
+  std::uint32_t nodes_ = 0;
+  bool is_job_ = false;
+};
+
+bool is_philly(const Beginning& begin) {
+  const bool is_json = begin.line.starts_with('[') || begin.line.starts_with('{');
+  return is_json && begin.text.find("\"submitted_time\"") != begin.text.npos;
+}
+
+void read_philly(const JobInput& input, JobTraceBuilder& builder) {
+  JsonObjects objects(input);
+  PhillyJob job(builder);
+  for (std::string_view text; objects.next(text);) {
+    const JobDraft draft = job.read(text);
+    if (job.fault.empty()) {
+      builder.add(draft, objects.line());
+    } else {
+      builder.corrupt(objects.line(), job.fault);
+    }
+  }
+}
+
+}  // namespace
+
+constexpr JobFormat kPhillyJson{.name = "philly-json",
+                                .help = "Microsoft Philly, cluster_job_log with attempts",
+                                .checked = false,
+                                .is = is_philly,
+                                .read = read_philly};
+
+}  // namespace batchflow

@@ -1,0 +1,91 @@
+#include "traces/job_trace.h"
+
+#include <algorithm>
+
+namespace batchflow {
+namespace {
+
+constexpr std::string_view kStatusNames[kJobStatuses] = {
+    "unknown",      "completed",     "failed",    "cancelled", "timeout",
+    "node_failure", "out_of_memory", "preempted", "running",   "pending"};
+
+struct StatusWord {
+  std::string_view word;
+  JobStatus status;
+};
+// Philly: pass, killed, failed. PAI: terminated (which is success), waiting. Kubernetes: succeeded.
+// The others are Slurm's.
+constexpr StatusWord kStatusWords[] = {{"completed", JobStatus::completed},
+                                       {"pass", JobStatus::completed},
+                                       {"failed", JobStatus::failed},
+                                       {"cancelled", JobStatus::cancelled},
+                                       {"killed", JobStatus::cancelled},
+                                       {"terminated", JobStatus::completed},
+                                       {"succeeded", JobStatus::completed},
+                                       {"timeout", JobStatus::timeout},
+                                       {"deadline", JobStatus::timeout},
+                                       {"node_fail", JobStatus::node_failure},
+                                       {"node_failure", JobStatus::node_failure},
+                                       {"boot_fail", JobStatus::node_failure},
+                                       {"out_of_memory", JobStatus::out_of_memory},
+                                       {"preempted", JobStatus::preempted},
+                                       {"running", JobStatus::running},
+                                       {"suspended", JobStatus::running},
+                                       {"pending", JobStatus::pending},
+                                       {"waiting", JobStatus::pending},
+                                       {"requeued", JobStatus::pending}};
+
+constexpr ProblemKind kKinds[kProblems] = {
+    {"corrupt_lines", "could not be read", "dropped", true},
+    {"no_submit_time", "have no submit time and no start", "dropped", true},
+    {"no_gpu_count", "never ran, and nobody wrote down how many GPUs they asked for", "dropped",
+     true},
+    {"end_before_start", "end before they start", "dropped", true},
+    {"submit_after_start", "were submitted after they started, or nobody knows when",
+     "submit time set to the start", false},
+    {"not_sorted", "stand behind a row that was submitted later", "sorted", false},
+    {"unknown_status", "have a status that is not known", "kept, status unknown", false},
+    {"never_started", "never started", "kept, without a start", false},
+    {"no_end", "were running when the log was taken, or nobody wrote down their end",
+     "kept, without a duration", false},
+    {"parts_of_jobs", "are steps or tasks of a job", "merged into their job", true},
+};
+
+}  // namespace
+
+std::string_view name_of(TimeBase base) {
+  constexpr std::string_view kNames[] = {"utc", "local", "relative"};
+  return kNames[static_cast<std::size_t>(base)];
+}
+
+std::string_view name_of(JobStatus status) {
+  return kStatusNames[static_cast<std::size_t>(status)];
+}
+
+JobStatus job_status(std::string_view text) {
+  // Slurm adds who did it: `CANCELLED by 1017`, and `+` where the word was cut.
+  const std::string_view word = text.substr(0, text.find_first_of(" +"));
+  constexpr auto kSame = [](char a, char b) { return (a | 0x20) == (b | 0x20); };
+  for (const StatusWord& known : kStatusWords) {
+    const bool as_long = word.size() == known.word.size();
+    // `_` and DEL fall together under the bit that tells capitals; no status has a DEL.
+    if (as_long && std::equal(word.begin(), word.end(), known.word.begin(), kSame)) {
+      return known.status;
+    }
+  }
+  return JobStatus::unknown;
+}
+
+const ProblemKind& kind_of(Problem problem) {
+  return kKinds[static_cast<std::size_t>(problem)];
+}
+
+std::uint64_t JobTrace::rows_without_job() const {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < kProblems; ++i) {
+    if (kKinds[i].no_job) sum += problems[i].rows;
+  }
+  return sum;
+}
+
+}  // namespace batchflow

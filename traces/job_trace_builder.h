@@ -1,0 +1,58 @@
+// Through this a reader makes its JobTrace: it counts rows and their problems, repairs what can be,
+// and ends the reading when too much is corrupt.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "traces/job_trace.h"
+
+namespace batchflow {
+
+// What a reader found out about a job. Texts are of the builder's `texts`.
+struct JobDraft {
+  JobRecord record;
+  TraceTime end_ns = kNoTime;  // where it is given in place of the duration
+  bool knows_gpus = true;
+  bool knows_status = true;
+
+  void set_status(std::string_view text);
+};
+
+class JobTraceBuilder {
+ public:
+  JobTraceBuilder(std::string name, std::string_view format, double corrupt_limit);
+
+  Texts& texts() { return trace_.texts; }
+
+  // Numbers in place of calendar times count from the zero of `base`.
+  void set_numbers(TimeBase base) { numbers_ = base; }
+  // Where the file says so itself: all times, and numbers too.
+  void set_time_base(TimeBase base);
+  // The instant that `text` names; kNoTime where it says that there is none (empty, `None`). False
+  // when it is no time, or has another base than the times before it.
+  bool read_time(std::string_view text, TraceTime& time);
+
+  // Each row of the file is told to one of these. `line`: its number.
+  void add(const JobDraft& draft, std::uint64_t line);
+  void corrupt(std::uint64_t line, const std::string& what);  // throws ConfigError past the limit
+  void part_of_job(std::uint64_t line);
+
+  JobTrace finish();
+
+ private:
+  void note(Problem problem, std::uint64_t line);
+  bool repair(JobDraft& draft, std::uint64_t line);  // false: it is dropped
+  void check_limit(std::uint64_t least_rows) const;
+
+  JobTrace trace_;
+  double corrupt_limit_;
+  TimeBase numbers_ = TimeBase::relative;
+  bool has_base_ = false;
+  TraceTime latest_submit_ns_ = kNoTime;
+};
+
+// Empty, or what programs write for nothing: None, null, nan, NaT, Unknown, N/A.
+bool is_missing(std::string_view text);
+
+}  // namespace batchflow

@@ -1,0 +1,172 @@
+#include "traces/text_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+
+namespace batchflow {
+namespace {
+
+constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
+
+// The number that `count` digits at `at` make, or -1.
+int digits_at(std::string_view text, std::size_t at, std::size_t count) {
+  if (at + count > text.size()) return -1;
+  int value = 0;
+  for (std::size_t i = at; i < at + count; ++i) {
+    if (!is_digit(text[i])) return -1;
+    value = 10 * value + (text[i] - '0');
+  }
+  return value;
+}
+
+// Minutes east of Greenwich; none when the text is no zone.
+std::optional<int> zone_minutes(std::string_view text) {
+  if (text == "Z" || text == "z") return 0;
+  if (text.size() < 3 || (text.front() != '+' && text.front() != '-')) return std::nullopt;
+  const bool colon = text.size() == 6 && text[3] == ':';
+  const int hours = digits_at(text, 1, 2);
+  const int minutes = text.size() == 3 ? 0 : digits_at(text, colon ? 4 : 3, 2);
+  const bool whole = text.size() == 3 || text.size() == 5 || colon;
+  if (!whole || hours < 0 || minutes < 0 || hours > 18 || minutes > 59) return std::nullopt;
+  return (text.front() == '-' ? -1 : 1) * (60 * hours + minutes);
+}
+
+}  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) {
+    text.remove_suffix(1);
+  }
+  return text;
+}
+
+std::string_view unquoted(std::string_view text) {
+  const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+void split(std::string_view line, char delimiter, std::vector<std::string_view>& fields) {
+  fields.clear();
+  for (;;) {
+    std::size_t end = 0;
+    while (end < line.size() && line[end] == ' ' && line[end] != delimiter) ++end;
+    if (end < line.size() && line[end] == '"') {
+      // To the second quote; one without a second is a character as any other.
+      std::size_t close = line.find('"', end + 1);
+      while (close != line.npos && close + 1 < line.size() && line[close + 1] == '"') {
+        close = line.find('"', close + 2);
+      }
+      if (close != line.npos) end = close;
+    }
+    while (end < line.size() && line[end] != delimiter) ++end;
+    fields.push_back(trimmed(line.substr(0, end)));
+    if (end == line.size()) return;
+    line.remove_prefix(end + 1);
+  }
+}
+
+std::string_view field_text(std::string_view field, std::string& buffer) {
+  const std::string_view inner = unquoted(field);
+  if (inner.size() == field.size() || inner.find('"') == inner.npos) return inner;
+  buffer.clear();
+  for (std::size_t i = 0; i < inner.size(); ++i) {
+    buffer += inner[i];
+    if (inner[i] == '"' && i + 1 < inner.size() && inner[i + 1] == '"') ++i;
+  }
+  return buffer;
+}
+
+std::optional<std::int64_t> decimal(std::string_view text, int digits) {
+  constexpr std::int64_t kMost = 9'000'000'000'000'000'000;
+  const bool negative = !text.empty() && text.front() == '-';
+  if (negative) text.remove_prefix(1);
+  std::int64_t value = 0;
+  const auto append = [&](int digit) {
+    if (value > (kMost - digit) / 10) return false;
+    value = 10 * value + digit;
+    return true;
+  };
+  std::size_t at = 0;
+  for (; at < text.size() && is_digit(text[at]); ++at) {
+    if (!append(text[at] - '0')) return std::nullopt;
+  }
+  if (at == 0) return std::nullopt;
+  bool round_up = false;
+  if (at < text.size() && text[at] == '.') {
+    ++at;
+    for (; at < text.size() && is_digit(text[at]); ++at) {
+      if (digits > 0) {
+        if (!append(text[at] - '0')) return std::nullopt;
+      } else if (digits == 0) {
+        round_up = text[at] >= '5';
+      }
+      --digits;
+    }
+  }
+  if (at != text.size()) return std::nullopt;
+  for (; digits > 0; --digits) {
+    if (!append(0)) return std::nullopt;
+  }
+  value += round_up;
+  return negative ? -value : value;
+}
+
+std::optional<CalendarTime> calendar_time(std::string_view text) {
+  using namespace std::chrono;
+  constexpr std::size_t kWhole = 19;  // YYYY-MM-DD HH:MM:SS
+  if (text.size() < kWhole || text[4] != '-' || text[7] != '-' || text[13] != ':' ||
+      text[16] != ':' || (text[10] != ' ' && text[10] != 'T')) {
+    return std::nullopt;
+  }
+  const int year_number = digits_at(text, 0, 4), month_number = digits_at(text, 5, 2);
+  const int day_number = digits_at(text, 8, 2), hour = digits_at(text, 11, 2);
+  const int minute = digits_at(text, 14, 2), second = digits_at(text, 17, 2);
+  // Differences of such times fit nanoseconds in 64 bits; a minute may have a leap second.
+  if (year_number < 1850 || year_number > 2090 || month_number < 0 || day_number < 0 || hour < 0 ||
+      hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60) {
+    return std::nullopt;
+  }
+  const year_month_day date{year(year_number), month(static_cast<unsigned>(month_number)),
+                            day(static_cast<unsigned>(day_number))};
+  if (!date.ok()) return std::nullopt;
+  const std::int64_t days = sys_days(date).time_since_epoch().count();
+  CalendarTime time;
+  time.ns = (((days * 24 + hour) * 60 + minute) * 60 + second) * kNanosPerSecond;
+  std::string_view rest = text.substr(kWhole);
+  if (!rest.empty() && rest.front() == '.') {
+    const std::size_t end = std::min(rest.find_first_not_of("0123456789", 1), rest.size());
+    const auto fraction = decimal("0" + std::string(rest.substr(0, end)), 9);
+    if (!fraction || end == 1) return std::nullopt;
+    time.ns += *fraction;
+    rest.remove_prefix(end);
+  }
+  if (rest.empty()) return time;
+  const auto minutes = zone_minutes(rest);
+  if (!minutes) return std::nullopt;
+  time.ns -= *minutes * 60 * kNanosPerSecond;
+  time.has_zone = true;
+  return time;
+}
+
+std::string calendar_text(std::int64_t ns) {
+  using namespace std::chrono;
+  const auto at = floor<seconds>(sys_time<nanoseconds>(nanoseconds(ns)));
+  const auto midnight = floor<days>(at);
+  const year_month_day date(midnight);
+  const hh_mm_ss clock(at - midnight);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count());
+}
+
+}  // namespace batchflow

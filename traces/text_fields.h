@@ -1,0 +1,50 @@
+// The fields of a line of text, and what stands in them: numbers and times. For all readers of
+// text.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace batchflow {
+
+std::string_view trimmed(std::string_view text);   // without blanks and returns at its ends
+std::string_view unquoted(std::string_view text);  // without one pair of double quotes
+std::string lower(std::string_view text);
+inline bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// Fields between `delimiter`s, trimmed. A field that begins with a double quote ends with its
+// second; a quote in it is doubled. The quotes are kept.
+void split(std::string_view line, char delimiter, std::vector<std::string_view>& fields);
+// As `split` gives it; `buffer` holds the text where quotes were doubled.
+std::string_view field_text(std::string_view field, std::string& buffer);
+
+// All of the text is an integer.
+template <class Integer>
+std::optional<Integer> integer(std::string_view text) {
+  Integer value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// A decimal number times 10^digits, rounded: "1.5" is 150 at 2 digits. No exponents. None when it
+// is no such number, or the result is beyond 9 * 10^18.
+std::optional<std::int64_t> decimal(std::string_view text, int digits);
+
+// A date and time of the calendar, in nanoseconds since 1970: `2017-10-07 01:12:09`, with a
+// fraction or not, with `T` between or not, with a zone (`Z`, `+08:00`, `+0800`) or not.
+struct CalendarTime {
+  std::int64_t ns = 0;  // of UTC where the text names its zone, else of the clock it was read from
+  bool has_zone = false;
+};
+std::optional<CalendarTime> calendar_time(std::string_view text);
+// The text of it, to the second: `2017-10-07 01:12:09`.
+std::string calendar_text(std::int64_t ns);
+
+}  // namespace batchflow
