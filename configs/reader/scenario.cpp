@@ -90,16 +90,20 @@ void fit_blocks(ConfigSection& section, Scenario& scenario) {
 
 }  // namespace
 
+std::uint32_t Scenario::samples_per_item(const DatasetModel& dataset) const {
+  return dataset.samples_per_item > 0 ? dataset.samples_per_item : grain.samples_per_item;
+}
+
 std::uint64_t Scenario::items(const DatasetModel& dataset) const {
-  return dataset.samples / grain.samples_per_item;
+  return dataset.samples / samples_per_item(dataset);
 }
 
 std::uint32_t Scenario::item_batch(const JobModel& job) const {
-  return job.batch / grain.samples_per_item;
+  return job.batch / samples_per_item(datasets[static_cast<std::size_t>(job.dataset)]);
 }
 
 Bytes Scenario::item_bytes(const DatasetModel& dataset) const {
-  return dataset.bytes * grain.samples_per_item;
+  return dataset.bytes * samples_per_item(dataset);
 }
 
 ConfigNode load_scenario(const std::string& place) {

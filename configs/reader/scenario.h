@@ -41,6 +41,7 @@ struct Scenario {
   Duration ends_after{0};  // simulated time at which the run is cut; 0: when all jobs are done
 
   // In units of the engine.
+  std::uint32_t samples_per_item(const DatasetModel& dataset) const;
   std::uint64_t items(const DatasetModel& dataset) const;
   std::uint32_t item_batch(const JobModel& job) const;
   Bytes item_bytes(const DatasetModel& dataset) const;

@@ -23,6 +23,7 @@ struct DatasetModel {
   bool compute_only = false;  // made where it is used: nothing of it is moved
   Spread bytes_spread;
   Format format = Format::raw;
+  std::uint32_t samples_per_item = 0;  // 0: the scenario's grain
 };
 
 struct StepModel {
@@ -45,6 +46,10 @@ struct PipelineModel {
   std::string name;
   std::vector<StepModel> steps;
   Spread spread;  // of the time a sample takes
+  // Of replays, in place of the scenario's grain: a block stands for a stream of blocks of the
+  // engine's size, and takes the memory of one. 0: the scenario's.
+  std::uint32_t items_per_block = 0;
+  std::uint32_t epochs_per_block = 0;
 
   bool decodes() const;
   std::vector<AppliedStep> applied(Bytes stored_bytes) const;
@@ -63,6 +68,7 @@ struct JobModel {
   std::uint32_t batch = 1;  // samples of one rank
   bool drop_last = false;
   std::uint32_t epochs = 1;
+  std::uint64_t steps = 0;    // after which it is done; 0: when its epochs are
   std::uint32_t credits = 0;  // 0: the engine's default
   double weight = 1;
   std::uint32_t ranks = 1;  // a GPU each

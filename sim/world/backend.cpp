@@ -34,7 +34,7 @@ void Backend::bring_up() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const NodeModel& model = scenario_.cluster.nodes[i];
     const NodeId id(static_cast<std::uint32_t>(i));
-    reports_.fact(NodeJoined{id, model.cores});
+    reports_.fact(NodeJoined{id, std::max(1u, model.cores / model.cores_per_worker)});
     reports_.fact(CapacityChanged{{id, Tier::dram, 0}, model.cache});
     if (model.nvme > 0) reports_.fact(CapacityChanged{{id, Tier::nvme, 0}, model.nvme});
   }
@@ -72,9 +72,11 @@ Random Backend::read_chance(Chance what, const Read& order) const {
 
 void Backend::on(const Read& order) {
   // Of several epochs, what is kept is read for the first alone.
-  const std::uint64_t times = order.keep.is_none() ? workload_.epochs_per_block() : 1;
+  const std::uint64_t times =
+      order.keep.is_none() ? workload_.preparation(order.lineage.pipeline).epochs : 1;
   const Bytes bytes = workload_.bytes_of(order) * times;
-  const std::uint64_t samples = workload_.stored(Workload::items_of(order)) * times;
+  const std::uint64_t samples =
+      Workload::items_of(order) * workload_.data(order.dataset).samples_per_item * times;
   const Request request = order.request;
   const ErrandId errand = begin(request, [this, request] {
     if (errands_.ended_by_transfer()) watch_.came_by_links(request.id);
@@ -116,16 +118,17 @@ Duration Backend::preparation_time(const Prepare& order, std::uint64_t visits,
   const Duration mean = info.decode_cost * static_cast<std::int64_t>(decodings) +
                         info.augment_cost * static_cast<std::int64_t>(visits);
   Random chance = block_chance(Chance::preparation, order.lineage, order.request.attempt);
-  const auto samples = static_cast<double>(workload_.stored(visits));
-  const double factor = preparation.spread.draw(chance, samples) /
-                        (scenario_.cluster.nodes[index_of(order.node)].core_speed *
-                         workers_[order.worker.value].speed);
+  const auto samples = static_cast<double>(preparation.stored(visits));
+  const NodeModel& node = scenario_.cluster.nodes[index_of(order.node)];
+  const double factor =
+      preparation.spread.draw(chance, samples) /
+      (node.core_speed * node.cores_per_worker * workers_[order.worker.value].speed);
   return scaled(mean, factor);
 }
 
 // How often an item is decoded for the order: what is kept decoded once, whatever the epochs.
 std::uint64_t Backend::decodings_of(const Prepare& order) const {
-  const std::uint64_t epochs = workload_.epochs_per_block();
+  const std::uint64_t epochs = workload_.preparation(order.lineage.pipeline).epochs;
   if (order.ingredients.empty()) return order.lineage.samples * epochs;
   std::uint64_t count = 0;
   for (const Ingredient& one : order.ingredients) {
@@ -137,18 +140,19 @@ std::uint64_t Backend::decodings_of(const Prepare& order) const {
 void Backend::on(const Prepare& order) {
   const std::uint64_t items =
       order.ingredients.empty() ? order.lineage.samples : order.ingredients.size();
+  const Workload::Preparation& preparation = workload_.preparation(order.lineage.pipeline);
   Worker& worker = workers_[order.worker.value];
   worker.busy = true;
   worker.request = order.request;
   worker.pipeline = order.lineage.pipeline;
-  worker.visits = items * workload_.epochs_per_block();
+  worker.visits = items * preparation.epochs;
   worker.decodings = decodings_of(order);
   worker.began = kernel_.now();
-  counters_.samples_requested += workload_.stored(worker.visits);
-  counters_.samples_decoded += workload_.stored(worker.decodings);
+  counters_.samples_requested += preparation.stored(worker.visits);
+  counters_.samples_decoded += preparation.stored(worker.decodings);
   // Copies name the share alone.
   if (item_bytes_of_.size() <= order.share.value) item_bytes_of_.resize(order.share.value + 1);
-  item_bytes_of_[order.share.value] = workload_.preparation(order.lineage.pipeline).moved_bytes;
+  item_bytes_of_[order.share.value] = preparation.moved_bytes * preparation.epochs;
   prepare_for(order.worker.value, preparation_time(order, worker.visits, worker.decodings));
 }
 
@@ -161,13 +165,17 @@ void Backend::prepare_for(std::uint32_t index, Duration time) {
   errands_.go(errand);
 }
 
+std::int64_t Backend::cores_of(const Worker& worker) const {
+  return scenario_.cluster.nodes[index_of(worker.node)].cores_per_worker;
+}
+
 void Backend::prepared(std::uint32_t index) {
   Worker& worker = workers_[index];
-  counters_.samples_prepared += workload_.stored(worker.visits);
+  counters_.samples_prepared += workload_.preparation(worker.pipeline).stored(worker.visits);
   ++counters_.blocks_prepared;
   const Duration took = kernel_.now() - worker.began;
-  counters_.preparation += took;
-  count_steps(worker, took);
+  counters_.preparation += took * cores_of(worker);
+  count_steps(worker, took * cores_of(worker));
   worker.busy = false;
   reports_.completion(worker.request.id, PreparationDone{worker.request, Outcome::done, {}});
   match_workers(worker.node);
@@ -242,8 +250,7 @@ void Backend::on(const SetWorkers& order) {
 void Backend::on(const Transfer& order) {
   const Request request = order.request;
   const std::uint64_t items = order.slice.to - order.slice.from;
-  const Bytes bytes =
-      items * item_bytes_of_.at(order.from_share.value) * workload_.epochs_per_block();
+  const Bytes bytes = items * item_bytes_of_.at(order.from_share.value);
   const ErrandId errand = begin(request, [this, request] {
     reports_.completion(request.id, TransferDone{request, Outcome::done});
   });
@@ -256,10 +263,11 @@ void Backend::on(const Transfer& order) {
 
 void Backend::on(const Deliver& order) {
   Delivered batch{order.job, order.rank, order.step, order.epoch, order.last_of_epoch, 0, 0};
+  const Workload::Preparation& preparation = customer_.preparation(order.job);
   for (const Slice& slice : order.slices) {
-    (slice.filler ? batch.fillers : batch.samples) += workload_.visits(slice.to - slice.from);
+    (slice.filler ? batch.fillers : batch.samples) += preparation.visits(slice.to - slice.from);
   }
-  counters_.repeats += workload_.visits(order.repeats);
+  counters_.repeats += preparation.visits(order.repeats);
   const Request request = order.request;
   const ErrandId errand = begin(request, [this, request, batch] {
     reports_.completion(request.id, DeliveryDone{request, Outcome::done});
@@ -267,7 +275,7 @@ void Backend::on(const Deliver& order) {
   });
   std::uint64_t items = 0;
   for (const Slice& slice : order.slices) items += slice.to - slice.from;
-  const Bytes bytes = items * customer_.item_bytes(order.job) * workload_.epochs_per_block();
+  const Bytes bytes = items * preparation.moved_bytes * preparation.epochs;
   counters_.pcie_bytes += bytes;
   platform_.to_gpu(errand, customer_.node_of(order.job, order.rank), bytes);
   errands_.go(errand);
@@ -281,7 +289,7 @@ void Backend::on(const Cancel& order) {
   if (found->second.worker != kNone) {
     Worker& worker = workers_[found->second.worker];
     worker.busy = false;
-    counters_.cancelled_preparation += kernel_.now() - worker.began;
+    counters_.cancelled_preparation += (kernel_.now() - worker.began) * cores_of(worker);
   }
   running_.erase(found);
 }

@@ -37,9 +37,9 @@ class Customer {
   virtual void refused(const Refuse& order) = 0;
   virtual void delivered(const Delivered& batch) = 0;
   virtual void epoch_ended(const EpochEnded& order) = 0;
-  // The node a rank of the job is on, and the bytes of a prepared item of it.
+  // The node a rank of the job is on, and how its items are prepared.
   virtual std::size_t node_of(JobId job, Rank rank) const = 0;
-  virtual Bytes item_bytes(JobId job) const = 0;
+  virtual const Workload::Preparation& preparation(JobId job) const = 0;
 
  protected:
   ~Customer() = default;
@@ -109,6 +109,7 @@ class Backend {
 
   ErrandId begin(const Request& request, Then over);
   void prepare_for(std::uint32_t worker, Duration time);
+  std::int64_t cores_of(const Worker& worker) const;
   void prepared(std::uint32_t worker);
   void count_steps(const Worker& worker, Duration took);
   Random block_chance(Chance what, const Lineage& lineage, std::uint64_t more) const;

@@ -71,7 +71,7 @@ Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, R
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     Job& job = jobs_[i];
     job.model = &scenario.jobs[i];
-    job.item_bytes = workload.preparation(workload.pipeline(*job.model)).moved_bytes;
+    job.preparation = &workload.preparation(*job.model);
     job.result.name = job.model->name;
     job.result.user = job.model->user;
     job.result.dataset = scenario.datasets[static_cast<std::size_t>(job.model->dataset)].name;
@@ -84,7 +84,9 @@ Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, R
 std::uint64_t Jobs::batches_of(const JobModel& model) const {
   const std::uint64_t samples = scenario_.datasets[static_cast<std::size_t>(model.dataset)].samples;
   const std::uint64_t step = std::uint64_t{model.batch} * model.ranks;
-  return (samples + step - 1) / step * model.ranks * model.epochs;
+  const std::uint64_t epochs = (samples + step - 1) / step * model.epochs;
+  if (model.steps == 0) return epochs * model.ranks;
+  return model.steps * model.ranks * workload_.preparation(model).epochs;
 }
 
 double Jobs::progress() const {
@@ -97,8 +99,8 @@ std::size_t Jobs::node_of(JobId id, Rank rank) const {
   return job(id).nodes[rank].value;
 }
 
-Bytes Jobs::item_bytes(JobId id) const {
-  return job(id).item_bytes;
+const Workload::Preparation& Jobs::preparation(JobId id) const {
+  return *job(id).preparation;
 }
 
 // --------------------------------------------------------------------- coming and going ----
@@ -157,7 +159,7 @@ void Jobs::join(std::uint32_t index) {
   event.shuffle_seed = model.shuffle_seed;
   event.batch_samples = scenario_.item_batch(model);
   event.drop_last = model.drop_last;
-  event.epochs = model.epochs / static_cast<std::uint32_t>(workload_.epochs_per_block());
+  event.epochs = model.epochs / static_cast<std::uint32_t>(job.preparation->epochs);
   event.credits = model.credits;
   event.weight = model.weight;
   event.ranks = reports_.keep(job.nodes);
@@ -186,7 +188,7 @@ void Jobs::refused(const Refuse& order) {
 
 void Jobs::epoch_ended(const EpochEnded& order) {
   Job& mine = job(order.job);
-  mine.result.epochs += workload_.epochs_per_block();
+  mine.result.epochs += mine.preparation->epochs;
   if (mine.result.epochs == mine.model->epochs) leave(order.job.value, "done");
 }
 
@@ -269,7 +271,7 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   const JobModel& model = *job.model;
   Random chance = chance_of(scenario_.seed, Chance::job_step, index, number, job.step);
   // A batch stands for one of each epoch.
-  const auto epochs = static_cast<double>(workload_.epochs_per_block());
+  const auto epochs = static_cast<double>(job.preparation->epochs);
   const double factor = epochs * model.step_spread.draw(chance, epochs) /
                         scenario_.cluster.nodes[job.nodes[number].value].gpu_speed;
   const Duration compute = scaled(model.step, factor);
@@ -302,7 +304,7 @@ void Jobs::trained(std::uint32_t index, Rank number) {
 void Jobs::step_done(std::uint32_t index) {
   Job& job = jobs_[index];
   if (job.first_step == Instant{}) job.first_step = kernel_.now();
-  const std::uint64_t batches = job.ranks.size() * workload_.epochs_per_block();
+  const std::uint64_t batches = job.ranks.size() * job.preparation->epochs;
   counters_.batches_trained += batches;
   counters_.samples_trained += job.samples_done;
   job.result.batches += batches;
@@ -310,6 +312,7 @@ void Jobs::step_done(std::uint32_t index) {
   job.result.fillers += std::exchange(job.fillers_done, 0);
   job.ranks_done = 0;
   const std::uint64_t step = job.step++;
+  if (job.step == job.model->steps) return leave(index, "done");
   for (Rank number = 0; number < job.ranks.size(); ++number) {
     RankState& rank = job.ranks[number];
     reports_.fact(BatchConsumed{JobId(index), number, step, rank.computes});

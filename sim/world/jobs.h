@@ -61,7 +61,7 @@ class Jobs final : public Customer {
   void delivered(const Delivered& batch) override;
   void epoch_ended(const EpochEnded& order) override;
   std::size_t node_of(JobId job, Rank rank) const override;
-  Bytes item_bytes(JobId job) const override;
+  const Workload::Preparation& preparation(JobId job) const override;
 
  private:
   struct RankState {
@@ -75,7 +75,7 @@ class Jobs final : public Customer {
     enum class State : std::uint8_t { away, queued, starting, joining, running, down, over };
     State state = State::away;
     const JobModel* model = nullptr;
-    Bytes item_bytes = 0;
+    const Workload::Preparation* preparation = nullptr;
     std::vector<NodeId> nodes;  // of its ranks
     std::vector<RankState> ranks;
     std::uint64_t step = 0;

@@ -10,8 +10,8 @@ namespace batchflow::sim {
 namespace {
 
 // Names are content here: the same name is the same data in every run.
-Digest version_of(const DatasetModel& dataset, const GrainModel& grain) {
-  Digest digest = hash(dataset.samples, dataset.bytes, grain.samples_per_item);
+Digest version_of(const DatasetModel& dataset, std::uint32_t samples_per_item) {
+  Digest digest = hash(dataset.samples, dataset.bytes, samples_per_item);
   for (const char c : dataset.name) digest = hash(digest, static_cast<unsigned char>(c));
   return digest;
 }
@@ -29,7 +29,7 @@ Catalogue make_catalogue(const DatasetModel& dataset, const Scenario& scenario, 
   parts.bytes.reserve(items);
   Random random(hash(scenario.seed, version));
   for (std::uint64_t i = 0; i < items; ++i) {
-    const double factor = dataset.bytes_spread.draw(random, scenario.grain.samples_per_item);
+    const double factor = dataset.bytes_spread.draw(random, scenario.samples_per_item(dataset));
     parts.bytes.push_back(
         std::max<Bytes>(1, static_cast<Bytes>(std::llround(static_cast<double>(bytes) * factor))));
   }
@@ -41,33 +41,38 @@ Catalogue make_catalogue(const DatasetModel& dataset, const Scenario& scenario, 
 
 }  // namespace
 
-Workload::Workload(const Scenario& scenario)
-    : samples_per_item_(scenario.grain.samples_per_item),
-      epochs_per_block_(scenario.grain.epochs_per_block) {
+std::uint64_t Workload::key(const JobModel& job) {
+  return static_cast<std::uint64_t>(job.dataset) << 32 | static_cast<std::uint32_t>(job.pipeline);
+}
+
+Workload::Workload(const Scenario& scenario) {
   for (const DatasetModel& dataset : scenario.datasets) {
     const DatasetId id(static_cast<std::uint32_t>(datasets_.size() + 1));
-    const Digest version = version_of(dataset, scenario.grain);
+    const std::uint32_t per_item = scenario.samples_per_item(dataset);
+    const Digest version = version_of(dataset, per_item);
     const Catalogue& catalogue = catalogues_.add(id, make_catalogue(dataset, scenario, version));
-    datasets_.push_back({id, version, &catalogue, dataset.compute_only});
+    datasets_.push_back({id, version, &catalogue, dataset.compute_only, per_item});
   }
   for (const JobModel& job : scenario.jobs) {
-    const bool known =
-        std::any_of(preparations_.begin(), preparations_.end(), [&](const Preparation& one) {
-          return one.dataset == job.dataset && one.pipeline == job.pipeline;
-        });
-    if (known) continue;
+    const PipelineId id(static_cast<std::uint32_t>(preparations_.size() + 1));
+    if (!pipeline_of_.emplace(key(job), id).second) continue;
     const PipelineModel& model = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
     const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
-    const PipelineId id(static_cast<std::uint32_t>(preparations_.size() + 1));
-    const PipelineInfo info = model.info(dataset.bytes, scenario.grain.samples_per_item);
+    const std::uint32_t per_item = scenario.samples_per_item(dataset);
+    PipelineInfo info = model.info(dataset.bytes, per_item);
+    const Bytes moved = dataset.compute_only ? 0 : info.prepared_bytes;
+    if (model.items_per_block > 0) {
+      info.prepared_bytes = std::max<Bytes>(1, scenario.engine.block_bytes / model.items_per_block);
+    }
     catalogues_.add(id, info);
     std::vector<Step> steps;
     for (const AppliedStep& one : model.applied(dataset.bytes)) {
-      steps.push_back(
-          {one.step->name, one.cost * scenario.grain.samples_per_item, one.before_random});
+      steps.push_back({one.step->name, one.cost * per_item, one.before_random});
     }
+    const std::uint64_t epochs =
+        model.epochs_per_block > 0 ? model.epochs_per_block : scenario.grain.epochs_per_block;
     preparations_.push_back({id, job.dataset, job.pipeline, info, model.spread, std::move(steps),
-                             dataset.compute_only ? 0 : info.prepared_bytes});
+                             moved, epochs, per_item});
   }
 }
 
@@ -97,10 +102,7 @@ DatasetId Workload::dataset(const JobModel& job) const {
 }
 
 PipelineId Workload::pipeline(const JobModel& job) const {
-  for (const Preparation& one : preparations_) {
-    if (one.dataset == job.dataset && one.pipeline == job.pipeline) return one.id;
-  }
-  BF_CHECK(false);
+  return pipeline_of_.at(key(job));
 }
 
 }  // namespace batchflow::sim

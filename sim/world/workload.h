@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "configs/reader/scenario.h"
@@ -24,6 +25,7 @@ class Workload {
     Digest version;
     const Catalogue* catalogue;
     bool compute_only;
+    std::uint64_t samples_per_item;
   };
   struct Step {
     std::string name;
@@ -38,26 +40,30 @@ class Workload {
     PipelineInfo info;
     Spread spread;
     std::vector<Step> steps;
-    Bytes moved_bytes;  // of a prepared item, on its way to a rank
+    Bytes moved_bytes;       // of a prepared item, on its way to a rank
+    std::uint64_t epochs;    // that a block stands for
+    std::uint64_t per_item;  // stored samples
+
+    // Samples of so many items: as they are stored, and as they are visited in all epochs.
+    std::uint64_t stored(std::uint64_t items) const { return items * per_item; }
+    std::uint64_t visits(std::uint64_t items) const { return stored(items) * epochs; }
   };
   const std::vector<Data>& datasets() const { return datasets_; }
   const std::vector<Preparation>& preparations() const { return preparations_; }
   const Data& data(DatasetId id) const { return datasets_[id.value - 1]; }
   const Preparation& preparation(PipelineId id) const { return preparations_[id.value - 1]; }
+  const Preparation& preparation(const JobModel& job) const { return preparation(pipeline(job)); }
   // Items an order to read is for, and their bytes.
   static std::uint64_t items_of(const Read& order);
   Bytes bytes_of(const Read& order) const;
-  // Of the scenario, as they are stored; and as they are visited, in all epochs a block stands for.
-  std::uint64_t stored(std::uint64_t items) const { return items * samples_per_item_; }
-  std::uint64_t visits(std::uint64_t items) const { return stored(items) * epochs_per_block_; }
-  std::uint64_t epochs_per_block() const { return epochs_per_block_; }
 
  private:
-  std::uint64_t samples_per_item_;
-  std::uint64_t epochs_per_block_;
+  static std::uint64_t key(const JobModel& job);
+
   Catalogues catalogues_;
   std::vector<Data> datasets_;
   std::vector<Preparation> preparations_;
+  std::unordered_map<std::uint64_t, PipelineId> pipeline_of_;  // looked up, never walked
 };
 
 }  // namespace batchflow::sim
