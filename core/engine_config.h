@@ -52,8 +52,8 @@ struct EngineConfig {
   Duration retry_wait = std::chrono::milliseconds(10);
 
   // The world without sharing is simulated by the same engine: preset `independent`.
-  bool share_streams = true;                      // false: a stream a job
-  bool share_nodes = true;                        // false: a node knows its own caches alone
+  bool share_streams = true;  // false: a stream a job
+  bool share_nodes = true;    // false: a node knows its own caches alone
   // Nodes beyond those of a stream's ranks that prepare for it and keep samples of its dataset.
   std::uint32_t helper_nodes = 8;
   std::uint32_t workers_per_rank = 0;             // 0: all workers of a node serve all jobs

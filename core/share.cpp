@@ -74,6 +74,7 @@ void Share::remove(ItemId item, Removal why) {
     pinned_slots_ -= slots(item);
     while (pins_.drop(item) != 0) {
     }
+    note_freed();
   }
   leave(item, why);
 }
@@ -90,7 +91,9 @@ void Share::pin(ItemId item) {
 }
 
 void Share::unpin(ItemId item) {
-  if (pins_.drop(item) == 0) pinned_slots_ -= slots(item);
+  if (pins_.drop(item) != 0) return;
+  pinned_slots_ -= slots(item);
+  note_freed();
 }
 
 Admission Share::tell_missed(const Access& access) {

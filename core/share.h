@@ -94,6 +94,8 @@ class Share {
   // REQUIRES: pinned(item)
   void unpin(ItemId item);
   bool pinned(ItemId item) const { return pins_.pinned(item); }
+  // From now on counts there whenever something that was pinned may leave, or has left.
+  void count_freed(std::uint64_t* freed) { freed_ = freed; }
 
   // ---------------------------------------------------------------------------------- capacity --
 
@@ -144,6 +146,9 @@ class Share {
     PinTable table_;
   };
 
+  void note_freed() {
+    if (freed_ != nullptr) ++*freed_;
+  }
   bool told_incoming(ItemId item) const { return incoming_ != nullptr && item.value < adopted_; }
   Admission tell_missed(const Access& access);
   void evict_named(const Access& newcomer, bool until_fits, std::vector<ItemId>& evicted);
@@ -170,6 +175,7 @@ class Share {
   std::unique_ptr<EvictionPolicy> incoming_;
   std::size_t adopted_ = 0;  // the incoming policy knows of all ids below
   ShareCounters counters_;
+  std::uint64_t* freed_ = nullptr;
 };
 
 }  // namespace batchflow

@@ -28,9 +28,9 @@ BATCHFLOW_RESULT(CachedBytes, encoded_dram, decoded_dram, prepared_dram, encoded
 BATCHFLOW_RESULT(ClusterSizes, nodes, gpus, cores, cache_bytes, nvme_bytes, store_bytes_per_s,
                  network_bytes_per_s, pcie_bytes_per_s)
 BATCHFLOW_RESULT(JobResult, name, user, dataset, state, refusal, ranks, epochs, batches, samples,
-                 fillers, restarts, lost_samples, arrived_s, started_s, ended_s, time_s, compute_s,
-                 stall_s, idle_s, down_s, first_batch_s, first_step_s, samples_per_s, au,
-                 bottleneck, waited)
+                 fillers, restarts, preemptions, lost_samples, arrived_s, started_s, ended_s,
+                 time_s, compute_s, stall_s, idle_s, down_s, first_batch_s, first_step_s,
+                 samples_per_s, au, bottleneck, waited)
 BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, samples,
                  samples_requested, samples_read, storage_bytes, storage_reads, nvme_bytes,
                  nvme_written_bytes, network_bytes, pcie_bytes, preparations, prepared_blocks,
@@ -143,10 +143,11 @@ void csv_field(std::string& row, const Field& field) {
 }  // namespace
 
 std::string results_json(std::span<const RunResult> runs, const std::string& command,
-                         const std::string& version) {
+                         const std::string& version, const std::string& more) {
   Json json;
   json["command"] = command;
   json["version"] = version;
+  if (!more.empty()) json.update(Json::parse(more));
   json["runs"] = Json::array();
   for (const RunResult& run : runs) {
     json["runs"].push_back(json_of(run));

@@ -58,6 +58,7 @@ struct JobResult {
   std::uint64_t samples = 0;  // of these, fillers excluded
   std::uint64_t fillers = 0;
   std::uint64_t restarts = 0;      // after the loss of a node
+  std::uint64_t preemptions = 0;   // its GPUs were given to another
   std::uint64_t lost_samples = 0;  // trained on in steps that were never completed
   double arrived_s = 0;
   double started_s = 0;  // when it got its GPUs
@@ -66,7 +67,7 @@ struct JobResult {
   double compute_s = 0;      // of which its GPUs computed, in the mean of its ranks
   double stall_s = 0;        // waited for a batch
   double idle_s = 0;         // waited for the slowest rank
-  double down_s = 0;         // waited for a lost node to come back
+  double down_s = 0;         // waited for a lost node to come back, or for GPUs it had to leave
   double first_batch_s = 0;  // from start to the first batch
   double first_step_s = 0;   // from start to the end of the first step
   double samples_per_s = 0;
@@ -194,7 +195,7 @@ struct RunResult {
 
 // An object with `command`, `version` and `runs`.
 std::string results_json(std::span<const RunResult> runs, const std::string& command,
-                         const std::string& version);
+                         const std::string& version, const std::string& more = "");
 // One row a job; the first two columns name the run and its seed.
 std::string jobs_csv(std::span<const RunResult> runs);
 

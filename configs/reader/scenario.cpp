@@ -143,6 +143,30 @@ void resolve_names(ConfigNode& tree, const std::string& path) {
   }
 }
 
+namespace {
+
+void read_name_and_seed(ConfigSection& section, Scenario& scenario) {
+  scenario.name = section.text("name", "");
+  section.text("about", "");
+  scenario.seed = section.seed("seed", scenario.seed);
+  scenario.ends_after = section.duration("ends_after", scenario.ends_after);
+  scenario.scheduler = section.choice("scheduler", {std::begin(kSchedulers), std::end(kSchedulers)},
+                                      scenario.scheduler);
+  section.require("cluster", "the name of a cluster, or its nodes and store");
+  section.section("cluster",
+                  [&](ConfigSection& cluster) { scenario.cluster = read_cluster(cluster); });
+}
+
+void read_engine(ConfigSection& section, Scenario& scenario) {
+  section.section("engine",
+                  [&](ConfigSection& engine) { scenario.engine = read_engine_config(engine); });
+  if (scenario.engine.seed == 0) scenario.engine.seed = scenario.seed;
+  // Who has to leave its GPUs comes back, whenever that is.
+  if (scenario.scheduler == Scheduler::las) scenario.engine.rank_timeout = kDurationMost;
+}
+
+}  // namespace
+
 Scenario read_scenario(const ConfigNode& tree) {
   Scenario scenario;
   read_config(tree, [&](ConfigSection& section) {
@@ -150,26 +174,27 @@ Scenario read_scenario(const ConfigNode& tree) {
     if (kind != "scenario") {
       section.refuse("kind", fmt::format("this is a {}", kind), "name a file of kind: scenario");
     }
-    scenario.name = section.text("name", "");
-    section.text("about", "");
-    scenario.seed = section.seed("seed", scenario.seed);
-    scenario.ends_after = section.duration("ends_after", scenario.ends_after);
     scenario.grain = read_grain(section);
-    section.require("cluster", "the name of a cluster, or its nodes and store");
-    section.section("cluster",
-                    [&](ConfigSection& cluster) { scenario.cluster = read_cluster(cluster); });
+    read_name_and_seed(section, scenario);
     scenario.datasets = read_datasets(section);
     scenario.pipelines = read_pipelines(section);
     check_grain(section, scenario);
     scenario.jobs = read_jobs(section, scenario);
-    section.section("engine",
-                    [&](ConfigSection& engine) { scenario.engine = read_engine_config(engine); });
-    if (scenario.engine.seed == 0) scenario.engine.seed = scenario.seed;
+    read_engine(section, scenario);
     fit_blocks(section, scenario);
     check_epochs_per_block(section, scenario);
     section.sections("faults", [&](ConfigSection& fault) {
       scenario.faults.push_back(read_fault(fault, scenario));
     });
+  });
+  return scenario;
+}
+
+Scenario read_cluster_and_engine(const ConfigNode& tree) {
+  Scenario scenario;
+  read_config(tree, [&](ConfigSection& section) {
+    read_name_and_seed(section, scenario);
+    read_engine(section, scenario);
   });
   return scenario;
 }

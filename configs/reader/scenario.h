@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "configs/reader/cluster_model.h"
@@ -28,6 +29,12 @@ struct GrainModel {
   std::uint32_t epochs_per_block = 1;
 };
 
+// Who gets GPUs first. fifo: who came first, and nobody passes him. recorded: each when the log
+// says that it began, or as soon after that as there are GPUs. sjf: who computes least. las: who
+// had the least GPU time, in two levels; those of the upper one make room for those of the lower.
+enum class Scheduler : std::uint8_t { fifo, recorded, sjf, las };
+inline constexpr std::string_view kSchedulers[] = {"fifo", "recorded", "sjf", "las"};
+
 struct Scenario {
   std::string name;
   std::uint64_t seed = 1;
@@ -35,6 +42,7 @@ struct Scenario {
   std::vector<DatasetModel> datasets;
   std::vector<PipelineModel> pipelines;
   std::vector<JobModel> jobs;  // by arrival
+  Scheduler scheduler = Scheduler::fifo;
   EngineConfig engine;
   GrainModel grain;
   std::vector<FaultModel> faults;
@@ -61,6 +69,8 @@ ConfigNode load_scenario(const std::string& place);
 // comes from; empty: nowhere.
 void resolve_names(ConfigNode& tree, const std::string& path = "");
 Scenario read_scenario(const ConfigNode& tree);
+// One without jobs and what they train on: those of a replay come from elsewhere.
+Scenario read_cluster_and_engine(const ConfigNode& tree);
 
 // A commented scenario with every default.
 std::string scenario_template();

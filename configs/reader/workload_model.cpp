@@ -88,30 +88,47 @@ PipelineInfo PipelineModel::info(Bytes stored_bytes, std::uint32_t samples) cons
   return info;
 }
 
+Duration JobModel::work() const {
+  const auto steps_most = static_cast<std::int64_t>(std::min<std::uint64_t>(steps, INT32_MAX));
+  return step.count() <= INT64_MAX / std::max<std::int64_t>(1, steps_most) ? step * steps_most
+                                                                           : Duration::max();
+}
+
+DatasetModel read_dataset(ConfigSection& entry) {
+  DatasetModel dataset;
+  entry.require("samples", "how many there are");
+  dataset.samples = static_cast<std::uint64_t>(entry.integer("samples", 1, 1, 1'000'000'000'000));
+  dataset.compute_only = entry.flag("compute_only", dataset.compute_only);
+  if (!dataset.compute_only) {
+    entry.require("bytes", "of a stored sample, in the mean, as 115kb; or compute_only: true");
+  } else if (entry.has("bytes")) {
+    entry.refuse("bytes", "of a dataset that is compute_only nothing is stored", "leave it out");
+  }
+  dataset.bytes = entry.bytes("bytes", 1, 1);
+  if (dataset.bytes > kBytesMost / dataset.samples) {
+    entry.refuse("bytes", "all samples together are more than 2^60 bytes", "write less");
+  }
+  dataset.bytes_spread = read_spread(entry, "bytes");
+  dataset.format = entry.choice("format", {"raw", "jpeg"}, dataset.format);
+  return dataset;
+}
+
 std::vector<DatasetModel> read_datasets(ConfigSection& section) {
   std::vector<DatasetModel> datasets;
   section.require("datasets", "a list of datasets");
   section.sections("datasets", [&](ConfigSection& entry) {
-    DatasetModel dataset;
-    dataset.name = read_name(entry);
-    refuse_twice(entry, datasets, dataset.name);
-    entry.require("samples", "how many there are");
-    dataset.samples = static_cast<std::uint64_t>(entry.integer("samples", 1, 1, 1'000'000'000'000));
-    dataset.compute_only = entry.flag("compute_only", dataset.compute_only);
-    if (!dataset.compute_only) {
-      entry.require("bytes", "of a stored sample, in the mean, as 115kb; or compute_only: true");
-    } else if (entry.has("bytes")) {
-      entry.refuse("bytes", "of a dataset that is compute_only nothing is stored", "leave it out");
-    }
-    dataset.bytes = entry.bytes("bytes", 1, 1);
-    if (dataset.bytes > kBytesMost / dataset.samples) {
-      entry.refuse("bytes", "all samples together are more than 2^60 bytes", "write less");
-    }
-    dataset.bytes_spread = read_spread(entry, "bytes");
-    dataset.format = entry.choice("format", {"raw", "jpeg"}, dataset.format);
-    datasets.push_back(std::move(dataset));
+    const std::string name = read_name(entry);
+    refuse_twice(entry, datasets, name);
+    datasets.push_back(read_dataset(entry));
+    datasets.back().name = name;
   });
   return datasets;
+}
+
+std::vector<StepModel> read_steps(ConfigSection& section) {
+  std::vector<StepModel> steps;
+  section.sections("steps", [&](ConfigSection& step) { steps.push_back(read_step(step)); });
+  return steps;
 }
 
 std::vector<PipelineModel> read_pipelines(ConfigSection& section) {
@@ -121,8 +138,7 @@ std::vector<PipelineModel> read_pipelines(ConfigSection& section) {
     PipelineModel pipeline;
     pipeline.name = read_name(entry);
     refuse_twice(entry, pipelines, pipeline.name);
-    entry.sections("steps",
-                   [&](ConfigSection& step) { pipeline.steps.push_back(read_step(step)); });
+    pipeline.steps = read_steps(entry);
     pipeline.spread = read_spread(entry, "cost");
     pipelines.push_back(std::move(pipeline));
   });

@@ -76,10 +76,17 @@ struct JobModel {
   Duration step{0};         // of a rank's GPU on one batch
   Spread step_spread;
   Instant arrives{};
+  Instant not_before{};      // when it began, where jobs begin as recorded
   Duration start_up{0};      // from getting its GPUs to its first request
   Duration leaves_after{0};  // of running; 0: when its epochs are done
+
+  // What its GPUs compute, as long as it ends by its steps.
+  Duration work() const;
 };
 
+// All but its name.
+DatasetModel read_dataset(ConfigSection& section);
+std::vector<StepModel> read_steps(ConfigSection& section);
 std::vector<DatasetModel> read_datasets(ConfigSection& section);
 std::vector<PipelineModel> read_pipelines(ConfigSection& section);
 

@@ -106,6 +106,7 @@ std::uint32_t Memory::add_share(const ShareSpec& spec) {
   part.id = ShareId(index);
   part.choice = choice_for(spec);
   part.share = std::make_unique<Share>(spec.items, 0, make_policy(spec, 0, 0));
+  part.share->count_freed(&place->second.freed);
   place->second.shares.push_back(index);
   plan_again(spec.place);
   return index;
@@ -203,6 +204,7 @@ void Memory::give_back(std::uint32_t index, ItemId item) {
 void Memory::plan_again(Place place) {
   const auto found = places_.find(place);
   if (found == places_.end()) return;
+  ++found->second.freed;  // what was in the way may not be any more
   if (!std::exchange(found->second.plan_due, true)) to_plan_.push_back(place);
   if (std::exchange(found->second.settled, false)) to_settle_.push_back(place);
 }
@@ -325,12 +327,19 @@ bool Memory::settle(Instant now, std::size_t limit, std::vector<Resident>& evict
     const auto found = places_.find(place);
     if (found == places_.end() || found->second.settled) continue;
     PlacePart& part = found->second;
+    if (std::exchange(part.freed_when_tried, part.freed) == part.freed) {
+      to_settle_.push_back(place);
+      continue;
+    }
     const std::size_t before = evicted.size();
     part.settled = shrink(part, limit, evicted);
     grow(place, part);
     if (!part.settled) to_settle_.push_back(place);
     // Only pinned items are left in the way: there is nothing to do until they are released.
-    more = more || (!part.settled && evicted.size() != before);
+    if (!part.settled && evicted.size() != before) {
+      ++part.freed;
+      more = true;
+    }
   }
   return more;
 }

@@ -152,6 +152,10 @@ class Memory {
     std::vector<std::uint32_t> shares;
     bool plan_due = false;
     bool settled = true;
+    // While it is not settled: whether anything may leave that was in the way is to be seen from
+    // what was counted when it was tried last.
+    std::uint64_t freed = 0;
+    std::uint64_t freed_when_tried = 0;
   };
 
   void note_evicted(std::uint32_t share, const std::vector<ItemId>& gone,

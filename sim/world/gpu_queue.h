@@ -19,6 +19,8 @@ class GpuQueue {
 
   // The node of each rank; nothing when there are not enough free GPUs now.
   std::optional<std::vector<NodeId>> take(const JobModel& job);
+  bool all_taken() const { return all_free_ == 0; }
+  std::uint64_t free() const { return all_free_; }
   void give_back(const std::vector<NodeId>& ranks);
   // GPUs of a node that is down are nobody's, until it is up again.
   void down(NodeId node);

@@ -67,7 +67,8 @@ Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, R
       counters_(counters),
       watch_(watch),
       gpus_(scenario.cluster),
-      jobs_(scenario.jobs.size()) {
+      jobs_(scenario.jobs.size()),
+      queue_(scenario.scheduler) {
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     Job& job = jobs_[i];
     job.model = &scenario.jobs[i];
@@ -107,30 +108,36 @@ const Workload::Preparation& Jobs::preparation(JobId id) const {
 
 void Jobs::begin() {
   for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
-    kernel_.at(jobs_[i].model->arrives, [this, i] { arrive(i); });
+    kernel_.at(std::max(jobs_[i].model->arrives, jobs_[i].model->not_before),
+               [this, i] { arrive(i); });
   }
 }
 
 void Jobs::arrive(std::uint32_t index) {
   jobs_[index].state = Job::State::queued;
-  queue_.push_back(index);
+  queue_.add(index, *jobs_[index].model, jobs_[index].attained);
   start_queued();
 }
 
-// First come, first served: who waits for GPUs holds up those behind.
 void Jobs::start_queued() {
-  while (!queue_.empty()) {
-    Job& next = jobs_[queue_.front()];
-    auto nodes = gpus_.take(*next.model);
-    if (!nodes) return;
-    next.nodes = std::move(*nodes);
-    start(queue_.front());
-    queue_.pop_front();
-  }
+  queue_.each([this](std::uint32_t index) {
+    auto nodes = gpus_.take(*jobs_[index].model);
+    if (!nodes && make_room_for(index)) nodes = gpus_.take(*jobs_[index].model);
+    if (nodes) {
+      jobs_[index].nodes = std::move(*nodes);
+      start(index);
+      return JobQueue::Answer::took;
+    }
+    const bool stop = queue_.is_strict() || gpus_.all_taken();
+    return stop && !preempts() ? JobQueue::Answer::stop : JobQueue::Answer::waits;
+  });
 }
 
 void Jobs::start(std::uint32_t index) {
   Job& job = jobs_[index];
+  running_.insert(index);
+  job.has_gpus_since = kernel_.now();
+  if (job.state == Job::State::preempted) return resume(index);
   job.state = Job::State::starting;
   job.started = kernel_.now();
   job.ranks.assign(job.nodes.size(), {});
@@ -225,7 +232,8 @@ void Jobs::count_unfinished(Job& job) {
 
 void Jobs::cut() {
   for (Job& job : jobs_) {
-    if (job.state != Job::State::starting) count_unfinished(job);
+    if (job.state == Job::State::starting || job.state == Job::State::preempted) continue;
+    count_unfinished(job);
   }
 }
 
@@ -236,15 +244,77 @@ void Jobs::over(Job& job, const char* state) {
   job.ended = last_end_ = kernel_.now();
   job.ranks.clear();
   ++over_;
+  running_.erase(static_cast<std::uint32_t>(&job - jobs_.data()));
   gpus_.give_back(job.nodes);
   start_queued();
+}
+
+// ----------------------------------------------------------------------------- preemption ----
+
+Duration Jobs::attained(const Job& job) const {
+  return job.attained +
+         (kernel_.now() - job.has_gpus_since) * static_cast<std::int64_t>(job.nodes.size());
+}
+
+// Jobs that have had much leave their GPUs to one that has not, who got them last first.
+bool Jobs::make_room_for(std::uint32_t index) {
+  if (!preempts() || JobQueue::has_had_much(jobs_[index].attained)) return false;
+  std::vector<std::uint32_t> victims;
+  for (const std::uint32_t one : running_) {
+    const Job& job = jobs_[one];
+    if (job.state == Job::State::running && JobQueue::has_had_much(attained(job))) {
+      victims.push_back(one);
+    }
+  }
+  std::sort(victims.begin(), victims.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return std::pair(jobs_[b].has_gpus_since, b) < std::pair(jobs_[a].has_gpus_since, a);
+  });
+  const std::uint64_t wanted = jobs_[index].model->ranks;
+  std::uint64_t free = gpus_.free();
+  std::size_t leave = 0;
+  for (; leave < victims.size() && free < wanted; ++leave)
+    free += jobs_[victims[leave]].nodes.size();
+  if (free < wanted) return false;
+  for (std::size_t i = 0; i < leave; ++i) preempt(victims[i]);
+  return true;
+}
+
+// It goes on from its last completed step when it gets GPUs again.
+void Jobs::preempt(std::uint32_t index) {
+  Job& job = jobs_[index];
+  job.attained = attained(job);
+  count_unfinished(job);
+  forget_step(job);
+  for (Rank rank = 0; rank < job.ranks.size(); ++rank) reports_.fact(RankLost{JobId(index), rank});
+  job.state = Job::State::preempted;
+  ++job.restarts;
+  ++job.result.preemptions;
+  for (RankState& rank : job.ranks) {
+    rank = {};
+    rank.since = kernel_.now();
+  }
+  running_.erase(index);
+  gpus_.give_back(job.nodes);
+  queue_.add(index, *job.model, job.attained);
+}
+
+void Jobs::resume(std::uint32_t index) {
+  Job& job = jobs_[index];
+  for (RankState& rank : job.ranks) {
+    const Duration away = kernel_.now() - rank.since;
+    job.down += away;
+    rank.since = kernel_.now();
+  }
+  job.state = Job::State::joining;
+  reports_.fact(
+      JobResized{JobId(index), scenario_.item_batch(*job.model), reports_.keep(job.nodes)});
 }
 
 // ------------------------------------------------------------------------------- training ----
 
 void Jobs::delivered(const Delivered& batch) {
   Job& mine = job(batch.job);
-  if (mine.state == Job::State::over) return;
+  if (mine.state == Job::State::over || mine.state == Job::State::preempted) return;
   if (mine.state != Job::State::running || batch.step < mine.step) {
     return let_go(batch.job, batch.rank, batch.step);
   }
@@ -344,7 +414,7 @@ void Jobs::node_down(NodeId node) {
   gpus_.down(node);
   for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
     const Job& job = jobs_[i];
-    if (!has_rank_on(job, node)) continue;
+    if (job.state == Job::State::preempted || !has_rank_on(job, node)) continue;
     if (job.state == Job::State::joining || job.state == Job::State::running) stop(i);
     if (job.state == Job::State::starting) start_anew(i);
   }
@@ -358,7 +428,7 @@ void Jobs::start_anew(std::uint32_t index) {
   ++job.restarts;
   job.ranks.clear();
   gpus_.give_back(job.nodes);
-  queue_.push_front(index);
+  queue_.add_first(index);
 }
 
 void Jobs::node_up(NodeId node) {
@@ -370,17 +440,21 @@ void Jobs::node_up(NodeId node) {
   start_queued();
 }
 
+void Jobs::forget_step(Job& job) {
+  const std::uint64_t lost = std::exchange(job.samples_done, 0);
+  job.fillers_done = 0;
+  job.ranks_done = 0;
+  job.result.lost_samples += lost;
+  counters_.samples_lost += lost;
+}
+
 // A step is completed by all ranks or by none.
 void Jobs::stop(std::uint32_t index) {
   Job& job = jobs_[index];
   count_unfinished(job);
   job.state = Job::State::down;
   ++job.restarts;
-  const std::uint64_t lost = std::exchange(job.samples_done, 0);
-  job.fillers_done = 0;
-  job.ranks_done = 0;
-  job.result.lost_samples += lost;
-  counters_.samples_lost += lost;
+  forget_step(job);
   for (Rank number = 0; number < job.ranks.size(); ++number) {
     RankState& rank = job.ranks[number];
     if (rank.done) let_go(JobId(index), number, job.step);
@@ -408,7 +482,7 @@ void Jobs::let_go(JobId id, Rank rank, std::uint64_t step) {
 // -------------------------------------------------------------------------------- results ----
 
 void Jobs::add_under_way(const Job& job, UnderWay& sum) const {
-  if (job.state == Job::State::down) return;
+  if (job.state == Job::State::down || job.state == Job::State::preempted) return;
   for (const RankState& rank : job.ranks) {
     const Duration spent = kernel_.now() - rank.since;
     (rank.training ? sum.compute : rank.done ? sum.idle : sum.stall) += spent;
@@ -438,7 +512,7 @@ std::vector<JobResult> Jobs::results() const {
   for (const Job& job : jobs_) {
     JobResult result = job.result;
     if (job.state == Job::State::over || job.state == Job::State::running ||
-        job.state == Job::State::down) {
+        job.state == Job::State::down || job.state == Job::State::preempted) {
       const Instant end = job.state == Job::State::over ? job.ended : kernel_.now();
       const auto ranks = static_cast<double>(job.nodes.size());
       result.started_s = seconds(job.started);

@@ -20,6 +20,7 @@
 #include "sim/world/backend.h"
 #include "sim/world/counters.h"
 #include "sim/world/gpu_queue.h"
+#include "sim/world/job_queue.h"
 #include "sim/world/kernel.h"
 #include "sim/world/reports.h"
 #include "sim/world/workload.h"
@@ -72,7 +73,16 @@ class Jobs final : public Customer {
     std::deque<Delivered> batches;
   };
   struct Job {
-    enum class State : std::uint8_t { away, queued, starting, joining, running, down, over };
+    enum class State : std::uint8_t {
+      away,
+      queued,
+      starting,
+      joining,
+      running,
+      down,
+      preempted,
+      over
+    };
     State state = State::away;
     const JobModel* model = nullptr;
     const Workload::Preparation* preparation = nullptr;
@@ -84,6 +94,8 @@ class Jobs final : public Customer {
     std::uint64_t samples_done = 0;  // of the current step, by these ranks
     std::uint64_t fillers_done = 0;
     Instant started{};
+    Instant has_gpus_since{};
+    Duration attained{0};  // GPU time, before it was preempted the last time
     Instant ended{};
     Instant first_batch{};
     Instant first_step{};
@@ -99,6 +111,11 @@ class Jobs final : public Customer {
   const Job& job(JobId id) const { return jobs_[id.value]; }
   void arrive(std::uint32_t index);
   void start_queued();
+  bool preempts() const { return scenario_.scheduler == Scheduler::las; }
+  Duration attained(const Job& job) const;
+  bool make_room_for(std::uint32_t index);
+  void preempt(std::uint32_t index);
+  void resume(std::uint32_t index);
   void start(std::uint32_t index);
   void join(std::uint32_t index);
   void train_rank(std::uint32_t index, Rank rank);
@@ -110,6 +127,7 @@ class Jobs final : public Customer {
   void add_under_way(const Job& job, UnderWay& sum) const;
   bool has_rank_on(const Job& job, NodeId node) const;
   bool all_up(const Job& job) const;
+  void forget_step(Job& job);
   void stop(std::uint32_t index);
   void go_on(std::uint32_t index);
   void start_anew(std::uint32_t index);
@@ -125,7 +143,8 @@ class Jobs final : public Customer {
   GpuQueue gpus_;
   std::set<NodeId> down_;
   std::vector<Job> jobs_;  // a job's id is its index
-  std::deque<std::uint32_t> queue_;
+  JobQueue queue_;
+  std::set<std::uint32_t> running_;  // have GPUs
   std::size_t over_ = 0;
   std::uint64_t batches_all_ = 0;  // that will be trained on
   Instant last_end_{};

@@ -1,0 +1,57 @@
+// What is assumed of the jobs of a scheduler's log, which says who ran when on how many GPUs and
+// never what was read: their data sets, how these are prepared, and how fast the models are.
+//
+// Shares and chances stand in the overlay and are drawn by its seed, so that whoever reads a report
+// sees what was assumed, and can assume something else.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "configs/reader/quantities.h"
+#include "configs/reader/workload_model.h"
+#include "core/config.h"
+
+namespace batchflow {
+
+struct OverlayClass {
+  std::string name;
+  double share = 1;  // its weight among the classes that take a job
+
+  // Which jobs it takes; 0 and empty: all.
+  double gpus_least = 0;
+  double gpus_most = 0;
+  Duration lasts_least{0};
+  Duration lasts_most{0};
+  std::vector<std::string> users;  // any of these
+  std::vector<std::string> names;  // any of these in the job's name
+
+  DatasetModel dataset;        // the mean of them
+  std::uint32_t datasets = 1;  // how many there are to pick from
+  Spread dataset_size;         // how their numbers of samples vary
+  PipelineModel pipeline;
+  double samples_per_s = 1;  // that a GPU trains on
+  Spread speed;
+
+  bool takes_all() const {
+    return gpus_least == 0 && gpus_most == 0 && lasts_least.count() == 0 &&
+           lasts_most.count() == 0 && users.empty() && names.empty();
+  }
+};
+
+struct OverlayModel {
+  std::string name;
+  std::string about;
+  double busy = 0.9;      // of the recorded time GPUs computed; the rest they waited for data
+  double reuse = 0.7;     // chance of training on what the user's last job trained on
+  double popularity = 1;  // Zipf's exponent over the data sets of a class
+  double same_pipeline =
+      0.6;  // chance of preparing a data set as most do, and not in a way of one's own
+  std::vector<OverlayClass> classes;
+};
+
+// The tree of an overlay, found by name (configs/overlays) or path.
+ConfigNode load_overlay(const std::string& place);
+OverlayModel read_overlay(const ConfigNode& tree);
+
+}  // namespace batchflow

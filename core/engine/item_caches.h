@@ -1,0 +1,61 @@
+// What the nodes keep of the samples of one dataset: in which shares to look, without a search.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/flat_map.h"
+#include "core/placement.h"
+#include "core/types.h"
+
+namespace batchflow {
+
+// Samples in one form on one node.
+struct ItemCache {
+  std::uint32_t node;
+  Digest prefix;  // 0: encoded; else decoded, by this part of a pipeline
+  // Shares, by tier; kNone where there is none.
+  std::uint32_t dram = kNone;
+  std::uint32_t nvme = kNone;
+  std::uint32_t next = kNone;  // another of this node
+};
+
+class ItemCaches {
+ public:
+  const std::vector<ItemCache>& all() const { return all_; }
+  // Of a node, one after the other.
+  const ItemCache* first(std::uint32_t node) const { return at(first_.find(node)); }
+  const ItemCache* next(const ItemCache& cache) const { return at(cache.next); }
+  const ItemCache* find(std::uint32_t node, Digest prefix) const {
+    const ItemCache* cache = first(node);
+    while (cache != nullptr && cache->prefix != prefix) cache = next(*cache);
+    return cache;
+  }
+  // REQUIRES: there is none of this node and prefix.
+  void add(ItemCache cache) {
+    cache.next = first_.find(cache.node);
+    first_.set(cache.node, static_cast<std::uint32_t>(all_.size()));
+    all_.push_back(cache);
+  }
+  void remove_node(std::uint32_t node) {
+    if (first_.find(node) == kNone) return;
+    first_ = {};
+    for (const ItemCache& cache : std::exchange(all_, {})) {
+      if (cache.node != node) add(cache);
+    }
+  }
+
+  // The nodes that have homes for samples; none where each keeps what it reads itself.
+  std::optional<Placement> homes;
+  bool homes_known = true;  // false: nodes have come since
+
+ private:
+  const ItemCache* at(std::uint32_t index) const { return index == kNone ? nullptr : &all_[index]; }
+
+  std::vector<ItemCache> all_;
+  FlatMap first_;  // of a node
+};
+
+}  // namespace batchflow

@@ -1,0 +1,25 @@
+#include "sim/world/job_queue.h"
+
+#include <algorithm>
+
+namespace batchflow::sim {
+
+void JobQueue::add(std::uint32_t job, const JobModel& model, Duration attained) {
+  std::int64_t rank = 0;
+  switch (scheduler_) {
+    case Scheduler::fifo:
+      break;
+    case Scheduler::recorded:
+      rank = model.not_before.time_since_epoch().count();
+      break;
+    case Scheduler::sjf:
+      rank = model.work().count();
+      break;
+    case Scheduler::las:
+      rank = has_had_much(attained) ? 1 : 0;
+      break;
+  }
+  waiting_.insert({rank, ++serials_, job});
+}
+
+}  // namespace batchflow::sim

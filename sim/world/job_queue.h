@@ -1,0 +1,49 @@
+// Jobs that wait for GPUs, in the order in which the cluster's scheduler means to give them some.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <tuple>
+
+#include "configs/reader/scenario.h"
+
+namespace batchflow::sim {
+
+class JobQueue {
+ public:
+  explicit JobQueue(Scheduler scheduler) : scheduler_(scheduler) {}
+
+  bool empty() const { return waiting_.empty(); }
+  // Who cannot have GPUs yet holds up those behind.
+  bool is_strict() const { return scheduler_ == Scheduler::fifo; }
+
+  // `attained`: GPU time that it had so far, before it was preempted.
+  void add(std::uint32_t job, const JobModel& model, Duration attained);
+  // Before all others.
+  void add_first(std::uint32_t job) { waiting_.insert({INT64_MIN, --first_, job}); }
+  // Calls `start` with each in order, while it answers anything but `stop`; `took` leaves.
+  enum class Answer : std::uint8_t { took, waits, stop };
+  template <class Start>
+  void each(Start start) {
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      const Answer answer = start(std::get<2>(*it));
+      if (answer == Answer::stop) return;
+      it = answer == Answer::took ? waiting_.erase(it) : std::next(it);
+    }
+  }
+
+  // Whether a job with so much GPU time leaves its GPUs to those that had less: two levels of
+  // service, so that jobs of one level do not take turns for ever.
+  static bool has_had_much(Duration attained) { return attained >= kMuch; }
+
+ private:
+  static constexpr Duration kMuch = std::chrono::hours(1);
+
+  Scheduler scheduler_;
+  // By rank in the discipline, then by order of coming.
+  std::set<std::tuple<std::int64_t, std::int64_t, std::uint32_t>> waiting_;
+  std::int64_t serials_ = 0;
+  std::int64_t first_ = 0;
+};
+
+}  // namespace batchflow::sim
