@@ -2,6 +2,8 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "configs/reader/output.h"
@@ -16,6 +18,7 @@
 #include "traces/compress.h"
 #include "traces/formats/format.h"
 #include "traces/job_csv.h"
+#include "traces/job_synth.h"
 
 namespace batchflow::sim {
 namespace {
@@ -84,6 +87,43 @@ int convert(const Options& options) {
   return 0;
 }
 
+struct SynthCommand {
+  Options like;  // the trace to be matched, if any, and where the result goes
+  std::uint64_t jobs = 0, days = 0, gpus = 0;  // 0: as the trace to be matched has
+  std::uint64_t seed = 1;
+};
+
+int synthesize(const SynthCommand& command) {
+  require_writable(command.like.output);
+  SynthOptions options;
+  JobModel model = usual_job_model();
+  if (!command.like.trace.empty()) {
+    const JobTrace trace = read_trace(command.like);
+    model = fit_job_model(trace);
+    const JobStatistics statistics = job_statistics(trace);
+    constexpr std::int64_t kDayNs = 86'400 * kNanosPerSecond;
+    options.jobs = statistics.jobs;
+    options.days = static_cast<std::uint64_t>(
+        (statistics.last_submit_ns - statistics.first_submit_ns) / kDayNs + 1);
+    options.gpus = static_cast<std::uint64_t>(
+        std::max(1.0, std::ceil(std::max(statistics.gpus_at_once_most, statistics.gpus.most))));
+  }
+  if (command.jobs > 0) options.jobs = command.jobs;
+  if (command.days > 0) options.days = command.days;
+  if (command.gpus > 0) options.gpus = command.gpus;
+  options.seed = command.seed;
+  JobTrace trace;
+  {
+    ProgressBar bar("making jobs");
+    options.progress = progress_of(bar);
+    trace = synthesize_jobs(model, options);
+  }
+  write_trace(trace, command.like.output);
+  say(fmt::format("{}: {} jobs in {} days on {} GPUs, seed {}", command.like.output,
+                  count_text(options.jobs), options.days, count_text(options.gpus), options.seed));
+  return 0;
+}
+
 std::string formats_help() {
   std::string text = "Formats, told by the content (* checked on real files):\n";
   for (const JobFormat* format : job_formats()) {
@@ -92,16 +132,20 @@ std::string formats_help() {
   return text;
 }
 
-void add_reading(CLI::App& command, Options& options) {
-  command
-      .add_option("FILE", options.trace, "A log of jobs, plain, gzip or zstd; - is standard input")
-      ->required();
+void add_format(CLI::App& command, Options& options) {
   command.add_option("--format", options.format, "Of the file, in place of what it looks like")
       ->type_name("FORMAT");
   command
       .add_option("--corrupt-limit", options.corrupt_limit,
                   "Stop when a larger share of the lines cannot be read (default: 1%)")
       ->type_name("SHARE");
+}
+
+void add_reading(CLI::App& command, Options& options) {
+  command
+      .add_option("FILE", options.trace, "A log of jobs, plain, gzip or zstd; - is standard input")
+      ->required();
+  add_format(command, options);
 }
 
 void add_output(CLI::App& command, Options& options) {
@@ -112,23 +156,49 @@ void add_output(CLI::App& command, Options& options) {
       ->type_name("FILE");
 }
 
+template <class Given>
 CLI::App* add_subcommand(CLI::App& command, Action& action, const char* name, const char* help,
-                         const std::shared_ptr<Options>& options, int (*run)(const Options&)) {
+                         const std::shared_ptr<Given>& options, int (*run)(const Given&)) {
   CLI::App* subcommand = command.add_subcommand(name, help);
   subcommand->callback([=, &action] { action = [=] { return run(*options); }; });
   return subcommand;
+}
+
+void add_synth_command(CLI::App& command, Action& action) {
+  constexpr std::uint64_t kMostJobs = 100'000'000, kMostDays = 3650, kMostGpus = 1'000'000;
+  const auto options = std::make_shared<SynthCommand>();
+  CLI::App* synth = add_subcommand(command, action, "synth",
+                                   "Make a log of jobs, like a trace or like those published",
+                                   options, synthesize);
+  add_output(*synth, options->like);
+  synth
+      ->add_option("--like", options->like.trace,
+                   "A log of jobs to be matched: arrivals by weekday and hour, shares of GPU\n"
+                   "counts, durations by GPUs (two lognormals), how unequal users are, statuses")
+      ->type_name("FILE");
+  add_format(*synth, options->like);
+  add_whole_number(*synth, "--jobs", options->jobs, 1, kMostJobs,
+                   "How many (default: 100000, or as --like has)");
+  add_whole_number(*synth, "--days", options->days, 1, kMostDays,
+                   "In which they are submitted (default: 75, or as --like has)");
+  add_whole_number(*synth, "--gpus", options->gpus, 1, kMostGpus,
+                   "Of the cluster; jobs start first come, first served (default: 2490, or the\n"
+                   "most that jobs of --like had at once)");
+  add_whole_number(*synth, "--seed", options->seed, 0, UINT64_MAX,
+                   "The same seed gives the same file (default: 1)");
 }
 
 }  // namespace
 
 void add_trace_command(CLI::App& app, Action& action) {
   CLI::App* command =
-      app.add_subcommand("trace", "Look into the job log of a cluster, or convert it");
+      app.add_subcommand("trace", "Look into the job log of a cluster, convert it, or make one");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"
       "  batchflow-sim trace info cluster_job_log.gz\n"
-      "  batchflow-sim trace convert trace_seren.csv -o seren.csv.zst");
+      "  batchflow-sim trace convert trace_seren.csv -o seren.csv.zst\n"
+      "  batchflow-sim trace synth --jobs 10000 --days 7 -o week.csv");
   const auto info = std::make_shared<Options>();
   CLI::App* show = add_subcommand(*command, action, "info",
                                   "Counts, GPUs, durations, arrivals, and what is wrong with it",
@@ -142,6 +212,7 @@ void add_trace_command(CLI::App& app, Action& action) {
   add_reading(*to_csv, *conversion);
   add_output(*to_csv, *conversion);
   to_csv->footer(formats_help());
+  add_synth_command(*command, action);
 }
 
 }  // namespace batchflow::sim

@@ -15,6 +15,7 @@ namespace batchflow {
 namespace {
 
 constexpr std::string_view kPrefix = "gen:";
+constexpr std::string_view kMarks = ",?&";  // between its parts
 constexpr double kMostRequests = static_cast<double>(AccessTraceBuilder::kMostRequests);
 using Type = Parameter::Type;
 using Wide = unsigned __int128;
@@ -303,12 +304,16 @@ bool is_generator(std::string_view name) {
   return name.starts_with(kPrefix);
 }
 
-AccessTrace generate_access_trace(const std::string& spec, const Progress& progress) {
-  constexpr std::string_view kMarks = ",?&";
+std::string_view generator_kind(const std::string& spec) {
   if (spec.find(' ') != std::string::npos) {
     throw ConfigError(
         fmt::format("'{}' has a space in it; write gen:KIND,parameter=value without any", spec));
   }
+  const std::string_view rest = std::string_view(spec).substr(kPrefix.size());
+  return rest.substr(0, rest.find_first_of(kMarks));
+}
+
+Parameters generator_parameters(const std::string& spec, std::span<const Parameter> declared) {
   std::string_view rest = std::string_view(spec).substr(kPrefix.size());
   const auto take = [&] {
     const std::size_t end = std::min(rest.find_first_of(kMarks), rest.size());
@@ -316,8 +321,8 @@ AccessTrace generate_access_trace(const std::string& spec, const Progress& progr
     rest.remove_prefix(std::min(end + 1, rest.size()));
     return head;
   };
-  const Generator& generator = generator_named(take());
-  Parameters parameters(generator.parameters);
+  take();  // the kind
+  Parameters parameters(declared);
   std::vector<std::string_view> seen;
   while (!rest.empty()) {
     try {
@@ -326,7 +331,12 @@ AccessTrace generate_access_trace(const std::string& spec, const Progress& progr
       throw ConfigError(fmt::format("{}: {}", spec, error.what()));
     }
   }
-  return generator.generate(spec, parameters, progress);
+  return parameters;
+}
+
+AccessTrace generate_access_trace(const std::string& spec, const Progress& progress) {
+  const Generator& generator = generator_named(generator_kind(spec));
+  return generator.generate(spec, generator_parameters(spec, generator.parameters), progress);
 }
 
 std::span<const Generator> generators() {

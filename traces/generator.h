@@ -17,6 +17,11 @@ bool is_generator(std::string_view name);  // begins with `gen:`
 // Throws ConfigError naming the nearest kind or parameter. REQUIRES: is_generator(spec)
 AccessTrace generate_access_trace(const std::string& spec, const Progress& progress = {});
 
+// The kind that a spec names, and its parameters: what stands behind the kind, or the defaults.
+// Throw ConfigError. REQUIRES: is_generator(spec)
+std::string_view generator_kind(const std::string& spec);
+Parameters generator_parameters(const std::string& spec, std::span<const Parameter> declared);
+
 struct Generator {
   std::string_view name;  // what stands behind `gen:`
   std::string_view help;
