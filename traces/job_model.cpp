@@ -49,33 +49,46 @@ void fit_arrivals(const JobTrace& trace, JobModel& model) {
   }
 }
 
-// Expectation maximisation from the two halves of the sample. REQUIRES: logs is not empty.
-std::array<Lognormal, 2> fit_mixture(std::vector<double> logs) {
-  constexpr int kRounds = 100;
+// Expectation maximisation from the two halves of the sample, over a histogram of it: it takes many
+// rounds where the parts overlap. REQUIRES: logs is not empty.
+std::array<Lognormal, 2> fit_mixture(const std::vector<double>& logs) {
+  constexpr int kRounds = 3000;
+  constexpr std::size_t kBins = 400;
   constexpr double kLeastSd = 0.05;
-  std::sort(logs.begin(), logs.end());
-  std::array<Lognormal, 2> mixture;
-  const auto n = static_cast<double>(logs.size());
+  const auto [least, most] = std::minmax_element(logs.begin(), logs.end());
+  const double width = std::max(*most - *least, kLeastSd) / kBins;
+  struct Bin {
+    double count = 0, log = 0;
+  };
+  std::vector<Bin> bins(kBins);
   double mean = 0, variance = 0;
-  for (double x : logs) mean += x / n;
+  const auto n = static_cast<double>(logs.size());
+  for (double x : logs) {
+    Bin& bin = bins[std::min(static_cast<std::size_t>((x - *least) / width), kBins - 1)];
+    ++bin.count;
+    bin.log += x;
+    mean += x / n;
+  }
   for (double x : logs) variance += (x - mean) * (x - mean) / n;
+  std::erase_if(bins, [](const Bin& bin) { return bin.count == 0; });
+  for (Bin& bin : bins) bin.log /= bin.count;
   const double sd = std::max(std::sqrt(variance), kLeastSd);
-  mixture[0] = {0.5, logs[logs.size() / 4], sd};
-  mixture[1] = {0.5, logs[logs.size() * 3 / 4], sd};
+  std::array<Lognormal, 2> mixture = {Lognormal{0.5, mean - sd / 2, sd},
+                                      Lognormal{0.5, mean + sd / 2, sd}};
   const auto density = [](const Lognormal& part, double x) {
     const double z = (x - part.mean_log) / part.sd_log;
     return part.weight / part.sd_log * std::exp(-z * z / 2);
   };
   for (int round = 0; round < kRounds; ++round) {
     std::array<double, 2> weight{}, sum{}, squares{};
-    for (double x : logs) {
-      const double a = density(mixture[0], x), b = density(mixture[1], x);
+    for (const Bin& bin : bins) {
+      const double a = density(mixture[0], bin.log), b = density(mixture[1], bin.log);
       const double share = a + b > 0 ? a / (a + b) : 0.5;
       for (std::size_t part = 0; part < 2; ++part) {
-        const double w = part == 0 ? share : 1 - share;
+        const double w = bin.count * (part == 0 ? share : 1 - share);
         weight[part] += w;
-        sum[part] += w * x;
-        squares[part] += w * x * x;
+        sum[part] += w * bin.log;
+        squares[part] += w * bin.log * bin.log;
       }
     }
     for (std::size_t part = 0; part < 2; ++part) {
@@ -89,7 +102,7 @@ std::array<Lognormal, 2> fit_mixture(std::vector<double> logs) {
 }
 
 void fit_durations(const JobTrace& trace, JobModel& model) {
-  constexpr std::size_t kLeastSample = 30, kSample = 20'000;
+  constexpr std::size_t kLeastSample = 30;
   std::array<std::vector<double>, JobModel::kDurationClasses> logs;
   std::vector<double> all;
   model.longest_s = 1;
@@ -105,15 +118,9 @@ void fit_durations(const JobTrace& trace, JobModel& model) {
     throw ConfigError(fmt::format(
         "{}: no job of it has a duration; name a trace of jobs that ended", trace.name));
   }
-  const auto sampled = [](const std::vector<double>& values) {
-    std::vector<double> sample;
-    const std::size_t step = values.size() / kSample + 1;
-    for (std::size_t i = 0; i < values.size(); i += step) sample.push_back(values[i]);
-    return sample;
-  };
-  const std::array<Lognormal, 2> overall = fit_mixture(sampled(all));
+  const std::array<Lognormal, 2> overall = fit_mixture(all);
   for (std::size_t i = 0; i < logs.size(); ++i) {
-    model.durations[i] = logs[i].size() < kLeastSample ? overall : fit_mixture(sampled(logs[i]));
+    model.durations[i] = logs[i].size() < kLeastSample ? overall : fit_mixture(logs[i]);
   }
 }
 

@@ -57,21 +57,27 @@ std::string lower(std::string_view text) {
 
 void split(std::string_view line, char delimiter, std::vector<std::string_view>& fields) {
   fields.clear();
+  const char* at = line.data();
+  const char* const end = at + line.size();
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
   for (;;) {
-    std::size_t end = 0;
-    while (end < line.size() && line[end] == ' ' && line[end] != delimiter) ++end;
-    if (end < line.size() && line[end] == '"') {
+    while (at != end && is_blank(*at) && *at != delimiter) ++at;
+    const char* const begin = at;
+    if (at != end && *at == '"') {
       // To the second quote; one without a second is a character as any other.
-      std::size_t close = line.find('"', end + 1);
-      while (close != line.npos && close + 1 < line.size() && line[close + 1] == '"') {
-        close = line.find('"', close + 2);
+      const std::string_view rest(at, static_cast<std::size_t>(end - at));
+      std::size_t close = rest.find('"', 1);
+      while (close != rest.npos && close + 1 < rest.size() && rest[close + 1] == '"') {
+        close = rest.find('"', close + 2);
       }
-      if (close != line.npos) end = close;
+      if (close != rest.npos) at += close;
     }
-    while (end < line.size() && line[end] != delimiter) ++end;
-    fields.push_back(trimmed(line.substr(0, end)));
-    if (end == line.size()) return;
-    line.remove_prefix(end + 1);
+    while (at != end && *at != delimiter) ++at;
+    const char* last = at;
+    while (last != begin && is_blank(last[-1])) --last;
+    fields.emplace_back(begin, static_cast<std::size_t>(last - begin));
+    if (at == end) return;
+    ++at;
   }
 }
 
@@ -87,38 +93,32 @@ std::string_view field_text(std::string_view field, std::string& buffer) {
 }
 
 std::optional<std::int64_t> decimal(std::string_view text, int digits) {
-  constexpr std::int64_t kMost = 9'000'000'000'000'000'000;
-  const bool negative = !text.empty() && text.front() == '-';
-  if (negative) text.remove_prefix(1);
-  std::int64_t value = 0;
-  const auto append = [&](int digit) {
-    if (value > (kMost - digit) / 10) return false;
-    value = 10 * value + digit;
-    return true;
+  constexpr std::uint64_t kMost = 9'000'000'000'000'000'000;
+  constexpr int kFitting = 19;  // digits of any number up to kMost, and no more fit 64 bits
+  constexpr std::uint64_t kPowers[] = {1,       10,        100,        1'000,       10'000,
+                                       100'000, 1'000'000, 10'000'000, 100'000'000, 1'000'000'000};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const bool negative = at != end && *at == '-';
+  at += negative;
+  if (at == end || !is_digit(*at)) return std::nullopt;
+  std::uint64_t value = 0;
+  int fitting = 0;
+  const auto append = [&](char digit) {
+    value = 10 * value + static_cast<std::uint64_t>(digit - '0');
+    fitting += fitting > 0 || value != 0;
   };
-  std::size_t at = 0;
-  for (; at < text.size() && is_digit(text[at]); ++at) {
-    if (!append(text[at] - '0')) return std::nullopt;
-  }
-  if (at == 0) return std::nullopt;
+  for (; at != end && is_digit(*at); ++at) append(*at);
   bool round_up = false;
-  if (at < text.size() && text[at] == '.') {
-    ++at;
-    for (; at < text.size() && is_digit(text[at]); ++at) {
-      if (digits > 0) {
-        if (!append(text[at] - '0')) return std::nullopt;
-      } else if (digits == 0) {
-        round_up = text[at] >= '5';
-      }
-      --digits;
-    }
+  if (at != end && *at == '.') {
+    for (++at; at != end && is_digit(*at) && digits > 0; ++at, --digits) append(*at);
+    if (at != end && is_digit(*at)) round_up = *at >= '5';
+    while (at != end && is_digit(*at)) ++at;
   }
-  if (at != text.size()) return std::nullopt;
-  for (; digits > 0; --digits) {
-    if (!append(0)) return std::nullopt;
-  }
-  value += round_up;
-  return negative ? -value : value;
+  const std::uint64_t power = kPowers[digits];
+  if (at != end || fitting > kFitting || value > kMost / power) return std::nullopt;
+  const auto result = static_cast<std::int64_t>(value * power + round_up);
+  return negative ? -result : result;
 }
 
 std::optional<CalendarTime> calendar_time(std::string_view text) {

@@ -8,6 +8,7 @@
 #include "core/config_error.h"
 #include "core/random.h"
 #include "tests/policies/random_seeds.h"
+#include "tests/traces/damage.h"
 #include "tests/traces/trace_files.h"
 #include "traces/access_trace.h"
 #include "traces/generator.h"
@@ -34,27 +35,6 @@ std::vector<std::string> corpus() {
   std::string returns = plain;
   std::replace(returns.begin(), returns.end(), '\n', '\r');
   return {plain, "time,id,size\n" + plain, named, returns, binary, zstd(plain), zstd(binary)};
-}
-
-std::string damaged(std::string bytes, Random& random) {
-  for (std::uint64_t n = 1 + random.below(4); n > 0 && !bytes.empty(); --n) {
-    const auto at = static_cast<std::size_t>(random.below(bytes.size()));
-    const auto byte = static_cast<char>(random.below(256));
-    switch (random.below(4)) {
-      case 0:
-        bytes[at] = byte;
-        break;
-      case 1:
-        bytes.erase(at, 1 + random.below(30));
-        break;
-      case 2:
-        bytes.insert(at, 1 + random.below(30), byte);
-        break;
-      default:
-        bytes.insert(at, bytes.substr(random.below(bytes.size()), random.below(40)));
-    }
-  }
-  return bytes;
 }
 
 void check_sound(const AccessTrace& trace) {

@@ -1,0 +1,147 @@
+// Made traces: the same seed gives the same jobs, and what a model says is what the jobs have.
+#include "traces/job_synth.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+
+#include "core/config_error.h"
+#include "traces/job_csv.h"
+#include "traces/job_statistics.h"
+
+using namespace batchflow;
+
+namespace {
+
+constexpr std::int64_t kDayNs = 86'400 * kNanosPerSecond;
+
+double share_of(const JobStatistics& statistics, double gpus) {
+  for (const GpuClass& one : statistics.gpu_classes) {
+    if (one.most == gpus) {
+      return static_cast<double>(one.jobs) / static_cast<double>(statistics.jobs);
+    }
+  }
+  return 0;
+}
+
+double status_share(const JobStatistics& s, JobStatus status) {
+  return static_cast<double>(s.statuses[static_cast<std::size_t>(status)]) /
+         static_cast<double>(s.jobs);
+}
+
+// How many GPUs are in use, at most, at any start.
+bool fits(const JobTrace& trace, double gpus) {
+  return job_statistics(trace).gpus_at_once_most <= gpus;
+}
+
+}  // namespace
+
+TEST_CASE("the same seed makes the same bytes, another seed others") {
+  SynthOptions options;
+  options.jobs = 2000;
+  const std::string first = job_csv(synthesize_jobs(usual_job_model(), options));
+  CHECK(job_csv(synthesize_jobs(usual_job_model(), options)) == first);
+  options.seed = 2;
+  CHECK(job_csv(synthesize_jobs(usual_job_model(), options)) != first);
+  CHECK(job_csv(open_job_trace("gen:cluster,jobs=2000")) == first);
+  CHECK(job_csv(open_job_trace("gen:cluster?jobs=2000&seed=2")) != first);
+  CHECK_THROWS_AS(open_job_trace("gen:perm"), ConfigError);
+  CHECK_THROWS_AS(open_job_trace("gen:cluster,job=2"), ConfigError);
+}
+
+TEST_CASE("the bundled default has its size, and the statistics of its model") {
+  const JobTrace trace = open_job_trace("gen:cluster");
+  const JobStatistics s = job_statistics(trace);
+  CHECK(s.jobs == 100'000);
+  CHECK(s.jobs_with_start == s.jobs);
+  CHECK(s.distinct_ids == s.jobs);
+  CHECK(s.users == 300);
+  CHECK(s.queues == 14);
+  CHECK(s.gpus_at_once_most <= 2490);
+  CHECK(s.last_submit_ns - s.first_submit_ns < 75 * kDayNs);
+  CHECK(s.last_submit_ns - s.first_submit_ns > 74 * kDayNs);
+  // Within five standard deviations of a share of 100,000 draws.
+  const auto near = [](double is, double wanted) {
+    return std::abs(is - wanted) < 5 * std::sqrt(wanted * (1 - wanted) / 100'000);
+  };
+  CHECK(near(share_of(s, 1), .858));
+  CHECK(near(share_of(s, 2), .043));
+  CHECK(near(share_of(s, 8), .047));
+  CHECK(near(status_share(s, JobStatus::completed), .69));
+  CHECK(near(status_share(s, JobStatus::failed), .17));
+  double users = 0;
+  for (int k = 1; k <= 300; ++k) users += std::pow(k, -1.05);
+  CHECK(near(s.jobs_of_busiest_user_share, 1 / users));
+  // Half to two thirds of what 2,490 GPUs have in 75 days.
+  CHECK(s.gpu_hours > .5 * 2490 * 75 * 24);
+  CHECK(s.gpu_hours < .67 * 2490 * 75 * 24);
+}
+
+TEST_CASE("arrivals follow the day and the week") {
+  const JobTrace trace = open_job_trace("gen:cluster,days=70");
+  std::map<std::int64_t, double> hours, days;
+  for (const JobRecord& job : trace.jobs) {
+    const std::int64_t seconds = job.submit_ns / kNanosPerSecond;
+    ++hours[seconds / 3600 % 24];
+    ++days[(seconds / 86'400 + 3) % 7];  // 1970 began on a Thursday
+  }
+  // The weights are 1.45 and 0.55 of an hour's mean, and 1.15 and 0.65 of a day.
+  CHECK(hours[16] / hours[4] == doctest::Approx(1.45 / .55).epsilon(.06));
+  CHECK(days[2] / days[6] == doctest::Approx(1.15 / .65).epsilon(.06));
+}
+
+TEST_CASE("jobs start first come, first served, on the GPUs there are") {
+  for (const char* name :
+       {"gen:cluster,jobs=20000,days=5,gpus=300", "gen:cluster,gpus=1,jobs=50"}) {
+    const JobTrace trace = open_job_trace(name);
+    TraceTime before = INT64_MIN;
+    bool any_waits = false;
+    for (const JobRecord& job : trace.jobs) {
+      REQUIRE(job.start_ns >= job.submit_ns);
+      REQUIRE(job.start_ns >= before);
+      before = job.start_ns;
+      any_waits = any_waits || job.start_ns > job.submit_ns;
+    }
+    CHECK(any_waits);
+    CHECK(fits(trace, trace.name.find("gpus=1,") != std::string::npos ? 1 : 300));
+  }
+  JobModel large = usual_job_model();
+  large.sizes = {{800, 1.0}};
+  SynthOptions small;
+  small.gpus = 7;
+  CHECK_THROWS_AS(synthesize_jobs(large, small), ConfigError);
+}
+
+TEST_CASE("a model that is fitted to a made trace is the model that made it") {
+  SynthOptions options;
+  options.gpus = 100'000;  // nobody waits, so that durations are not cut
+  const JobModel model = usual_job_model();
+  const JobModel fitted = fit_job_model(synthesize_jobs(model, options));
+  for (std::size_t i : {1u, 3u}) {  // the classes of many jobs
+    std::array<Lognormal, 2> found = fitted.durations[i];
+    if (found[0].mean_log > found[1].mean_log) std::swap(found[0], found[1]);
+    for (std::size_t part = 0; part < 2; ++part) {
+      CAPTURE(i);
+      CAPTURE(part);
+      CHECK(found[part].weight == doctest::Approx(model.durations[i][part].weight).epsilon(.1));
+      CHECK(std::abs(found[part].mean_log - model.durations[i][part].mean_log) < .3);
+      CHECK(std::abs(found[part].sd_log - model.durations[i][part].sd_log) < .2);
+    }
+  }
+  CHECK(fitted.users == 300);
+  CHECK(fitted.user_exponent == doctest::Approx(model.user_exponent).epsilon(.02));
+  CHECK(fitted.queues == 14);
+  CHECK(fitted.sizes.size() == model.sizes.size());
+  double weights = 0;
+  for (double weight : model.weekdays) weights += weight;
+  double fitted_weights = 0;
+  for (double weight : fitted.weekdays) fitted_weights += weight;
+  for (std::size_t i = 0; i < 7; ++i) {
+    CHECK(fitted.weekdays[i] / fitted_weights ==
+          doctest::Approx(model.weekdays[i] / weights).epsilon(.05));
+  }
+  JobTrace open;
+  open.jobs.emplace_back().submit_ns = 0;
+  CHECK_THROWS_AS(fit_job_model(open), ConfigError);
+}

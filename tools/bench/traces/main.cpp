@@ -1,0 +1,102 @@
+// Bytes per second at which job logs are read, on one core, from files in the page cache: a line
+// format with calendar times, our own CSV, Philly's JSON, and compressed ones (bytes as they were
+// before they were compressed). `job_bytes`: the memory of a job once it is read.
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "traces/compress.h"
+#include "traces/job_csv.h"
+#include "traces/job_synth.h"
+#include "traces/text_fields.h"
+
+namespace batchflow {
+namespace {
+
+// 10^6 jobs, as large sites have in a year.
+const JobTrace& jobs() {
+  static const JobTrace trace = [] {
+    SynthOptions options;
+    options.jobs = 1'000'000;
+    options.days = 365;
+    return synthesize_jobs(usual_job_model(), options);
+  }();
+  return trace;
+}
+
+// As SenseTime publishes them.
+std::string helios_text() {
+  std::string text =
+      "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,"
+      "queue\n";
+  const JobTrace& trace = jobs();
+  for (const JobRecord& job : trace.jobs) {
+    text += fmt::format(
+        "{},{},{},{},4,1,COMPLETED,{},{},{},{},{}\n", trace.text(job.id), trace.text(job.user),
+        trace.text(job.queue), job.gpus_hundredths / 100, calendar_text(job.submit_ns),
+        calendar_text(job.start_ns), calendar_text(job.start_ns + job.duration_ns),
+        job.duration_ns / kNanosPerSecond, (job.start_ns - job.submit_ns) / kNanosPerSecond);
+  }
+  return text;
+}
+
+// As Microsoft publishes them: indented, with every GPU on a line.
+std::string philly_text() {
+  constexpr std::size_t kJobs = 200'000;
+  const JobTrace& trace = jobs();
+  std::string text = "[\n";
+  for (std::size_t i = 0; i < kJobs; ++i) {
+    const JobRecord& job = trace.jobs[i];
+    std::string gpus;
+    for (std::uint32_t gpu = 0; gpu < job.gpus_hundredths / 100; ++gpu) {
+      gpus += fmt::format("{}                        \"gpu{}\"", gpu == 0 ? "" : ",\n", gpu);
+    }
+    text += fmt::format(
+        "    {{\n        \"status\": \"Pass\",\n        \"vc\": \"{}\",\n        \"jobid\": "
+        "\"{}\",\n"
+        "        \"attempts\": [\n            {{\n                \"start_time\": \"{}\",\n"
+        "                \"end_time\": \"{}\",\n                \"detail\": [\n"
+        "                    {{\n                        \"ip\": \"m1\",\n"
+        "                        \"gpus\": [\n{}\n                        ]\n"
+        "                    }}\n                ]\n            }}\n        ],\n"
+        "        \"submitted_time\": \"{}\",\n        \"user\": \"{}\"\n    }}{}\n",
+        trace.text(job.queue), trace.text(job.id), calendar_text(job.start_ns),
+        calendar_text(job.start_ns + job.duration_ns), gpus, calendar_text(job.submit_ns),
+        trace.text(job.user), i + 1 == kJobs ? "" : ",");
+  }
+  return text + "]\n";
+}
+
+void read(benchmark::State& state, std::string (*make)(), const char* ending) {
+  std::string name = (std::filesystem::temp_directory_path() / "batchflow-XXXXXX").string();
+  close(mkstemp(name.data()));
+  const std::string text = make();
+  std::ofstream(name, std::ios::binary) << encoded_for(ending, text);
+  std::size_t read = 0, bytes = 0;
+  for (auto _ : state) {
+    const JobTrace trace = read_job_trace(name);
+    read = trace.jobs.size();
+    bytes = trace.jobs.capacity() * sizeof(JobRecord) + trace.texts.bytes();
+  }
+  std::filesystem::remove(name);
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(text.size()));
+  state.counters["jobs"] = static_cast<double>(read);
+  state.counters["job_bytes"] = static_cast<double>(bytes) / static_cast<double>(read);
+}
+
+std::string own_text() {
+  return job_csv(jobs());
+}
+
+BENCHMARK_CAPTURE(read, batchflow, own_text, "")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read, batchflow_zstd, own_text, ".zst")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read, batchflow_gzip, own_text, ".gz")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read, helios, helios_text, "")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read, philly_json, philly_text, "")->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace batchflow
