@@ -79,10 +79,11 @@ void add_cache_command(CLI::App& app, Action& action) {
       "cache", "Replay an access trace through eviction policies, without a cluster around it");
   const auto options = std::make_shared<Options>();
   command
-      ->add_option("TRACE", options->trace,
-                   "A file (CSV lines time,id,size or oracleGeneral records, zstd or not), - for\n"
-                   "standard input, or a generated trace as gen:perm,n=100000,epochs=5,jobs=4\n"
-                   "(gen:help lists them)")
+      ->add_option(
+          "TRACE", options->trace,
+          "A file (CSV lines time,id,size or oracleGeneral records, zstd, gzip or not), - for\n"
+          "standard input, or a generated trace as gen:perm,n=100000,epochs=5,jobs=4\n"
+          "(gen:help lists them)")
       ->required();
   command
       ->add_option("-p,--policy", options->policies,

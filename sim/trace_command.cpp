@@ -50,7 +50,7 @@ JobTrace read_trace(const Options& options) {
   reading.format = options.format;
   reading.corrupt_limit = static_cast<double>(limit->parts) / static_cast<double>(Ratio::kWhole);
   reading.progress = progress_of(bar);
-  return read_job_trace(options.trace, reading);
+  return open_job_trace(options.trace, reading);
 }
 
 int show_info(const Options& options) {
@@ -68,12 +68,18 @@ void write_trace(const JobTrace& trace, const std::string& path) {
                         check_interrupted);
 }
 
-int convert(const Options& options) {
+// Before the work is done.
+void check_output(const Options& options) {
   require_writable(options.output);
+  if (options.trace.empty()) return;
   if (same_file(options.output, options.trace == "-" ? "/dev/stdin" : options.trace)) {
     throw ConfigError(
         fmt::format("--output={} would overwrite what is read; name another file", options.output));
   }
+}
+
+int convert(const Options& options) {
+  check_output(options);
   const JobTrace trace = read_trace(options);
   write_trace(trace, options.output);
   say(fmt::format("{}: {} jobs of {} rows, read as {}", options.trace,
@@ -94,7 +100,7 @@ struct SynthCommand {
 };
 
 int synthesize(const SynthCommand& command) {
-  require_writable(command.like.output);
+  check_output(command.like);
   SynthOptions options;
   JobModel model = usual_job_model();
   if (!command.like.trace.empty()) {
@@ -143,7 +149,9 @@ void add_format(CLI::App& command, Options& options) {
 
 void add_reading(CLI::App& command, Options& options) {
   command
-      .add_option("FILE", options.trace, "A log of jobs, plain, gzip or zstd; - is standard input")
+      .add_option("FILE", options.trace,
+                  "A log of jobs, plain, gzip or zstd; - for standard input; or a made one as\n"
+                  "gen:cluster,jobs=1000,days=7,gpus=64,seed=1")
       ->required();
   add_format(command, options);
 }
@@ -165,7 +173,7 @@ CLI::App* add_subcommand(CLI::App& command, Action& action, const char* name, co
 }
 
 void add_synth_command(CLI::App& command, Action& action) {
-  constexpr std::uint64_t kMostJobs = 100'000'000, kMostDays = 3650, kMostGpus = 1'000'000;
+  constexpr std::uint64_t kMostJobs = 10'000'000, kMostDays = 3650, kMostGpus = 1'000'000;
   const auto options = std::make_shared<SynthCommand>();
   CLI::App* synth = add_subcommand(command, action, "synth",
                                    "Make a log of jobs, like a trace or like those published",

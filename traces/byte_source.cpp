@@ -58,7 +58,7 @@ ByteSource::ByteSource(const std::string& path, std::function<void()> on_signal)
   try {
     open_file(path);
     input_end_ = read_file(input_.data(), input_.size());
-    if (input_end_ == 0) fail("is empty; write at least one request");
+    if (input_end_ == 0) fail("is empty; write at least one line or record");
   } catch (...) {
     if (descriptor_ > STDERR_FILENO) close(descriptor_);
     throw;

@@ -92,7 +92,7 @@ std::vector<TextId> names(Texts& texts, std::string_view kind, std::uint32_t cou
 
 using Type = Parameter::Type;
 constexpr Parameter kParameters[] = {
-    {"jobs", Type::integer, "100000", "jobs", 1, 1e8},
+    {"jobs", Type::integer, "100000", "jobs", 1, 1e7},
     {"days", Type::integer, "75", "days in which they are submitted", 1, 3650},
     {"gpus", Type::integer, "2490", "GPUs of the cluster", 1, 1e6},
     {"seed", Type::integer, "1", "another seed, another trace", 0, 9e18}};

@@ -110,6 +110,7 @@ JobTrace read_job_trace(const std::string& path, const JobReadOptions& options) 
   });
   std::vector<char> block(kBlockBytes);
   const std::size_t filled = source.read(block.data(), block.size());
+  if (filled == 0) throw ConfigError(name + ": is empty; write at least one line");
   const std::string_view text(block.data(), filled);
   refuse_foreign(name, text, "trace info");
   const Beginning begin = beginning_of(text);
