@@ -19,7 +19,6 @@ struct Foreign {
   std::string_view filter;
 };
 constexpr Foreign kForeign[] = {
-    {"\x1f\x8b"sv, "begun as gzip and damaged", "gzip -dc"},
     {"\xfd\x37zXZ\0"sv, "compressed with xz", "xz -dc"},
     {"BZh"sv, "compressed with bzip2", "bzip2 -dc"},
     {"\x04\x22\x4d\x18"sv, "compressed with lz4", "lz4 -dc"},
@@ -74,6 +73,12 @@ std::optional<std::string> objection_to_records(std::string_view bytes) {
 }  // namespace
 
 void refuse_foreign(const std::string& path, std::string_view begin, std::string_view command) {
+  if (begin.starts_with("\x1f\x8b"sv)) {  // else it would have been decompressed
+    throw ConfigError(
+        fmt::format("{}: begins as gzip and is none, or damaged; fetch it again (gzip -dc "
+                    "gives what is left of it)",
+                    path));
+  }
   for (const Foreign& foreign : kForeign) {
     if (!begin.starts_with(foreign.magic)) continue;
     throw ConfigError(fmt::format("{}: is {}; pipe it: {} {} | batchflow-sim {} -", path,

@@ -75,7 +75,7 @@ void read_damaged(std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("what is damaged below is sound") {
+TEST_CASE("the job logs that are damaged below are sound") {
   File file;
   for (const JobFixture& fixture : job_fixtures()) {
     check_sound(read_job_trace(file.with(fixture.text)));
@@ -87,7 +87,7 @@ TEST_CASE("damaged job logs are errors, or other logs") {
 }
 
 TEST_SUITE("long") {
-  TEST_CASE("damaged job logs are errors, or other logs, many seeds") {
+  TEST_CASE("job logs with any damage, many seeds") {
     for_seeds("test_traces", "damaged job logs*", 200000, read_damaged);
   }
 }
