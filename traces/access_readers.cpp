@@ -2,7 +2,6 @@
 // Source of the binary layout: libCacheSim, doc and traceReader ("oracleGeneral").
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "core/config_error.h"
@@ -75,13 +74,10 @@ void read_oracle_general(const std::string& path, ByteSource& source, std::vecto
   }
 }
 
-// How many requests are to come, from the first block; a little too many rather than too few.
+// How many requests are to come, from the first block.
 std::size_t expected_requests(const ByteSource& source, std::string_view begin, bool csv) {
-  if (source.compressed() || source.file_bytes() == 0) return 0;
-  if (!csv) return source.file_bytes() / kOracleRecordBytes;
-  const auto lines = static_cast<double>(std::count(begin.begin(), begin.end(), '\n') + 1);
-  const double share = static_cast<double>(source.file_bytes()) / static_cast<double>(begin.size());
-  return static_cast<std::size_t>(lines * share * 1.02);
+  if (csv) return expected_lines(source, begin);
+  return source.compressed() ? 0 : source.file_bytes() / kOracleRecordBytes;
 }
 
 }  // namespace

@@ -25,6 +25,9 @@ class JobTraceBuilder {
 
   Texts& texts() { return trace_.texts; }
 
+  // About so many jobs are to come.
+  void expect(std::size_t jobs) { trace_.jobs.reserve(jobs); }
+
   // Numbers in place of calendar times count from the zero of `base`.
   void set_numbers(TimeBase base) { numbers_ = base; }
   // Where the file says so itself: all times, and numbers too.

@@ -1,5 +1,6 @@
 #include "traces/line_reader.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "traces/trace_format.h"
@@ -49,6 +50,13 @@ bool LineReader::next(std::string_view& line) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     return true;
   }
+}
+
+std::size_t expected_lines(const ByteSource& source, std::string_view begin) {
+  if (source.compressed() || source.file_bytes() == 0) return 0;
+  const auto lines = static_cast<double>(std::count(begin.begin(), begin.end(), '\n') + 1);
+  const double share = static_cast<double>(source.file_bytes()) / static_cast<double>(begin.size());
+  return static_cast<std::size_t>(lines * share * 1.02);
 }
 
 }  // namespace batchflow

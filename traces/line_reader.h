@@ -35,4 +35,8 @@ class LineReader {
   std::uint64_t number_ = 0;
 };
 
+// How many lines a file has that begins so: a little too many rather than too few, and 0 where
+// nobody can say.
+std::size_t expected_lines(const ByteSource& source, std::string_view begin);
+
 }  // namespace batchflow

@@ -120,6 +120,9 @@ JobTrace read_job_trace(const std::string& path, const JobReadOptions& options) 
   if (format.csv == nullptr) {
     format.read(input, builder);
   } else if (fits(format, begin)) {
+    constexpr std::uint64_t kShortestJob = 16;  // bytes; what is shorter is blank
+    builder.expect(
+        std::min<std::uint64_t>(expected_lines(source, text), source.file_bytes() / kShortestJob));
     read_csv_jobs(input, *format.csv, builder);
   } else {
     throw ConfigError(
