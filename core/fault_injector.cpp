@@ -28,7 +28,8 @@ FaultInjector::FaultInjector(std::vector<Fault> faults, std::uint64_t seed,
       struck_(faults_.size()),
       active_(faults_.size(), false),
       chosen_(faults_.size()),
-      corrupt_(faults_.size()) {
+      corrupt_(faults_.size()),
+      met_(faults_.size()) {
   for (std::uint64_t fault = 0; fault < faults_.size(); ++fault) {
     plan(faults_[fault].at, Act::strike, fault);
   }
@@ -153,10 +154,11 @@ void FaultInjector::hear_prepared(const PreparationDone& event) {
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     if (!active_[i] || corrupt_[i].empty()) continue;
     if (faults_[i].dataset != std::get<Prepare>(order->command).lineage.dataset) continue;
-    const std::size_t before = bad.size();
+    const auto before = static_cast<std::ptrdiff_t>(bad.size());
     std::set_intersection(order->samples.begin(), order->samples.end(), corrupt_[i].begin(),
                           corrupt_[i].end(), std::back_inserter(bad));
-    struck_[i].parts += bad.size() - before;
+    met_[i].insert(bad.begin() + before, bad.end());
+    struck_[i].parts = met_[i].size();
   }
   if (bad.empty() || event.outcome != Outcome::done) return pass_on(event);
   std::sort(bad.begin(), bad.end());

@@ -170,6 +170,7 @@ class FaultInjector {
   std::vector<bool> active_;
   std::vector<std::vector<WorkerId>> chosen_;   // by fault
   std::vector<std::vector<SampleId>> corrupt_;  // by fault, sorted
+  std::vector<std::set<SampleId>> met_;         // by fault: of these, those that were decoded
   std::set<Planned> plan_;
   std::uint64_t serials_ = 0;
   Instant now_{};

@@ -132,6 +132,17 @@ void check_link(ConfigSection& section, const Scenario& scenario, const FaultMod
   }
 }
 
+void read_workers(ConfigSection& section, const Scenario& scenario, FaultModel& fault) {
+  const NodeModel& node = scenario.cluster.nodes[fault.index];
+  fault.count = static_cast<std::uint64_t>(section.integer("count", 1, 1));
+  if (fault.count > node.cores) {
+    section.refuse(
+        "count",
+        fmt::format("node '{}' has {} cores, and a worker for each at most", node.name, node.cores),
+        "write no more");
+  }
+}
+
 void read_samples(ConfigSection& section, const Scenario& scenario, FaultModel& fault) {
   const std::uint64_t samples = scenario.datasets[fault.index].samples;
   section.require("count", "how many of its samples");
@@ -189,7 +200,7 @@ FaultModel read_fault(ConfigSection& section, const Scenario& scenario) {
       break;
   }
   if (fault.kind == Kind::worker_lost || fault.kind == Kind::worker_slow) {
-    fault.count = static_cast<std::uint64_t>(section.integer("count", 1, 1));
+    read_workers(section, scenario, fault);
   }
   if (fault.kind == Kind::drive_slow || fault.kind == Kind::link_slow ||
       fault.kind == Kind::worker_slow) {

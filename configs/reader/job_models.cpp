@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
+#include "core/event.h"
 #include "core/random.h"
 
 namespace batchflow {
@@ -46,15 +48,59 @@ void read_order(ConfigSection& entry, JobModel& job) {
   job.order = entry.choice("order", {"strict", "sequential", "relaxed", "weighted"}, job.order);
   job.has_shuffle_seed = entry.has("shuffle_seed");
   job.shuffle_seed = entry.seed("shuffle_seed", 0);
+  job.node_local = entry.flag("node_local", job.node_local);
+  if (job.node_local && job.order != Order::relaxed) {
+    entry.refuse("node_local", "only a relaxed order has a sequence for each node",
+                 "write order: relaxed, or leave it out");
+  }
+}
+
+// Samples that the key counts: a whole number of items.
+std::uint32_t read_count(ConfigSection& entry, const Scenario& scenario, const char* key,
+                         std::uint64_t most) {
+  const std::uint32_t grain = scenario.grain.samples_per_item;
+  const auto count =
+      static_cast<std::uint32_t>(entry.integer(key, 1, 1, static_cast<std::int64_t>(most)));
+  if (count % grain != 0) {
+    entry.refuse(key, fmt::format("{} samples are no whole number of items", count),
+                 fmt::format("write a multiple of grain.samples_per_item, which is {}", grain));
+  }
+  return count;
+}
+
+// The template and the docs give it as `rehearsal: {}`: none.
+void read_rehearsal(ConfigSection& entry, const Scenario& scenario, JobModel& job) {
+  entry.section("rehearsal", [&](ConfigSection& rehearsal) {
+    if (!rehearsal.has("samples") && !rehearsal.has("exemplars")) return;
+    rehearsal.require("samples", "how many of each batch are rehearsed");
+    rehearsal.require("exemplars", "how many samples of the dataset they are drawn from");
+    if (job.order == Order::weighted) {
+      rehearsal.refuse("samples", "a weighted order has draws already",
+                       "leave rehearsal out, or write another order");
+    }
+    job.rehearsed = read_count(rehearsal, scenario, "samples", 1 << 24);
+    if (job.rehearsed >= job.batch) {
+      rehearsal.refuse(
+          "samples",
+          fmt::format("{} of a batch of {} leave no room for new ones", job.rehearsed, job.batch),
+          "write less than batch");
+    }
+    const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
+    job.exemplars = read_count(rehearsal, scenario, "exemplars", 1U << 31);
+    if (job.exemplars > dataset.samples) {
+      rehearsal.refuse("exemplars",
+                       fmt::format("dataset '{}' has {} samples", dataset.name, dataset.samples),
+                       "write no more");
+    }
+    if (scenario.in_items(job, job.exemplars) > kExemplarsMost) {
+      rehearsal.refuse("exemplars", fmt::format("a buffer has at most {} items", kExemplarsMost),
+                       "write fewer, or a greater grain.samples_per_item");
+    }
+  });
 }
 
 void read_batch(ConfigSection& entry, const Scenario& scenario, JobModel& job) {
-  const std::uint32_t grain = scenario.grain.samples_per_item;
-  job.batch = static_cast<std::uint32_t>(entry.integer("batch", job.batch, 1, 1 << 24));
-  if (job.batch % grain != 0) {
-    entry.refuse("batch", fmt::format("a batch of {} is no whole number of items", job.batch),
-                 fmt::format("write a multiple of grain.samples_per_item, which is {}", grain));
-  }
+  job.batch = read_count(entry, scenario, "batch", 1 << 24);
   job.drop_last = entry.flag("drop_last", job.drop_last);
   job.epochs = static_cast<std::uint32_t>(entry.integer("epochs", job.epochs, 1, 1'000'000));
   job.credits = static_cast<std::uint32_t>(entry.integer("credits", 0, 0, 1024));
@@ -96,7 +142,7 @@ void read_times(ConfigSection& entry, JobModel& job) {
 
 // Copies of one job, one after another.
 void add_copies(ConfigSection& entry, const Scenario& scenario, JobModel job,
-                std::vector<JobModel>& jobs) {
+                std::vector<JobModel>& jobs, std::unordered_set<std::string>& names) {
   const auto count = entry.integer("count", 1, 1, kJobsMost);
   const Duration every = entry.duration("every", Duration(0));
   const bool by_chance = entry.one_of("every_shape", {"constant", "exponential"}, 0) == 1;
@@ -111,6 +157,9 @@ void add_copies(ConfigSection& entry, const Scenario& scenario, JobModel job,
     } else if (count > 1) {
       job.name = fmt::format("{}-{}", name, i);
     }
+    if (!names.insert(job.name).second) {
+      entry.refuse("name", fmt::format("two jobs are called '{}'", job.name), "name one otherwise");
+    }
     jobs.push_back(job);
     const double factor = by_chance ? -std::log(uniform(random)) : 1;
     job.arrives += Duration(std::llround(static_cast<double>(every.count()) * factor));
@@ -121,6 +170,7 @@ void add_copies(ConfigSection& entry, const Scenario& scenario, JobModel job,
 
 std::vector<JobModel> read_jobs(ConfigSection& section, const Scenario& scenario) {
   std::vector<JobModel> jobs;
+  std::unordered_set<std::string> names;  // looked up alone
   section.require("jobs", "a list of jobs");
   section.sections("jobs", [&](ConfigSection& entry) {
     JobModel job;
@@ -129,9 +179,10 @@ std::vector<JobModel> read_jobs(ConfigSection& section, const Scenario& scenario
     read_data(entry, scenario, job);
     read_order(entry, job);
     read_batch(entry, scenario, job);
+    read_rehearsal(entry, scenario, job);
     read_ranks(entry, scenario, job);
     read_times(entry, job);
-    add_copies(entry, scenario, std::move(job), jobs);
+    add_copies(entry, scenario, std::move(job), jobs, names);
   });
   if (jobs.empty()) section.refuse("jobs", "there are none", "name at least one");
   std::stable_sort(jobs.begin(), jobs.end(),

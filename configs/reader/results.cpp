@@ -28,11 +28,11 @@ BATCHFLOW_RESULT(CachedBytes, encoded_dram, decoded_dram, prepared_dram, encoded
 BATCHFLOW_RESULT(ClusterSizes, nodes, gpus, cores, cache_bytes, nvme_bytes, store_bytes_per_s,
                  network_bytes_per_s, pcie_bytes_per_s)
 BATCHFLOW_RESULT(JobResult, name, user, dataset, state, refusal, ranks, epochs, batches, samples,
-                 fillers, restarts, preemptions, lost_samples, arrived_s, started_s, ended_s,
-                 time_s, compute_s, stall_s, idle_s, down_s, first_batch_s, first_step_s,
+                 fillers, rehearsed, restarts, preemptions, lost_samples, arrived_s, started_s,
+                 ended_s, time_s, compute_s, stall_s, idle_s, down_s, first_batch_s, first_step_s,
                  samples_per_s, au, bottleneck, waited)
-BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, samples,
-                 samples_requested, samples_read, storage_bytes, storage_reads, nvme_bytes,
+BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, cached_bytes_most,
+                 samples, samples_requested, samples_read, storage_bytes, storage_reads, nvme_bytes,
                  nvme_written_bytes, network_bytes, pcie_bytes, preparations, prepared_blocks,
                  remade_blocks, repeats, preparation_s, cancelled_read_bytes,
                  cancelled_preparation_s, failed_reads, replaced_samples, lost_samples)
@@ -72,9 +72,13 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 // Declared first, since each needs the others.
 template <class T>
 Json json_of(const std::vector<T>& values);
+template <class T>
+Json json_of(const std::optional<T>& value);
 Json json_of(const Pairs& pairs);
 template <class T>
 void read(const Json& json, std::vector<T>& values);
+template <class T>
+void read(const Json& json, std::optional<T>& value);
 void read(const Json& json, Pairs& pairs);
 
 template <class T>
@@ -93,6 +97,10 @@ Json json_of(const std::vector<T>& values) {
   Json json = Json::array();
   for (const T& value : values) json.push_back(json_of(value));
   return json;
+}
+template <class T>
+Json json_of(const std::optional<T>& value) {
+  return value ? json_of(*value) : Json(nullptr);
 }
 Json json_of(const Pairs& pairs) {
   Json json = Json::object();
@@ -114,6 +122,10 @@ void read(const Json& json, T& value) {
 template <class T>
 void read(const Json& json, std::vector<T>& values) {
   for (const Json& one : json) read(one, values.emplace_back());
+}
+template <class T>
+void read(const Json& json, std::optional<T>& value) {
+  if (!json.is_null()) read(json, value.emplace());
 }
 void read(const Json& json, Pairs& pairs) {
   for (const auto& [key, value] : json.items()) pairs.emplace_back(key, value.get<std::string>());

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -55,8 +56,9 @@ struct JobResult {
   std::uint64_t ranks = 0;
   std::uint64_t epochs = 0;   // finished
   std::uint64_t batches = 0;  // of all ranks, trained on
-  std::uint64_t samples = 0;  // of these, fillers excluded
+  std::uint64_t samples = 0;  // of these, fillers and rehearsed ones excluded
   std::uint64_t fillers = 0;
+  std::uint64_t rehearsed = 0;     // drawn from the job's buffer
   std::uint64_t restarts = 0;      // after the loss of a node
   std::uint64_t preemptions = 0;   // its GPUs were given to another
   std::uint64_t lost_samples = 0;  // trained on in steps that were never completed
@@ -81,8 +83,10 @@ struct Aggregate {
   double samples_per_s = 0;
   double stall_fraction = 0;  // of the time of all ranks
   double au = 0;
-  double hit_ratio =
-      0;  // of the samples that preparations asked for, those not read from the store
+  // Of the samples that preparations asked for, those not read from the store.
+  double hit_ratio = 0;
+  // At any moment, in all forms, in the memory and on the drives of all nodes.
+  std::uint64_t cached_bytes_most = 0;
   std::uint64_t samples = 0;
   std::uint64_t samples_requested = 0;  // by preparations
   std::uint64_t samples_read = 0;       // from the store
@@ -117,10 +121,10 @@ struct StepResult {
 struct FaultResult {
   std::string kind;
   std::string target;
-  bool struck = false;  // there was something to strike
-  double from_s = 0;
-  double until_s = 0;       // the end of the run, if it was not over by then
-  std::uint64_t parts = 0;  // nodes, workers, orders held, reads failed, corrupt samples met
+  bool struck = false;  // there was something to strike; else there are no times
+  std::optional<double> from_s;
+  std::optional<double> until_s;  // the end of the run, if it was not over by then
+  std::uint64_t parts = 0;        // nodes, workers, orders held, reads failed, corrupt samples met
 };
 
 // Sums from the start of the run to a point in time, and what there is at it: what reports draw.
@@ -154,15 +158,15 @@ struct SeriesPoint {
 };
 inline constexpr std::size_t kJobsInSeries = 16;
 
-// What a run would gain from twice of something, found by running it so. `speedup` is the time now
-// over the time then.
+// What a run would gain from twice of something, found by running it so. `speedup` is samples a
+// second then over now; for who is done in both, the time now over the time then.
 struct JobGain {
   std::string name;
   double time_s = 0;
   double speedup = 1;
 };
 struct Gain {
-  std::string resource;  // storage, cores, cache, network, pcie
+  std::string resource;  // storage, drives, cores, workers, cache, network, memory, pcie
   double makespan_s = 0;
   double samples_per_s = 0;
   double speedup = 1;

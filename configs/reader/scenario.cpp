@@ -61,6 +61,12 @@ void check_epochs_per_block(ConfigSection& section, const Scenario& scenario) {
                       dataset.name),
           "write a greater samples_per_item or items_per_block, or leave it out");
     }
+    if (job.rehearsed > 0) {
+      section.refuse(
+          "grain",
+          fmt::format("epochs_per_block is for jobs without rehearsal, and '{}' has it", job.name),
+          "leave it out");
+    }
     if (job.epochs % many != 0 || job.order == Order::weighted) {
       section.refuse(
           "grain",
@@ -98,8 +104,8 @@ std::uint64_t Scenario::items(const DatasetModel& dataset) const {
   return dataset.samples / samples_per_item(dataset);
 }
 
-std::uint32_t Scenario::item_batch(const JobModel& job) const {
-  return job.batch / samples_per_item(datasets[static_cast<std::size_t>(job.dataset)]);
+std::uint32_t Scenario::in_items(const JobModel& job, std::uint32_t samples) const {
+  return samples / samples_per_item(datasets[static_cast<std::size_t>(job.dataset)]);
 }
 
 Bytes Scenario::item_bytes(const DatasetModel& dataset) const {

@@ -51,7 +51,8 @@ struct Scenario {
   // In units of the engine.
   std::uint32_t samples_per_item(const DatasetModel& dataset) const;
   std::uint64_t items(const DatasetModel& dataset) const;
-  std::uint32_t item_batch(const JobModel& job) const;
+  std::uint32_t in_items(const JobModel& job, std::uint32_t samples) const;
+  std::uint32_t item_batch(const JobModel& job) const { return in_items(job, job.batch); }
   Bytes item_bytes(const DatasetModel& dataset) const;
 };
 

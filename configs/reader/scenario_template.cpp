@@ -77,6 +77,8 @@ jobs:
     pipeline: train     # example
     order: relaxed      # or strict, sequential, weighted
     # shuffle_seed: 7   # jobs with the same one share an order
+    node_local: false   # relaxed: each block is for the ranks of one node
+    # rehearsal: {samples: 16, exemplars: 2000}   # so many of each batch are drawn from so many
     batch: 128          # of one rank (default 1)
     drop_last: false
     epochs: 1

@@ -67,6 +67,9 @@ struct JobModel {
   std::uint64_t shuffle_seed = 0;
   std::uint32_t batch = 1;  // samples of one rank
   bool drop_last = false;
+  bool node_local = false;      // relaxed: each block is for the ranks of one node
+  std::uint32_t rehearsed = 0;  // of each batch, drawn from a buffer
+  std::uint32_t exemplars = 0;  // samples of the dataset in that buffer, chosen by chance
   std::uint32_t epochs = 1;
   std::uint64_t steps = 0;    // after which it is done; 0: when its epochs are
   std::uint32_t credits = 0;  // 0: the engine's default

@@ -262,10 +262,13 @@ void Backend::on(const Transfer& order) {
 }
 
 void Backend::on(const Deliver& order) {
-  Delivered batch{order.job, order.rank, order.step, order.epoch, order.last_of_epoch, 0, 0};
+  Delivered batch{order.job, order.rank, order.step, order.epoch, order.last_of_epoch};
   const Workload::Preparation& preparation = customer_.preparation(order.job);
   for (const Slice& slice : order.slices) {
-    (slice.filler ? batch.fillers : batch.samples) += preparation.visits(slice.to - slice.from);
+    std::uint64_t& kind = slice.rehearsed ? batch.rehearsed
+                          : slice.filler  ? batch.fillers
+                                          : batch.samples;
+    kind += preparation.visits(slice.to - slice.from);
   }
   counters_.repeats += preparation.visits(order.repeats);
   const Request request = order.request;

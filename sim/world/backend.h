@@ -26,8 +26,9 @@ struct Delivered {
   std::uint64_t step;
   std::uint32_t epoch;
   bool last_of_epoch;
-  std::uint64_t samples;  // fillers excluded
-  std::uint64_t fillers;
+  std::uint64_t samples = 0;  // neither fillers nor rehearsed ones
+  std::uint64_t fillers = 0;
+  std::uint64_t rehearsed = 0;
 };
 
 // Whom the backend tells: the jobs.

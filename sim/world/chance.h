@@ -7,7 +7,13 @@
 
 namespace batchflow::sim {
 
-enum class Chance : std::uint8_t { job_step = 1, store_latency, nvme_latency, preparation };
+enum class Chance : std::uint8_t {
+  job_step = 1,
+  store_latency,
+  nvme_latency,
+  preparation,
+  exemplars
+};
 
 template <class... Words>
 Random chance_of(std::uint64_t seed, Chance what, Words... which) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
+#include "core/permutation.h"
 #include "sim/world/chance.h"
 #include "sim/world/sim_time.h"
 
@@ -37,25 +37,6 @@ std::string reason(const Refuse& order) {
   }
 }
 
-// A job that waits for less than this share of its time is bounded by its GPUs.
-constexpr double kWaitsLeast = 0.02;
-
-std::string bottleneck(const JobResult& job) {
-  if (std::max(job.stall_s, job.idle_s) <= kWaitsLeast * job.time_s) return "gpu";
-  if (job.idle_s > job.stall_s) return "ranks";
-  const Waits& waited = job.waited;
-  const std::pair<double, const char*> causes[] = {{waited.storage_s, "storage"},
-                                                   {waited.drive_s, "drive"},
-                                                   {waited.network_s, "network"},
-                                                   {waited.cores_s, "cores"},
-                                                   {waited.preparation_s, "preparation"},
-                                                   {waited.delivery_s, "delivery"},
-                                                   {waited.other_s, "other"}};
-  return std::max_element(std::begin(causes), std::end(causes),
-                          [](const auto& a, const auto& b) { return a.first < b.first; })
-      ->second;
-}
-
 }  // namespace
 
 Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, Reports& reports,
@@ -84,7 +65,7 @@ Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, R
 
 std::uint64_t Jobs::batches_of(const JobModel& model) const {
   const std::uint64_t samples = scenario_.datasets[static_cast<std::size_t>(model.dataset)].samples;
-  const std::uint64_t step = std::uint64_t{model.batch} * model.ranks;
+  const std::uint64_t step = std::uint64_t{model.batch - model.rehearsed} * model.ranks;
   const std::uint64_t epochs = (samples + step - 1) / step * model.epochs;
   if (model.steps == 0) return epochs * model.ranks;
   return model.steps * model.ranks * workload_.preparation(model).epochs;
@@ -169,10 +150,30 @@ void Jobs::join(std::uint32_t index) {
   event.epochs = model.epochs / static_cast<std::uint32_t>(job.preparation->epochs);
   event.credits = model.credits;
   event.weight = model.weight;
+  event.node_local = model.node_local;
+  event.rehearsed = scenario_.in_items(model, model.rehearsed);
   event.ranks = reports_.keep(job.nodes);
   reports_.fact(event);
+  tell_exemplars(index);
   if (model.leaves_after.count() > 0) {
     kernel_.after(model.leaves_after, [this, index] { leave(index, "left"); });
+  }
+}
+
+// Samples by chance, none twice; the same whatever else there is.
+void Jobs::tell_exemplars(std::uint32_t index) {
+  const JobModel& model = *jobs_[index].model;
+  if (model.exemplars == 0) return;
+  const DatasetModel& dataset = scenario_.datasets[static_cast<std::size_t>(model.dataset)];
+  const Permutation chosen(chance_of(scenario_.seed, Chance::exemplars, index).draw(),
+                           scenario_.items(dataset));
+  const std::uint32_t count = scenario_.in_items(model, model.exemplars);
+  for (std::uint32_t first = 0; first < count; first += kExemplarsAtOnce) {
+    std::vector<SampleId> some;
+    const auto end = std::min<std::uint32_t>(count, first + kExemplarsAtOnce);
+    for (std::uint32_t i = first; i < end; ++i) some.emplace_back(chosen(i));
+    reports_.fact(ExemplarsReported{JobId(index), first == 0, first, reports_.keep(std::move(some)),
+                                    end < count});
   }
 }
 
@@ -249,67 +250,6 @@ void Jobs::over(Job& job, const char* state) {
   start_queued();
 }
 
-// ----------------------------------------------------------------------------- preemption ----
-
-Duration Jobs::attained(const Job& job) const {
-  return job.attained +
-         (kernel_.now() - job.has_gpus_since) * static_cast<std::int64_t>(job.nodes.size());
-}
-
-// Jobs that have had much leave their GPUs to one that has not, who got them last first.
-bool Jobs::make_room_for(std::uint32_t index) {
-  if (!preempts() || JobQueue::has_had_much(jobs_[index].attained)) return false;
-  std::vector<std::uint32_t> victims;
-  for (const std::uint32_t one : running_) {
-    const Job& job = jobs_[one];
-    if (job.state == Job::State::running && JobQueue::has_had_much(attained(job))) {
-      victims.push_back(one);
-    }
-  }
-  std::sort(victims.begin(), victims.end(), [this](std::uint32_t a, std::uint32_t b) {
-    return std::pair(jobs_[b].has_gpus_since, b) < std::pair(jobs_[a].has_gpus_since, a);
-  });
-  const std::uint64_t wanted = jobs_[index].model->ranks;
-  std::uint64_t free = gpus_.free();
-  std::size_t leave = 0;
-  for (; leave < victims.size() && free < wanted; ++leave)
-    free += jobs_[victims[leave]].nodes.size();
-  if (free < wanted) return false;
-  for (std::size_t i = 0; i < leave; ++i) preempt(victims[i]);
-  return true;
-}
-
-// It goes on from its last completed step when it gets GPUs again.
-void Jobs::preempt(std::uint32_t index) {
-  Job& job = jobs_[index];
-  job.attained = attained(job);
-  count_unfinished(job);
-  forget_step(job);
-  for (Rank rank = 0; rank < job.ranks.size(); ++rank) reports_.fact(RankLost{JobId(index), rank});
-  job.state = Job::State::preempted;
-  ++job.restarts;
-  ++job.result.preemptions;
-  for (RankState& rank : job.ranks) {
-    rank = {};
-    rank.since = kernel_.now();
-  }
-  running_.erase(index);
-  gpus_.give_back(job.nodes);
-  queue_.add(index, *job.model, job.attained);
-}
-
-void Jobs::resume(std::uint32_t index) {
-  Job& job = jobs_[index];
-  for (RankState& rank : job.ranks) {
-    const Duration away = kernel_.now() - rank.since;
-    job.down += away;
-    rank.since = kernel_.now();
-  }
-  job.state = Job::State::joining;
-  reports_.fact(
-      JobResized{JobId(index), scenario_.item_batch(*job.model), reports_.keep(job.nodes)});
-}
-
 // ------------------------------------------------------------------------------- training ----
 
 void Jobs::delivered(const Delivered& batch) {
@@ -366,6 +306,7 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   if (job.first_step == Instant{}) job.first_compute += rank.computes;
   job.samples_done += batch.samples;
   job.fillers_done += batch.fillers;
+  job.rehearsed_done += batch.rehearsed;
   if (++job.ranks_done == job.ranks.size()) step_done(index);
 }
 
@@ -380,12 +321,15 @@ void Jobs::step_done(std::uint32_t index) {
   job.result.batches += batches;
   job.result.samples += std::exchange(job.samples_done, 0);
   job.result.fillers += std::exchange(job.fillers_done, 0);
+  job.result.rehearsed += std::exchange(job.rehearsed_done, 0);
   job.ranks_done = 0;
   const std::uint64_t step = job.step++;
   if (job.step == job.model->steps) return leave(index, "done");
   for (Rank number = 0; number < job.ranks.size(); ++number) {
     RankState& rank = job.ranks[number];
-    reports_.fact(BatchConsumed{JobId(index), number, step, rank.computes});
+    // The engine takes 0 for a time that was not measured.
+    const Duration measured = std::max(rank.computes, Duration(1));
+    reports_.fact(BatchConsumed{JobId(index), number, step, measured});
     reports_.fact(SlotReleased{JobId(index), number, step});
     reports_.fact(BatchWanted{JobId(index), number, 1});
     watch_.spent(JobId(index), number, job.step, Watch::Doing::idle, rank.since, kernel_.now());
@@ -396,149 +340,6 @@ void Jobs::step_done(std::uint32_t index) {
     rank.done = false;
     train_rank(index, number);
   }
-}
-
-// --------------------------------------------------------------------------- lost nodes ----
-
-bool Jobs::has_rank_on(const Job& job, NodeId node) const {
-  return std::find(job.nodes.begin(), job.nodes.end(), node) != job.nodes.end();
-}
-
-bool Jobs::all_up(const Job& job) const {
-  return std::none_of(down_.begin(), down_.end(),
-                      [&](NodeId node) { return has_rank_on(job, node); });
-}
-
-void Jobs::node_down(NodeId node) {
-  down_.insert(node);
-  gpus_.down(node);
-  for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
-    const Job& job = jobs_[i];
-    if (job.state == Job::State::preempted || !has_rank_on(job, node)) continue;
-    if (job.state == Job::State::joining || job.state == Job::State::running) stop(i);
-    if (job.state == Job::State::starting) start_anew(i);
-  }
-  start_queued();
-}
-
-// It had nothing yet: it is the next to get GPUs.
-void Jobs::start_anew(std::uint32_t index) {
-  Job& job = jobs_[index];
-  job.state = Job::State::queued;
-  ++job.restarts;
-  job.ranks.clear();
-  gpus_.give_back(job.nodes);
-  queue_.add_first(index);
-}
-
-void Jobs::node_up(NodeId node) {
-  down_.erase(node);
-  gpus_.up(node);
-  for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
-    if (jobs_[i].state == Job::State::down && all_up(jobs_[i])) go_on(i);
-  }
-  start_queued();
-}
-
-void Jobs::forget_step(Job& job) {
-  const std::uint64_t lost = std::exchange(job.samples_done, 0);
-  job.fillers_done = 0;
-  job.ranks_done = 0;
-  job.result.lost_samples += lost;
-  counters_.samples_lost += lost;
-}
-
-// A step is completed by all ranks or by none.
-void Jobs::stop(std::uint32_t index) {
-  Job& job = jobs_[index];
-  count_unfinished(job);
-  job.state = Job::State::down;
-  ++job.restarts;
-  forget_step(job);
-  for (Rank number = 0; number < job.ranks.size(); ++number) {
-    RankState& rank = job.ranks[number];
-    if (rank.done) let_go(JobId(index), number, job.step);
-    for (const Delivered& batch : rank.batches) let_go(batch.job, number, batch.step);
-    rank = {};
-    rank.since = kernel_.now();
-  }
-}
-
-void Jobs::go_on(std::uint32_t index) {
-  Job& job = jobs_[index];
-  count_unfinished(job);
-  job.state = Job::State::joining;
-  ++job.result.restarts;
-  reports_.fact(
-      JobResized{JobId(index), scenario_.item_batch(*job.model), reports_.keep(job.nodes)});
-}
-
-// Of a step that will not be completed. What was on a lost node is gone with it.
-void Jobs::let_go(JobId id, Rank rank, std::uint64_t step) {
-  if (down_.count(job(id).nodes[rank]) != 0) return;
-  reports_.fact(SlotReleased{id, rank, step});
-}
-
-// -------------------------------------------------------------------------------- results ----
-
-void Jobs::add_under_way(const Job& job, UnderWay& sum) const {
-  if (job.state == Job::State::down || job.state == Job::State::preempted) return;
-  for (const RankState& rank : job.ranks) {
-    const Duration spent = kernel_.now() - rank.since;
-    (rank.training ? sum.compute : rank.done ? sum.idle : sum.stall) += spent;
-    ++sum.ranks;
-    sum.stalling += !rank.training && !rank.done;
-  }
-}
-
-Jobs::UnderWay Jobs::under_way() const {
-  UnderWay sum;
-  for (const Job& job : jobs_) add_under_way(job, sum);
-  return sum;
-}
-
-std::vector<JobPoint> Jobs::points() const {
-  std::vector<JobPoint> points;
-  for (std::size_t i = 0; i < std::min(jobs_.size(), kJobsInSeries); ++i) {
-    UnderWay now;
-    add_under_way(jobs_[i], now);
-    points.push_back({jobs_[i].result.samples, seconds(jobs_[i].stall + now.stall)});
-  }
-  return points;
-}
-
-std::vector<JobResult> Jobs::results() const {
-  std::vector<JobResult> results;
-  for (const Job& job : jobs_) {
-    JobResult result = job.result;
-    if (job.state == Job::State::over || job.state == Job::State::running ||
-        job.state == Job::State::down || job.state == Job::State::preempted) {
-      const Instant end = job.state == Job::State::over ? job.ended : kernel_.now();
-      const auto ranks = static_cast<double>(job.nodes.size());
-      result.started_s = seconds(job.started);
-      result.ended_s = seconds(end);
-      result.time_s = seconds(end - job.started);
-      result.compute_s = seconds(job.compute) / ranks;
-      result.stall_s = seconds(job.stall) / ranks;
-      result.idle_s = seconds(job.idle) / ranks;
-      result.down_s = seconds(job.down) / ranks;
-      if (job.first_batch != Instant{})
-        result.first_batch_s = seconds(job.first_batch - job.started);
-      if (job.first_step != Instant{}) result.first_step_s = seconds(job.first_step - job.started);
-      if (result.time_s > 0) {
-        result.samples_per_s = static_cast<double>(result.samples) / result.time_s;
-      }
-      const double after_first_s = result.time_s - result.first_step_s;
-      if (job.first_step != Instant{} && after_first_s > 0) {
-        result.au = (result.compute_s - seconds(job.first_compute) / ranks) / after_first_s;
-      }
-      const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));
-      result.waited = waits(watch_.waited(id), ranks);
-      result.bottleneck = bottleneck(result);
-    }
-    results.push_back(std::move(result));
-  }
-  return results;
 }
 
 }  // namespace batchflow::sim

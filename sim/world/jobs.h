@@ -93,6 +93,7 @@ class Jobs final : public Customer {
     std::uint32_t ranks_done = 0;
     std::uint64_t samples_done = 0;  // of the current step, by these ranks
     std::uint64_t fillers_done = 0;
+    std::uint64_t rehearsed_done = 0;
     Instant started{};
     Instant has_gpus_since{};
     Duration attained{0};  // GPU time, before it was preempted the last time
@@ -118,6 +119,7 @@ class Jobs final : public Customer {
   void resume(std::uint32_t index);
   void start(std::uint32_t index);
   void join(std::uint32_t index);
+  void tell_exemplars(std::uint32_t index);
   void train_rank(std::uint32_t index, Rank rank);
   void trained(std::uint32_t index, Rank rank);
   void step_done(std::uint32_t index);

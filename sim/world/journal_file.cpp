@@ -2,7 +2,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
+#include "configs/reader/output.h"
 #include "core/config_error.h"
 
 namespace batchflow::sim {
@@ -12,7 +14,7 @@ JournalFile::JournalFile(const std::string& path, const JournalHeader& header, B
   if (path.empty()) return;
   file_.reset(std::fopen(path.c_str(), "wb"));
   if (!file_) {
-    throw ConfigError(path + ": cannot write: " + std::strerror(errno) +
+    throw ConfigError(path + ": cannot be written: " + std::strerror(errno) +
                       "; name a file in an existing directory you may write to");
   }
   journal_.emplace(header, bytes_max);
@@ -33,16 +35,22 @@ void JournalFile::close() {
   if (!journal_) return;
   journal_->close();
   write();
-  if (std::fflush(file_.get()) != 0) {
-    throw ConfigError(path_ + ": cannot write: " + std::strerror(errno) + "; make room for it");
-  }
+  if (std::fflush(file_.get()) != 0) fail(errno);
+}
+
+// A journal that ends in the middle of a step is none. What is no file (a device) stays.
+void JournalFile::fail(int error) {
+  file_.reset();
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path_, ignored)) std::filesystem::remove(path_, ignored);
+  throw OutputError(
+      path_ + ": cannot be written: " + std::strerror(error) + "; make room, or write elsewhere",
+      error);
 }
 
 void JournalFile::write() {
   const auto bytes = journal_->pending();
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) {
-    throw ConfigError(path_ + ": cannot write: " + std::strerror(errno) + "; make room for it");
-  }
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) fail(errno);
   journal_->clear_pending();
 }
 

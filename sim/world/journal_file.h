@@ -1,4 +1,5 @@
-// The trace journal of a run on its way to a file, if one was asked for.
+// The trace journal of a run on its way to a file, if one was asked for. A file that cannot be
+// written to its end (OutputError) is removed.
 #pragma once
 
 #include <cstdio>
@@ -22,6 +23,7 @@ class JournalFile {
 
  private:
   void write();
+  [[noreturn]] void fail(int error);
 
   struct Closes {
     void operator()(std::FILE* file) const { std::fclose(file); }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,9 +19,11 @@ class Reports {
 
   void fact(const Event& event) { facts_.push_back(event); }
   void completion(RequestId id, const Event& event) { completions_.emplace_back(id, event); }
-  std::span<const NodeId> keep(std::vector<NodeId> nodes) {
-    node_lists_.push_back(std::move(nodes));
-    return node_lists_.back();
+  template <class Id>
+  std::span<const Id> keep(std::vector<Id> ids) {
+    auto& lists = std::get<Lists<Id>>(lists_);
+    lists.push_back(std::move(ids));
+    return lists.back();
   }
 
   // All of them, until the next call of `take`.
@@ -31,17 +34,20 @@ class Reports {
     facts_.clear();
     for (const auto& [id, event] : completions_) taken_.push_back(event);
     completions_.clear();
-    taken_lists_.swap(node_lists_);
-    node_lists_.clear();
+    taken_lists_.swap(lists_);
+    lists_ = {};
     return taken_;
   }
 
  private:
+  template <class Id>
+  using Lists = std::deque<std::vector<Id>>;
+
   std::vector<Event> facts_;
   std::vector<std::pair<RequestId, Event>> completions_;
-  std::deque<std::vector<NodeId>> node_lists_;
+  std::tuple<Lists<NodeId>, Lists<SampleId>> lists_;
   std::vector<Event> taken_;
-  std::deque<std::vector<NodeId>> taken_lists_;
+  std::tuple<Lists<NodeId>, Lists<SampleId>> taken_lists_;
 };
 
 }  // namespace batchflow::sim

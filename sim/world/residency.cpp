@@ -12,23 +12,29 @@ std::uint64_t key(ShareId share, SlotId slot) {
 
 }  // namespace
 
-Bytes& Residency::at(Place place, Form form) {
-  return nodes_[place.node.value][static_cast<std::size_t>(form)][place.tier == Tier::nvme];
+void Residency::add(Place place, Form form, Bytes bytes) {
+  const auto index = static_cast<std::size_t>(form);
+  const bool drive = place.tier == Tier::nvme;
+  nodes_[place.node.value][index][drive] += bytes;
+  all_[index][drive] += bytes;
+  bytes_ += bytes;
+  most_ = std::max(most_, bytes_);
 }
 
-void Residency::add_items(Place place, Form form, Bytes bytes) {
-  at(place, form) += bytes;
-}
-
-void Residency::drop_items(Place place, Form form, Bytes bytes) {
-  Bytes& kept = at(place, form);
-  kept -= std::min(kept, bytes);
+void Residency::remove(Place place, Form form, Bytes bytes) {
+  const auto index = static_cast<std::size_t>(form);
+  const bool drive = place.tier == Tier::nvme;
+  Bytes& kept = nodes_[place.node.value][index][drive];
+  bytes = std::min(kept, bytes);
+  kept -= bytes;
+  all_[index][drive] -= bytes;
+  bytes_ -= bytes;
 }
 
 void Residency::put(ShareId share, SlotId slot, Place place, Bytes bytes) {
   drop(share, slot);
   slots_[key(share, slot)] = {place, bytes};
-  at(place, Form::prepared) += bytes;
+  add(place, Form::prepared, bytes);
 }
 
 void Residency::grow(ShareId share, SlotId slot, Place place, Bytes bytes) {
@@ -39,25 +45,21 @@ void Residency::grow(ShareId share, SlotId slot, Place place, Bytes bytes) {
 void Residency::drop(ShareId share, SlotId slot) {
   const auto found = slots_.find(key(share, slot));
   if (found == slots_.end()) return;
-  drop_items(found->second.place, Form::prepared, found->second.bytes);
+  remove(found->second.place, Form::prepared, found->second.bytes);
   slots_.erase(found);
 }
 
 void Residency::lose(NodeId node) {
-  nodes_[node.value] = {};
+  for (std::size_t form = 0; form < kForms; ++form) {
+    for (const Tier tier : {Tier::dram, Tier::nvme}) {
+      remove({node, tier, 0}, static_cast<Form>(form), UINT64_MAX);
+    }
+  }
   std::erase_if(slots_, [&](const auto& entry) { return entry.second.place.node == node; });
 }
 
 CachedBytes Residency::sum() const {
-  CachedBytes sum;
-  for (const Kept& kept : nodes_) {
-    sum.encoded_dram += kept[0][0];
-    sum.encoded_nvme += kept[0][1];
-    sum.decoded_dram += kept[1][0];
-    sum.decoded_nvme += kept[1][1];
-    sum.prepared_dram += kept[2][0];
-  }
-  return sum;
+  return {all_[0][0], all_[1][0], all_[2][0], all_[0][1], all_[1][1]};
 }
 
 }  // namespace batchflow::sim

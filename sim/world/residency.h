@@ -1,4 +1,5 @@
-// How many bytes are kept where, in which form: told by the orders that bring and drop them.
+// How many bytes are kept where, in which form: told by the orders that bring and drop them. Every
+// change is counted as it comes, so the most there ever was is exact.
 #pragma once
 
 #include <array>
@@ -15,9 +16,10 @@ class Residency {
  public:
   explicit Residency(std::size_t nodes) : nodes_(nodes) {}
 
-  // Items, encoded or decoded.
-  void add_items(Place place, Form form, Bytes bytes);
-  void drop_items(Place place, Form form, Bytes bytes);
+  // Bytes of items.
+  void add(Place place, Form form, Bytes bytes);
+  // No more than there are.
+  void remove(Place place, Form form, Bytes bytes);
   // A block, or a batch that is gathered, in its slot; what was in it before is gone.
   void put(ShareId share, SlotId slot, Place place, Bytes bytes);
   // At least so much of it is filled.
@@ -26,16 +28,20 @@ class Residency {
   void lose(NodeId node);
 
   CachedBytes sum() const;
+  // In all forms and places together, at any moment so far.
+  Bytes most() const { return most_; }
 
  private:
   using Kept = std::array<std::array<Bytes, 2>, kForms>;  // by form; in memory, on drives
-  Bytes& at(Place place, Form form);
 
   struct Slot {
     Place place;
     Bytes bytes;
   };
   std::vector<Kept> nodes_;
+  Kept all_{};  // their sum
+  Bytes bytes_ = 0;
+  Bytes most_ = 0;
   std::unordered_map<std::uint64_t, Slot> slots_;  // looked up; walked where order does not count
 };
 

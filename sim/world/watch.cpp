@@ -261,7 +261,7 @@ void Watch::on(const Drop& order) {
     if (dataset == dataset_of_.end()) return;
     bytes = workload_.data(dataset->second).catalogue->bytes(SampleId(order.item.value));
   }
-  residency_.drop_items(order.place, order.form, bytes);
+  residency_.remove(order.place, order.form, bytes);
 }
 
 // ----------------------------------------------------------------------------- completions ----
@@ -302,7 +302,7 @@ void Watch::read_done(RequestId id, Running& read) {
   }
   const Sourced span{read.span, read.cause};
   if (!read.items_share.is_none()) {
-    residency_.add_items(read.place, read.form, read.bytes);
+    residency_.add(read.place, read.form, read.bytes);
   } else {
     staged_[id.value] = span;
   }
@@ -313,7 +313,7 @@ void Watch::read_done(RequestId id, Running& read) {
 void Watch::prepared(Running& one) {
   residency_.put(one.share, one.slot, one.place, one.bytes);
   if (!one.items_share.is_none()) {
-    residency_.add_items(one.place, Form::decoded, one.items_bytes);
+    residency_.add(one.place, Form::decoded, one.items_bytes);
   }
   one.way.prepared = one.span;
   one.way.gathered.reset();

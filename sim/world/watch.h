@@ -47,6 +47,7 @@ class Watch {
   const Waited& waited() const { return waited_; }  // of all jobs
   const Waited& waited(JobId job) const;
   CachedBytes cached() const { return residency_.sum(); }
+  Bytes cached_most() const { return residency_.most(); }
   std::uint64_t reading() const { return reading_; }
   std::uint64_t preparing() const { return preparing_; }
   std::uint64_t workers() const;

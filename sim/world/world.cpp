@@ -190,6 +190,7 @@ Aggregate World::aggregate(const RunResult& run) const {
   sum.samples = counters_.samples_trained;
   sum.samples_requested = counters_.samples_requested;
   sum.samples_read = counters_.samples_read;
+  sum.cached_bytes_most = watch_.cached_most();
   sum.storage_bytes = counters_.storage_bytes;
   sum.storage_reads = counters_.storage_reads;
   sum.nvme_bytes = counters_.nvme_bytes;
@@ -232,9 +233,14 @@ std::vector<FaultResult> World::fault_results(double end_s) const {
   for (std::size_t i = 0; i < scenario_.faults.size(); ++i) {
     const FaultModel& model = scenario_.faults[i];
     const FaultInjector::Struck& struck = faults_->struck()[i];
-    const bool over = struck.until != kNever;
-    results.push_back({std::string(model.kind_name()), model.name, struck.struck,
-                       seconds(struck.from), over ? seconds(struck.until) : end_s, struck.parts});
+    FaultResult& result = results.emplace_back();
+    result.kind = model.kind_name();
+    result.target = model.name;
+    result.struck = struck.struck;
+    result.parts = struck.parts;
+    if (!struck.struck) continue;
+    result.from_s = seconds(struck.from);
+    result.until_s = struck.until != kNever ? seconds(struck.until) : end_s;
   }
   return results;
 }

@@ -119,6 +119,45 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
                 "jobs: [{dataset: images, pipeline: train, step: 1s, ranks: 9}]\n") ==
         "s.yaml:5: key 'jobs.0.ranks': 9 ranks, and there are 8 GPUs for them; write fewer ranks, "
         "or more GPUs into the cluster");
+  // Names that two have, whoever named them.
+  CHECK(refusal(kCluster + kData + kPipeline +
+                "jobs:\n  - {name: a, dataset: images, pipeline: train, step: 1s}\n"
+                "  - {name: a, dataset: images, pipeline: train, step: 2s}\n") ==
+        "s.yaml:7: key 'jobs.1.name': two jobs are called 'a'; name one otherwise");
+  CHECK(refusal(kCluster + kData + kPipeline +
+                "jobs:\n  - {name: a, dataset: images, pipeline: train, step: 1s, count: 2}\n"
+                "  - {name: a-1, dataset: images, pipeline: train, step: 2s}\n") ==
+        "s.yaml:7: key 'jobs.1.name': two jobs are called 'a-1'; name one otherwise");
+  CHECK(refusal(kCluster + kData + kPipeline +
+                "jobs:\n  - {name: job-1, dataset: images, pipeline: train, step: 1s}\n"
+                "  - {dataset: images, pipeline: train, step: 2s}\n")
+            .find("s.yaml:7: key 'jobs.1.name': two jobs are called 'job-1'") == 0);
+  // Orders that cannot be.
+  const auto job = [](const std::string& more) {
+    return kCluster + kData + kPipeline +
+           "jobs: [{dataset: images, pipeline: train, step: 1s, batch: 8, " + more + "}]\n";
+  };
+  CHECK(refusal(job("order: strict, node_local: true")) ==
+        "s.yaml:5: key 'jobs.0.node_local': only a relaxed order has a sequence for each node; "
+        "write order: relaxed, or leave it out");
+  CHECK(refusal(job("order: weighted, rehearsal: {samples: 1, exemplars: 1}")) ==
+        "s.yaml:5: key 'jobs.0.rehearsal.samples': a weighted order has draws already; leave "
+        "rehearsal out, or write another order");
+  CHECK(refusal(job("rehearsal: {samples: 8, exemplars: 1}")) ==
+        "s.yaml:5: key 'jobs.0.rehearsal.samples': 8 of a batch of 8 leave no room for new ones; "
+        "write less than batch");
+  CHECK(refusal(job("rehearsal: {samples: 4}")).find("key 'jobs.0.rehearsal.exemplars'") !=
+        std::string::npos);
+  CHECK(refusal(job("rehearsal: {samples: 4, exemplars: 1001}")) ==
+        "s.yaml:5: key 'jobs.0.rehearsal.exemplars': dataset 'images' has 1000 samples; "
+        "write no more");
+  CHECK(refusal(job("rehearsal: {samples: 4, exemplars: 0}")).find("exemplars") !=
+        std::string::npos);
+  CHECK(refusal(job("rehearsal: {samples: 4, exemplars: 3}") + "grain: {samples_per_item: 4}\n") ==
+        "s.yaml:5: key 'jobs.0.rehearsal.exemplars': 3 samples are no whole number of items; "
+        "write a multiple of grain.samples_per_item, which is 4");
+  CHECK(read(job("rehearsal: {}")).jobs[0].rehearsed == 0);
+  CHECK(read(job("rehearsal: {samples: 4, exemplars: 9}")).jobs[0].exemplars == 9);
   // Names that are not there, with the nearest.
   CHECK(refusal(kCluster + kData + kPipeline +
                 "jobs: [{dataset: image, pipeline: train, step: 1s}]\n") ==
@@ -156,7 +195,7 @@ TEST_CASE("faults say what they befall, from when to when") {
   const std::string cluster =
       "cluster:\n  links: [{name: rack, bytes_per_s: 1gb}]\n"
       "  nodes: [{name: n, count: 2, gpus: 4, memory: 1gb, link: rack},\n"
-      "          {name: fat, memory: 1gb, nvme: {size: 1gb, bytes_per_s: 1gb}}]\n"
+      "          {name: fat, memory: 1gb, cores: 2, nvme: {size: 1gb, bytes_per_s: 1gb}}]\n"
       "  store: {latency: 1ms}\n";
   const auto with = [&](const std::string& fault) {
     return cluster + kData + kPipeline + kJob + "faults: [" + fault + "]\n";
@@ -186,6 +225,9 @@ TEST_CASE("faults say what they befall, from when to when") {
   CHECK(refusal(with("{kind: corrupt-samples, target: n-0, count: 1}")) ==
         "s.yaml:10: key 'faults.0.target': there is no 'n-0' for corrupt-samples to befall; "
         "name a dataset");
+  CHECK(refusal(with("{kind: worker-lost, target: fat, count: 3}")) ==
+        "s.yaml:10: key 'faults.0.count': node 'fat' has 2 cores, and a worker for each at most; "
+        "write no more");
   CHECK(refusal(with("{kind: node-lost}")).find("the name of a node") != std::string::npos);
   CHECK(refusal(with("{kind: node-gone, target: n-0}")).find("node-lost") != std::string::npos);
   CHECK(refusal(with("{target: n-0}")).find("key 'faults.0.kind'") != std::string::npos);

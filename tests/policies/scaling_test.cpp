@@ -73,6 +73,10 @@ TEST_CASE("look-ahead covers what is used up while a block is prepared") {
   job.blocks_per_step = .5;
   CHECK(scaling("look-ahead")->depth(job) == 4 + 3);
   CHECK(scaling("look-ahead:ready=0")->depth(job) == 3);
+  // A step that takes no time is told as the shortest there is: all the window.
+  job.step_s = 1e-9;
+  CHECK(scaling("look-ahead")->depth(job) == 100);
+  job.step_s = .1;
   job.prepare_s = 1e300;
   CHECK(scaling("look-ahead")->depth(job) == 100);
 }

@@ -15,6 +15,7 @@ struct Line {
   int workers = 1;
   int credits = 2;
   int depth = 16;
+  std::string scaling = "";  // in place of one of that depth
 
   RunResult run() const {
     Small small;
@@ -25,8 +26,8 @@ struct Line {
     small.jobs = {fmt::format("batch: 1, step: {}, credits: {}, order: sequential", step, credits)};
     small.more = fmt::format(
         "grain: {{items_per_block: 1}}\n"
-        "engine: {{policies: {{scaling: 'static:depth={}'}}}}\n",
-        depth);
+        "engine: {{policies: {{scaling: '{}'}}}}\n",
+        scaling.empty() ? fmt::format("static:depth={}", depth) : scaling);
     return simulate_small(small);
   }
 };
@@ -85,6 +86,14 @@ TEST_CASE("check 6, eight workers of a slower pipeline come in rounds: T = 125 p
   const RunResult run = Line{1000, "0s", "554240us", "62500us", 8}.run();
   CHECK(run.makespan_s == exactly(125 * 0.55424 + 8 * 0.0625));  // 69.78
   CHECK(run.jobs[0].stall_s == exactly(7.28));
+}
+
+TEST_CASE("who trains in no time is prepared for by all workers, from the first step on") {
+  // Before anything is measured four are made ahead; then eight at a time: 1 + 96 / 8 rounds.
+  Line line{100, "0s", "1s", "0s", 8};
+  line.scaling = "look-ahead";
+  CHECK(line.run().makespan_s == exactly(13));
+  CHECK(line.run().jobs[0].compute_s == 0);
 }
 
 TEST_CASE("check 25, blocks of B samples: T = B (r + p + g) + (n - B) max") {

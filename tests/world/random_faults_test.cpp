@@ -20,6 +20,7 @@ class RandomWorld {
   std::string yaml() {
     nodes_ = 1 + below(3);
     nvme_ = below(2) == 0;
+    cores_ = 1 + below(3);
     const std::uint64_t block = 1u << below(4);
     std::string text = fmt::format(
         "seed: {}\ncluster:\n  links: [{{name: spine, bytes_per_s: {}mb}},"
@@ -27,7 +28,7 @@ class RandomWorld {
         "  nodes: [{{name: n, count: {}, cores: {}, gpus: 4, memory: {}kb, link: rack,\n"
         "           nic_bytes_per_s: 20mb{}}}]\n"
         "  store: {{bytes_per_s: {}mb, latency: {}us, latency_jitter: 0.5, operations_ahead: 4}}\n",
-        seed_, 10 + below(50), nodes_, 1 + below(3), 200 + below(800),
+        seed_, 10 + below(50), nodes_, cores_, 200 + below(800),
         nvme_ ? ", nvme: {size: 1mb, bytes_per_s: 20mb, latency: 100us}" : "", 2 + below(20),
         100 + below(2000));
     if (nodes_ == 1) replace(text, "name: n,", "name: n-0,");
@@ -37,12 +38,18 @@ class RandomWorld {
         "2000}},\n  {{name: crop, random: true, cost: 300us, output: 500}}]}}]\njobs:\n",
         64 + below(150), 100 + below(2000));
     for (std::uint64_t i = 1 + below(3); i > 0; --i) {
-      constexpr const char* kOrders[] = {"relaxed", "relaxed", "strict", "sequential"};
+      constexpr const char* kOrders[] = {"relaxed", "relaxed, node_local: true", "strict",
+                                         "sequential"};
+      const std::uint64_t batch = 1 + below(12);
+      std::string order = kOrders[below(4)];
+      if (batch > 1 && below(3) == 0) {
+        order += fmt::format(", rehearsal: {{samples: {}, exemplars: {}}}", 1 + below(batch - 1),
+                             1 + below(64));
+      }
       text += fmt::format(
           "  - {{dataset: data, pipeline: train, order: {}, ranks: {}, batch: {}, step: {}ms,\n"
           "     step_jitter: 0.2, epochs: {}, arrives: {}ms, drop_last: {}}}\n",
-          kOrders[below(4)], 1 + below(4), 1 + below(12), 5 + below(60), 1 + below(3), below(300),
-          below(4) == 0);
+          order, 1 + below(4), batch, 5 + below(60), 1 + below(3), below(300), below(4) == 0);
     }
     text += fmt::format(
         "grain: {{items_per_block: {}}}\n"
@@ -60,6 +67,7 @@ class RandomWorld {
     text.replace(text.find(what), what.size(), by);
   }
   std::string node() { return fmt::format("n-{}", below(nodes_)); }
+  std::uint64_t workers() { return 1 + below(cores_); }
   std::string times(std::uint64_t most_ms) {
     return fmt::format("at: {}us, lasts: {}us", below(1'500'000), 1 + below(1000 * most_ms));
   }
@@ -74,7 +82,7 @@ class RandomWorld {
         return fmt::format(
             "  - {{kind: worker-lost, target: {}, {}, count: {}, detected_after: {}ms, "
             "quiet_after: {}ms}}\n",
-            node(), times(500), 1 + below(3), below(3) * below(100), below(3) * below(100));
+            node(), times(500), workers(), below(3) * below(100), below(3) * below(100));
       case 2:
         return fmt::format("  - {{kind: drive-lost, target: {}, {}}}\n", drive, times(500));
       case 3:
@@ -88,7 +96,7 @@ class RandomWorld {
                            link == "store" ? "rack" : link, times(1000), 1 + below(9));
       case 6:
         return fmt::format("  - {{kind: worker-slow, target: {}, {}, count: {}, factor: 0.{}}}\n",
-                           node(), times(1000), 1 + below(3), 1 + below(9));
+                           node(), times(1000), workers(), 1 + below(9));
       case 7:
         return fmt::format("  - {{kind: corrupt-samples, target: data, count: {}}}\n",
                            1 + below(3));
@@ -101,6 +109,7 @@ class RandomWorld {
   Random random_;
   std::uint64_t seed_;
   std::uint64_t nodes_ = 1;
+  std::uint64_t cores_ = 1;
   bool nvme_ = false;
 };
 

@@ -2,6 +2,7 @@
 // hand.
 #include <doctest/doctest.h>
 
+#include "sim/world/residency.h"
 #include "tests/world/harness.h"
 
 namespace batchflow::sim::test {
@@ -114,7 +115,38 @@ TEST_CASE(
     CHECK(point.busy_s - run.series[i - 1].busy_s <= 2 * span_s * (1 + 1e-9));
   }
   CHECK(most > 700'000);
+  CHECK(run.aggregate.cached_bytes_most >= most);
+  CHECK(run.aggregate.cached_bytes_most <= run.cluster.cache_bytes + run.cluster.nvme_bytes);
   CHECK(run.series.back().busy_s == doctest::Approx(run.aggregate.preparation_s));
+}
+
+TEST_CASE("the most that was kept is exact, however short the moment") {
+  // All hundred samples as they are stored, the block that is wanted, and the one trained on before
+  // it, which leaves when the next is ordered.
+  Small small;
+  small.more = "grain: {items_per_block: 1}\n";
+  small.steps = "[{name: crop, random: true, cost: 1ms, output: 300}]";
+  small.jobs = {"batch: 1, step: 10ms, credits: 1, epochs: 2"};
+  small.set = {"engine.policies.scaling=static:depth=0",
+               "engine.policies.allocation=proportional:forms=encoded"};
+  CHECK(simulate_small(small).aggregate.cached_bytes_most == 100 * 1000 + 2 * 300);
+}
+
+TEST_CASE("what is lost with a node is not kept, and what comes back counts anew") {
+  Residency residency(2);
+  const Place drive{NodeId(0), Tier::nvme, 0};
+  residency.add(drive, Form::encoded, 500);
+  residency.put(ShareId(1), SlotId(0), {NodeId(0), Tier::dram, 0}, 70);
+  residency.put(ShareId(2), SlotId(0), {NodeId(1), Tier::dram, 0}, 9);
+  CHECK(residency.most() == 579);
+  residency.lose(NodeId(0));
+  residency.drop(ShareId(1), SlotId(0));
+  CHECK(residency.sum().encoded_nvme == 0);
+  CHECK(residency.sum().prepared_dram == 9);
+  residency.add(drive, Form::decoded, 570);
+  CHECK(residency.most() == 579);
+  residency.put(ShareId(2), SlotId(0), {NodeId(1), Tier::dram, 0}, 10);
+  CHECK(residency.most() == 580);
 }
 
 }  // namespace batchflow::sim::test

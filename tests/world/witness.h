@@ -8,6 +8,7 @@
 
 #include "core/keys.h"
 #include "core/order.h"
+#include "core/rehearsal.h"
 #include "policies/registry.h"
 #include "sim/world/world.h"
 #include "tests/driver/checker.h"
@@ -29,6 +30,8 @@ class Witness {
       plan.batch_samples = scenario.item_batch(model);
       plan.drop_last = model.drop_last;
       plan.epochs = model.epochs;
+      plan.node_local = model.node_local;
+      plan.rehearsed = scenario.in_items(model, model.rehearsed);
       jobs_.push_back({plan, {}, nullptr});
     }
   }
@@ -64,12 +67,19 @@ class Witness {
     KeyRoot root;
     std::unique_ptr<batchflow::test::Checker> checker;
     std::vector<NodeId> nodes = {};  // of its ranks
+    std::vector<SampleId> buffer = {};
   };
 
   void hear(const Event& event) {
     if (const auto* join = std::get_if<JobJoined>(&event)) joined(*join);
     if (const auto* resized = std::get_if<JobResized>(&event)) {
       jobs_[resized->job.value].nodes.assign(resized->ranks.begin(), resized->ranks.end());
+    }
+    if (const auto* told = std::get_if<ExemplarsReported>(&event)) {
+      std::vector<SampleId>& buffer = jobs_[told->job.value].buffer;
+      if (told->anew) buffer.clear();
+      buffer.insert(buffer.end(), told->samples.begin(), told->samples.end());
+      if (!told->more) jobs_[told->job.value].checker->rehearsal().reported(buffer);
     }
     if (const auto* done = std::get_if<BatchConsumed>(&event)) {
       jobs_[done->job.value].checker->consumed(done->rank, done->step);
@@ -92,6 +102,7 @@ class Witness {
     job.nodes.assign(event.ranks.begin(), event.ranks.end());
     job.checker = std::make_unique<batchflow::test::Checker>(job.plan, plan);
     job.checker->begins(seed);
+    job.checker->rehearsal().joined();
   }
   void begin(const Admit& order) {
     Job& job = jobs_[order.job.value];
@@ -101,7 +112,22 @@ class Witness {
     Job& job = jobs_[order.job.value];
     const auto& plan = plans_[static_cast<std::size_t>(scenario_.jobs[order.job.value].dataset)];
     std::vector<batchflow::test::Handed> handed;
+    auto drawn = order.samples.begin();
     for (const Slice& slice : order.slices) {
+      if (slice.rehearsed) {
+        const LaneSizes sizes = Rehearsal::sizes(order.rehearsed_block_samples);
+        const std::uint64_t first =
+            (std::uint64_t{slice.name.lane} * sizes.lane_blocks + slice.name.block) *
+            sizes.block_samples;
+        for (std::uint32_t place = slice.from; place < slice.to; ++place) {
+          if (drawn == order.samples.end()) batchflow::test::violated("a draw without its id");
+          batchflow::test::Handed one{*drawn, *drawn, slice.name.generation, 0, first + place};
+          one.rehearsed = true;
+          handed.push_back(one);
+          ++drawn;
+        }
+        continue;
+      }
       const LaneSizes sizes{plan.samples, order.block_samples, order.lane_blocks};
       const Order family = job.plan.order == Order::strict ? Order::relaxed : job.plan.order;
       const GenerationOrder generation{family, job.root, slice.name.generation, sizes};
@@ -110,9 +136,13 @@ class Witness {
         batchflow::test::violated("a slice of a block that does not exist");
       }
       expander_.expand(lineage, plan.samples, slice.from, slice.to, ids_);
-      for (const SampleId id : ids_) {
-        batchflow::test::Handed one{id, id, slice.name.generation, slice.name.pass};
+      for (std::size_t i = 0; i < ids_.size(); ++i) {
+        batchflow::test::Handed one{ids_[i], ids_[i], slice.name.generation, slice.name.pass};
         one.filler = slice.filler;
+        one.lane = slice.name.lane;
+        one.block = slice.name.block;
+        one.block_samples = lineage.samples;
+        one.place = slice.from + static_cast<std::uint32_t>(i);
         handed.push_back(one);
       }
     }

@@ -1,0 +1,152 @@
+// Jobs that lose what they run on: nodes, and go on when all of them are there again; or GPUs, to
+// jobs that had less.
+#include <algorithm>
+#include <utility>
+
+#include "sim/world/jobs.h"
+
+namespace batchflow::sim {
+
+bool Jobs::has_rank_on(const Job& job, NodeId node) const {
+  return std::find(job.nodes.begin(), job.nodes.end(), node) != job.nodes.end();
+}
+
+bool Jobs::all_up(const Job& job) const {
+  return std::none_of(down_.begin(), down_.end(),
+                      [&](NodeId node) { return has_rank_on(job, node); });
+}
+
+void Jobs::node_down(NodeId node) {
+  down_.insert(node);
+  gpus_.down(node);
+  for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
+    const Job& job = jobs_[i];
+    if (job.state == Job::State::preempted || !has_rank_on(job, node)) continue;
+    if (job.state == Job::State::joining || job.state == Job::State::running) stop(i);
+    if (job.state == Job::State::starting) start_anew(i);
+  }
+  start_queued();
+}
+
+// It had nothing yet: it is the next to get GPUs.
+void Jobs::start_anew(std::uint32_t index) {
+  Job& job = jobs_[index];
+  job.state = Job::State::queued;
+  ++job.restarts;
+  job.ranks.clear();
+  gpus_.give_back(job.nodes);
+  running_.erase(index);
+  queue_.add_first(index);
+}
+
+void Jobs::node_up(NodeId node) {
+  down_.erase(node);
+  gpus_.up(node);
+  for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
+    if (jobs_[i].state == Job::State::down && all_up(jobs_[i])) go_on(i);
+  }
+  start_queued();
+}
+
+// A step is completed by all ranks or by none.
+void Jobs::forget_step(Job& job) {
+  const std::uint64_t lost = std::exchange(job.samples_done, 0);
+  job.fillers_done = 0;
+  job.rehearsed_done = 0;
+  job.ranks_done = 0;
+  job.result.lost_samples += lost;
+  counters_.samples_lost += lost;
+}
+
+void Jobs::stop(std::uint32_t index) {
+  Job& job = jobs_[index];
+  count_unfinished(job);
+  job.state = Job::State::down;
+  ++job.restarts;
+  forget_step(job);
+  for (Rank number = 0; number < job.ranks.size(); ++number) {
+    RankState& rank = job.ranks[number];
+    if (rank.done) let_go(JobId(index), number, job.step);
+    for (const Delivered& batch : rank.batches) let_go(batch.job, number, batch.step);
+    rank = {};
+    rank.since = kernel_.now();
+  }
+}
+
+void Jobs::go_on(std::uint32_t index) {
+  Job& job = jobs_[index];
+  count_unfinished(job);
+  job.state = Job::State::joining;
+  ++job.result.restarts;
+  reports_.fact(
+      JobResized{JobId(index), scenario_.item_batch(*job.model), reports_.keep(job.nodes)});
+}
+
+// Of a step that will not be completed. What was on a lost node is gone with it.
+void Jobs::let_go(JobId id, Rank rank, std::uint64_t step) {
+  if (down_.count(job(id).nodes[rank]) != 0) return;
+  reports_.fact(SlotReleased{id, rank, step});
+}
+
+// ----------------------------------------------------------------------------- preemption ----
+
+Duration Jobs::attained(const Job& job) const {
+  return job.attained +
+         (kernel_.now() - job.has_gpus_since) * static_cast<std::int64_t>(job.nodes.size());
+}
+
+// Jobs that have had much leave their GPUs to one that has not, who got them last first.
+bool Jobs::make_room_for(std::uint32_t index) {
+  if (!preempts() || JobQueue::has_had_much(jobs_[index].attained)) return false;
+  std::vector<std::uint32_t> victims;
+  for (const std::uint32_t one : running_) {
+    const Job& job = jobs_[one];
+    if (job.state == Job::State::running && JobQueue::has_had_much(attained(job))) {
+      victims.push_back(one);
+    }
+  }
+  std::sort(victims.begin(), victims.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return std::pair(jobs_[b].has_gpus_since, b) < std::pair(jobs_[a].has_gpus_since, a);
+  });
+  const std::uint64_t wanted = jobs_[index].model->ranks;
+  std::uint64_t free = gpus_.free();
+  std::size_t leave = 0;
+  for (; leave < victims.size() && free < wanted; ++leave)
+    free += jobs_[victims[leave]].nodes.size();
+  if (free < wanted) return false;
+  for (std::size_t i = 0; i < leave; ++i) preempt(victims[i]);
+  return true;
+}
+
+// It goes on from its last completed step when it gets GPUs again.
+void Jobs::preempt(std::uint32_t index) {
+  Job& job = jobs_[index];
+  job.attained = attained(job);
+  count_unfinished(job);
+  forget_step(job);
+  for (Rank rank = 0; rank < job.ranks.size(); ++rank) reports_.fact(RankLost{JobId(index), rank});
+  job.state = Job::State::preempted;
+  ++job.restarts;
+  ++job.result.preemptions;
+  for (RankState& rank : job.ranks) {
+    rank = {};
+    rank.since = kernel_.now();
+  }
+  running_.erase(index);
+  gpus_.give_back(job.nodes);
+  queue_.add(index, *job.model, job.attained);
+}
+
+void Jobs::resume(std::uint32_t index) {
+  Job& job = jobs_[index];
+  for (RankState& rank : job.ranks) {
+    const Duration away = kernel_.now() - rank.since;
+    job.down += away;
+    rank.since = kernel_.now();
+  }
+  job.state = Job::State::joining;
+  reports_.fact(
+      JobResized{JobId(index), scenario_.item_batch(*job.model), reports_.keep(job.nodes)});
+}
+
+}  // namespace batchflow::sim

@@ -1,0 +1,93 @@
+// What jobs report of themselves: while they run, and in the end.
+#include <algorithm>
+#include <utility>
+
+#include "sim/world/jobs.h"
+#include "sim/world/sim_time.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+// A job that waits for less than this share of its time is bounded by its GPUs.
+constexpr double kWaitsLeast = 0.02;
+
+std::string bottleneck(const JobResult& job) {
+  if (std::max(job.stall_s, job.idle_s) <= kWaitsLeast * job.time_s) return "gpu";
+  if (job.idle_s > job.stall_s) return "ranks";
+  const Waits& waited = job.waited;
+  const std::pair<double, const char*> causes[] = {{waited.storage_s, "storage"},
+                                                   {waited.drive_s, "drive"},
+                                                   {waited.network_s, "network"},
+                                                   {waited.cores_s, "cores"},
+                                                   {waited.preparation_s, "preparation"},
+                                                   {waited.delivery_s, "delivery"},
+                                                   {waited.other_s, "other"}};
+  return std::max_element(std::begin(causes), std::end(causes),
+                          [](const auto& a, const auto& b) { return a.first < b.first; })
+      ->second;
+}
+
+}  // namespace
+
+void Jobs::add_under_way(const Job& job, UnderWay& sum) const {
+  if (job.state == Job::State::down || job.state == Job::State::preempted) return;
+  for (const RankState& rank : job.ranks) {
+    const Duration spent = kernel_.now() - rank.since;
+    (rank.training ? sum.compute : rank.done ? sum.idle : sum.stall) += spent;
+    ++sum.ranks;
+    sum.stalling += !rank.training && !rank.done;
+  }
+}
+
+Jobs::UnderWay Jobs::under_way() const {
+  UnderWay sum;
+  for (const Job& job : jobs_) add_under_way(job, sum);
+  return sum;
+}
+
+std::vector<JobPoint> Jobs::points() const {
+  std::vector<JobPoint> points;
+  for (std::size_t i = 0; i < std::min(jobs_.size(), kJobsInSeries); ++i) {
+    UnderWay now;
+    add_under_way(jobs_[i], now);
+    points.push_back({jobs_[i].result.samples, seconds(jobs_[i].stall + now.stall)});
+  }
+  return points;
+}
+
+std::vector<JobResult> Jobs::results() const {
+  std::vector<JobResult> results;
+  for (const Job& job : jobs_) {
+    JobResult result = job.result;
+    if (job.state == Job::State::over || job.state == Job::State::running ||
+        job.state == Job::State::down || job.state == Job::State::preempted) {
+      const Instant end = job.state == Job::State::over ? job.ended : kernel_.now();
+      const auto ranks = static_cast<double>(job.nodes.size());
+      result.started_s = seconds(job.started);
+      result.ended_s = seconds(end);
+      result.time_s = seconds(end - job.started);
+      result.compute_s = seconds(job.compute) / ranks;
+      result.stall_s = seconds(job.stall) / ranks;
+      result.idle_s = seconds(job.idle) / ranks;
+      result.down_s = seconds(job.down) / ranks;
+      if (job.first_batch != Instant{})
+        result.first_batch_s = seconds(job.first_batch - job.started);
+      if (job.first_step != Instant{}) result.first_step_s = seconds(job.first_step - job.started);
+      if (result.time_s > 0) {
+        result.samples_per_s = static_cast<double>(result.samples) / result.time_s;
+      }
+      const double after_first_s = result.time_s - result.first_step_s;
+      if (job.first_step != Instant{} && after_first_s > 0) {
+        result.au = (result.compute_s - seconds(job.first_compute) / ranks) / after_first_s;
+      }
+      const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));
+      result.waited = waits(watch_.waited(id), ranks);
+      result.bottleneck = bottleneck(result);
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+}  // namespace batchflow::sim

@@ -1,0 +1,101 @@
+// Node-local jobs and jobs that rehearse in a simulated world, under the eyes of a witness.
+#include "tests/world/witness.h"
+
+namespace batchflow::sim::test {
+
+namespace {
+
+// Two nodes with two ranks each; 16 blocks of two steps each.
+std::string two_nodes(const std::string& job, const std::string& more = "") {
+  return fmt::format(
+      "cluster: {{nodes: [{{name: n, count: 2, gpus: 2, cores: 2, memory: 1gb}}], store: {{}}}}\n"
+      "datasets: [{{name: data, samples: 512, bytes: 1000}}]\n"
+      "pipelines: [{{name: train, steps: [{{name: work, random: true, cost: 1ms}}]}}]\n"
+      "jobs: [{{dataset: data, pipeline: train, batch: 4, ranks: 4, step: 10ms, epochs: 3, {}}}]\n"
+      "grain: {{items_per_block: 32}}\n"
+      "engine: {{policies: {{allocation: 'proportional:forms=prepared'}}}}\n{}",
+      job, more);
+}
+
+RunResult witnessed(const std::string& yaml) {
+  const Scenario scenario = scenario_of(yaml);
+  const Watched watched = simulate_watched(scenario);
+  CHECK(watched.violation == "");
+  check_conservation(scenario, watched.run);
+  CHECK(watched.run.jobs.at(0).state == "done");
+  return watched.run;
+}
+
+}  // namespace
+
+TEST_CASE("a node-local job has every sample once an epoch, and no block crosses the network") {
+  // Nor does what is read: the store has no links here, and nothing is kept as it is stored.
+  const RunResult local = witnessed(two_nodes("node_local: true"));
+  const RunResult shared = witnessed(two_nodes("node_local: false"));
+  CHECK(local.aggregate.network_bytes == 0);
+  // Every other sample is prepared where it is not wanted.
+  CHECK(shared.aggregate.network_bytes > 3 * 512 * 1000 / 4);
+  CHECK(local.jobs[0].batches == shared.jobs[0].batches);
+}
+
+TEST_CASE("a node-local job goes on after the loss of one of its nodes, and nothing comes twice") {
+  const RunResult run = witnessed(two_nodes(
+      "node_local: true", "faults: [{kind: node-lost, target: n-1, at: 234ms, lasts: 500ms}]\n"));
+  CHECK(run.jobs[0].restarts == 1);
+}
+
+TEST_CASE("a job that rehearses has every sample once an epoch, and in each batch some others") {
+  // Three new samples of four: ceil(512 / 12) = 43 steps an epoch, one draw of each rank in each.
+  const RunResult run = witnessed(two_nodes("rehearsal: {samples: 1, exemplars: 20}"));
+  CHECK(run.jobs[0].samples == 3 * 512);
+  CHECK(run.jobs[0].rehearsed == 3 * 43 * 4);
+  CHECK(run.jobs[0].batches == 3 * 43 * 4);
+  CHECK(run.jobs[0].fillers == 3 * (4 - 512 % 12 % 4) % 4);
+  // The buffer is told in parts where it is large, and rehearsed in a strict order too.
+  const RunResult all =
+      witnessed(two_nodes("order: strict, rehearsal: {samples: 2, exemplars: 512}",
+                          "faults: [{kind: node-lost, target: n-1, at: 234ms, lasts: 500ms}]\n"));
+  CHECK(all.jobs[0].rehearsed == 3 * 64 * 4 * 2);
+}
+
+TEST_CASE("a buffer of more than one event holds, and items of several samples are rehearsed") {
+  const RunResult large = witnessed(
+      "cluster: {nodes: [{name: n, gpus: 1, cores: 2, memory: 1gb}], store: {}}\n"
+      "datasets: [{name: data, samples: 10000, bytes: 1000}]\n"
+      "pipelines: [{name: train, steps: []}]\n"
+      "jobs: [{dataset: data, pipeline: train, batch: 200, step: 10ms,\n"
+      "        rehearsal: {samples: 100, exemplars: 5000}}]\n");
+  CHECK(large.jobs[0].rehearsed == 100 * 100);
+  const RunResult coarse = witnessed(
+      "cluster: {nodes: [{name: n, gpus: 1, cores: 2, memory: 1gb}], store: {}}\n"
+      "datasets: [{name: data, samples: 10000, bytes: 1000}]\n"
+      "pipelines: [{name: train, steps: []}]\n"
+      "jobs: [{dataset: data, pipeline: train, batch: 200, step: 10ms,\n"
+      "        rehearsal: {samples: 100, exemplars: 5000}}]\n"
+      "grain: {samples_per_item: 50}\n");
+  CHECK(coarse.jobs[0].rehearsed == 100 * 100);
+}
+
+TEST_CASE("the witness notices a draw that comes twice, and one that is of no buffer") {
+  const Scenario scenario = scenario_of(two_nodes("rehearsal: {samples: 1, exemplars: 20}"));
+  const auto spoilt = [&](const std::function<void(Slice&, SampleId&)>& change) {
+    std::uint64_t deliveries = 0;
+    std::vector<Slice> slices;
+    std::vector<SampleId> samples;
+    return simulate_watched(scenario,
+                            [&](Deliver& order) {
+                              slices.assign(order.slices.begin(), order.slices.end());
+                              samples.assign(order.samples.begin(), order.samples.end());
+                              if (++deliveries == 9) change(slices.back(), samples.back());
+                              order.slices = slices;
+                              order.samples = samples;
+                            })
+        .violation;
+  };
+  CHECK(spoilt([](Slice&, SampleId&) {}) == "");
+  CHECK(spoilt([](Slice&, SampleId& id) { id = SampleId((id.value + 1) % 512); }) ==
+        "violation: draws that are not those of any buffer the epoch may have begun with");
+  CHECK(spoilt([](Slice& slice, SampleId&) { slice.rehearsed = false; }) != "");
+}
+
+}  // namespace batchflow::sim::test
