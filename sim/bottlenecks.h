@@ -12,8 +12,9 @@
 
 namespace batchflow::sim {
 
-// The scenario with twice the storage, cores, workers of each job, cache, network or PCIe, by these
-// names. What has no limit is left out.
+// The scenario with twice the rates of the store (storage) or of nodes' drives, the cores, the
+// workers of each job, the cache (in memory and on drives), the rates of all cards and links
+// (network), of memory, or of PCIe, by these names. What has no limit is left out.
 std::vector<std::pair<std::string, Scenario>> relieved(const Scenario& scenario);
 
 Gain gain_of(const std::string& resource, const RunResult& run, const RunResult& relieved);

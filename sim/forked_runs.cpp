@@ -13,6 +13,7 @@
 #include <cstring>
 #include <new>
 
+#include "configs/reader/output.h"
 #include "core/config_error.h"
 #include "sim/terminal.h"
 
@@ -27,6 +28,7 @@ namespace {
 constexpr char kAnswer = 'a';
 constexpr char kProblem = 'p';
 constexpr char kFailure = 'f';
+constexpr char kUnwritten = 'u';
 
 struct Progress {
   std::atomic<double> done;
@@ -84,6 +86,8 @@ void leave_signals_to_parent(pid_t parent) {
            });
   } catch (const ConfigError& error) {
     text = std::string(1, kProblem) + error.what();
+  } catch (const OutputError& error) {
+    text = std::string(1, kUnwritten) + error.what();
   } catch (const std::bad_alloc&) {
     text = std::string(1, kFailure) + "not enough memory";
   } catch (const std::exception& error) {
@@ -141,9 +145,10 @@ ForkedRuns::Outcome finish(Child& child) {
     outcome.failure = fmt::format("its process ended with code {}", WEXITSTATUS(status));
   } else {
     outcome.done = child.text[0] == kAnswer;
-    (child.text[0] == kAnswer    ? outcome.text
-     : child.text[0] == kProblem ? outcome.problem
-                                 : outcome.failure) = child.text.substr(1);
+    (child.text[0] == kAnswer      ? outcome.text
+     : child.text[0] == kProblem   ? outcome.problem
+     : child.text[0] == kUnwritten ? outcome.unwritten
+                                   : outcome.failure) = child.text.substr(1);
   }
   return outcome;
 }

@@ -21,9 +21,10 @@ class ForkedRuns {
 
   struct Outcome {
     bool done = false;
-    std::string text;     // what the work answered
-    std::string problem;  // bad input, as its ConfigError says
-    std::string failure;  // anything else that ended it
+    std::string text;       // what the work answered
+    std::string problem;    // bad input, as its ConfigError says
+    std::string unwritten;  // a result that could not be written, as its OutputError says
+    std::string failure;    // anything else that ended it
   };
 
   using Finished = std::function<void(std::size_t work, const Outcome& outcome)>;

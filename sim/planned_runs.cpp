@@ -7,6 +7,7 @@
 #include <cmath>
 #include <thread>
 
+#include "configs/reader/output.h"
 #include "core/config_error.h"
 #include "sim/run_report.h"
 #include "sim/terminal.h"
@@ -36,6 +37,7 @@ std::size_t RunSettings::processes() const {
 
 std::optional<RunResult> result_of(const PlannedRun& planned, const ForkedRuns::Outcome& outcome) {
   if (!outcome.problem.empty()) throw ConfigError(outcome.problem);
+  if (!outcome.unwritten.empty()) throw OutputError(outcome.unwritten, 0);
   if (outcome.done) return decode_run(outcome.text);
   if (outcome.failure.empty()) return std::nullopt;
   RunResult run;

@@ -33,7 +33,7 @@ struct Options {
   std::string journal;
   std::string html;
   std::string timeline;
-  std::uint64_t timeline_events = SimulateOptions().timeline_events;
+  std::uint64_t timeline_events = 0;  // 0: not given
   OutputFlags outputs;
   bool explain = false;
   bool bottleneck = false;
@@ -85,7 +85,7 @@ RunSettings settings_of(const Options& options) {
   settings.series = !options.html.empty();
   settings.how.journal = options.journal;
   settings.how.timeline = options.timeline;
-  settings.how.timeline_events = options.timeline_events;
+  if (options.timeline_events > 0) settings.how.timeline_events = options.timeline_events;
   std::FILE* explained = options.outputs.wanted("json") ? stderr : stdout;
   if (options.explain) {
     settings.how.explain = [explained](const std::string& line) {
@@ -119,6 +119,9 @@ void find_bottlenecks(const std::vector<PlannedRun>& planned, std::vector<RunRes
 void check_outputs(const Options& options) {
   using Named = std::pair<const char*, std::string>;
   options.outputs.check(options.scenario);
+  if (options.timeline_events > 0 && options.timeline.empty()) {
+    throw ConfigError("--timeline-events is of a timeline, and there is none; add --timeline FILE");
+  }
   for (const std::string& path : {options.html, options.timeline}) {
     if (!path.empty()) require_writable(path);
   }
@@ -221,8 +224,8 @@ void add_run_command(CLI::App& app, Action& action) {
   command->add_flag("--explain", options->explain,
                     "Print each event (<), decision of a policy (?) and order (>), with its time");
   command->add_flag("--bottleneck", options->bottleneck,
-                    "Run each again with twice the storage, cores, cache, network and PCIe, and\n"
-                    "say what every job would gain");
+                    "Run each again with twice the rate of storage, drives, network, memory or\n"
+                    "PCIe, the cores, workers or cache, and say what every job would gain");
   command->add_flag("--gen-config", options->gen_config,
                     "Print a scenario with every setting and its default, and end");
   command->footer(

@@ -55,6 +55,21 @@ std::string jobs_table(const RunResult& run) {
   return text;
 }
 
+std::string faults_table(const RunResult& run) {
+  std::vector<Row> rows{{"fault", "of", "from", "until", "met"}};
+  for (const FaultResult& fault : run.faults) {
+    Row row{fault.kind, printable(fault.target)};
+    if (fault.struck) {
+      row.insert(row.end(), {time_text(*fault.from_s), time_text(*fault.until_s)});
+    } else {
+      row.insert(row.end(), {"did not strike", "-"});
+    }
+    row.push_back(count_text(fault.parts));
+    rows.push_back(std::move(row));
+  }
+  return aligned(rows);
+}
+
 std::string remarks(const RunResult& run) {
   const std::string name = run_name(run);
   std::string text;
@@ -118,7 +133,10 @@ std::string time_text(double seconds) {
 
 std::string run_table(std::span<const RunResult> runs) {
   std::string text = runs_table(runs);
-  if (runs.size() == 1) text += "\n" + jobs_table(runs.front());
+  if (runs.size() == 1) {
+    text += "\n" + jobs_table(runs.front());
+    if (!runs.front().faults.empty()) text += "\n" + faults_table(runs.front());
+  }
   text += "\n";
   for (const RunResult& run : runs) text += remarks(run);
   for (const RunResult& run : runs) {

@@ -25,7 +25,7 @@ struct Study {
   std::string name;
   std::string about;
   std::string scenario;  // a path, or a name
-  std::vector<std::string> policies;
+  std::vector<Variant> variants;
   Assignments set;
   std::vector<std::pair<std::string, std::vector<ConfigNode>>> grid;
   std::vector<Assignments> list;
@@ -79,6 +79,16 @@ void read_grid(const ConfigNode& tree, Study& study) {
     if (values.kind != ConfigNode::Kind::list || values.list.empty()) {
       refuse(values, fmt::format("key 'grid.{}': not a list of values; write [1gb, 2gb]", path));
     }
+    for (auto value = values.list.begin(); value != values.list.end(); ++value) {
+      const std::string text = text_of(*value);
+      const bool twice = std::any_of(values.list.begin(), value, [&](const ConfigNode& other) {
+        return text_of(other) == text;
+      });
+      if (twice) {
+        refuse(*value,
+               fmt::format("key 'grid.{}': {} stands there twice; leave one out", path, text));
+      }
+    }
     study.grid.emplace_back(path, values.list);
   }
 }
@@ -101,6 +111,13 @@ void read_list(const ConfigNode& tree, Study& study) {
     if (!same) {
       refuse(one, "key 'list': other paths than in the first entry; name the same in each");
     }
+    const bool twice =
+        std::any_of(study.list.begin(), study.list.end() - 1, [&](const Assignments& other) {
+          return std::equal(
+              other.begin(), other.end(), last.begin(), last.end(),
+              [](const auto& a, const auto& b) { return text_of(a.second) == text_of(b.second); });
+        });
+    if (twice) refuse(one, "key 'list': the same stands there twice; leave one out");
   }
 }
 
@@ -116,7 +133,12 @@ Study read_study(const std::string& path) {
     study.about = section.text("about", "");
     section.require("scenario", "the name or path of a scenario");
     study.scenario = find_config(section.text("scenario", ""), "scenarios", path);
-    study.policies = section.texts("policies");
+    try {
+      study.variants = parse_variants(policy_list(), section.texts("policies"));
+    } catch (const ConfigError& error) {
+      throw ConfigError(
+          fmt::format("{}: key 'policies': {}", tree.find("policies")->place.text(), error.what()));
+    }
     study.seeds = static_cast<std::size_t>(section.integer("seeds", 1, 1, 10'000));
     study.seed = section.seed("seed", 0);
     study.figures = section.texts("figures");
@@ -190,7 +212,7 @@ std::vector<Point> points_of(const Study& study, StudyPlan& plan) {
       point.set.insert(point.set.end(), study.list[i].begin(), study.list[i].end());
     });
   }
-  const std::vector<Variant> variants = parse_variants(policy_list(), study.policies);
+  const std::vector<Variant>& variants = study.variants;
   if (variants.size() > 1) {
     StudyAxis axis{"policy", {}};
     for (const Variant& variant : variants) axis.values.push_back(variant.label);

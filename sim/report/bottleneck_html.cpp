@@ -25,7 +25,7 @@ std::string table_of(const RunResult& run) {
   double best = 0;
   for (const Gain& gain : run.bottlenecks) best = std::max(best, gain.speedup);
   for (const Gain& gain : run.bottlenecks) {
-    columns.push_back({gain.resource, "time now over time with twice of it"});
+    columns.push_back({gain.resource, "samples a second with twice of it, over now"});
     all.push_back(speedup_cell(gain.resource, gain.speedup, best));
   }
   std::vector<std::vector<Cell>> rows{std::move(all)};

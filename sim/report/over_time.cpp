@@ -91,4 +91,29 @@ std::vector<std::vector<double>> time_parts(const RunResult& run, const Spans& s
   return parts;
 }
 
+std::vector<Part> parts_of(double compute_s, const Waits& waited, double idle_s) {
+  std::vector<Part> parts;
+  for (const TimePart& part : kTimeParts) {
+    const double value = part.wait != nullptr                 ? waited.*part.wait
+                         : part.color == std::string("train") ? compute_s
+                                                              : idle_s;
+    parts.push_back({part.name, part.color, value});
+  }
+  return parts;
+}
+
+const Resource kResources[5] = {
+    {"GPUs", "c2", [](const SeriesPoint& point) { return point.compute_s; },
+     [](const RunResult& run) { return static_cast<double>(run.cluster.gpus); }},
+    {"cores", "c1", [](const SeriesPoint& point) { return point.busy_s; },
+     [](const RunResult& run) { return static_cast<double>(run.cluster.cores); }},
+    {"store", "c0",
+     [](const SeriesPoint& point) { return static_cast<double>(point.storage_bytes); },
+     [](const RunResult& run) { return run.cluster.store_bytes_per_s; }},
+    {"network", "c3",
+     [](const SeriesPoint& point) { return static_cast<double>(point.network_bytes); },
+     [](const RunResult& run) { return run.cluster.network_bytes_per_s; }},
+    {"PCIe", "c4", [](const SeriesPoint& point) { return static_cast<double>(point.pcie_bytes); },
+     [](const RunResult& run) { return run.cluster.pcie_bytes_per_s; }}};
+
 }  // namespace batchflow::sim

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "configs/reader/results.h"
+#include "sim/report/chart.h"
 
 namespace batchflow::sim {
 
@@ -32,8 +33,18 @@ struct TimePart {
   double Waits::*wait;  // null: another
 };
 extern const TimePart kTimeParts[9];
+std::vector<Part> parts_of(double compute_s, const Waits& waited, double idle_s);
 // Of ranks' time in each span, in ranks: by kTimeParts. A stall under way is split as those that
 // end next.
 std::vector<std::vector<double>> time_parts(const RunResult& run, const Spans& spans);
+
+// What can be busy, and what it has done.
+struct Resource {
+  const char* name;
+  const char* color;
+  double (*done)(const SeriesPoint&);
+  double (*most)(const RunResult&);  // a second; 0: no limit
+};
+extern const Resource kResources[5];
 
 }  // namespace batchflow::sim

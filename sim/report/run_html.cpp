@@ -8,7 +8,9 @@
 
 #include "sim/figures.h"
 #include "sim/report/chart.h"
+#include "sim/report/faults_html.h"
 #include "sim/report/html.h"
+#include "sim/report/jobs_html.h"
 #include "sim/report/over_time.h"
 #include "sim/run_report.h"
 #include "sim/sizes.h"
@@ -22,7 +24,6 @@ using Runs = std::span<const RunResult>;
 constexpr std::size_t kSpans = 80;
 constexpr std::size_t kRunsPlotted = kColors;
 constexpr std::size_t kJobsPlotted = kColors;
-constexpr std::size_t kJobsListed = 200;  // of one run
 
 Runs plotted(Runs runs) {
   return runs.first(std::min(runs.size(), kRunsPlotted));
@@ -83,17 +84,6 @@ std::string summary(Runs runs) {
 }
 
 // ----------------------------------------------------------------------------- where it goes ----
-
-std::vector<Part> parts_of(double compute_s, const Waits& waited, double idle_s) {
-  std::vector<Part> parts;
-  for (const TimePart& part : kTimeParts) {
-    const double value = part.wait != nullptr                 ? waited.*part.wait
-                         : part.color == std::string("train") ? compute_s
-                                                              : idle_s;
-    parts.push_back({part.name, part.color, value});
-  }
-  return parts;
-}
 
 Waits waits_of_all(const RunResult& run) {
   Waits sum;
@@ -237,27 +227,6 @@ std::string cache(Runs runs) {
   return grid(figures);
 }
 
-// What can be busy, and what it has done.
-struct Resource {
-  const char* name;
-  const char* color;
-  double (*done)(const SeriesPoint&);
-  double (*most)(const RunResult&);  // a second; 0: no limit
-};
-const Resource kResources[] = {
-    {"GPUs", "c2", [](const SeriesPoint& point) { return point.compute_s; },
-     [](const RunResult& run) { return static_cast<double>(run.cluster.gpus); }},
-    {"cores", "c1", [](const SeriesPoint& point) { return point.busy_s; },
-     [](const RunResult& run) { return static_cast<double>(run.cluster.cores); }},
-    {"store", "c0",
-     [](const SeriesPoint& point) { return static_cast<double>(point.storage_bytes); },
-     [](const RunResult& run) { return run.cluster.store_bytes_per_s; }},
-    {"network", "c3",
-     [](const SeriesPoint& point) { return static_cast<double>(point.network_bytes); },
-     [](const RunResult& run) { return run.cluster.network_bytes_per_s; }},
-    {"PCIe", "c4", [](const SeriesPoint& point) { return static_cast<double>(point.pcie_bytes); },
-     [](const RunResult& run) { return run.cluster.pcie_bytes_per_s; }}};
-
 std::string utilisation(Runs runs) {
   std::string figures;
   for (const RunResult& run : plotted(runs)) {
@@ -280,116 +249,7 @@ std::string utilisation(Runs runs) {
   return grid(figures);
 }
 
-// ----------------------------------------------------------------------------------- jobs ----
-
-// How busy a resource was while the job waited; no number when it never did, or nobody looked.
-double busy_while_waiting(const RunResult& run, std::size_t job, const Resource& resource) {
-  const double most = resource.most(run);
-  if (most <= 0 || run.series.empty() || job >= run.series.front().jobs.size()) return NAN;
-  double waited_s = 0;
-  double busy_s = 0;
-  for (std::size_t i = 1; i < run.series.size(); ++i) {
-    const SeriesPoint& from = run.series[i - 1];
-    const SeriesPoint& to = run.series[i];
-    const double stall_s = to.jobs[job].stall_s - from.jobs[job].stall_s;
-    const double rate = (resource.done(to) - resource.done(from)) / (to.time_s - from.time_s);
-    waited_s += stall_s;
-    busy_s += stall_s * std::min(1.0, rate / most);
-  }
-  return waited_s > 0 ? busy_s / waited_s : NAN;
-}
-
-std::string bottleneck_text(const std::string& bottleneck) {
-  if (bottleneck == "gpu") return "its GPUs";
-  if (bottleneck == "ranks") return "its slowest rank";
-  if (bottleneck == "cores") return "workers";
-  if (bottleneck == "storage") return "the store";
-  if (bottleneck == "other") return "orders (memory, policy)";
-  return bottleneck;
-}
-
-std::vector<Cell> job_row(const RunResult& run, std::size_t index) {
-  const JobResult& job = run.jobs[index];
-  const auto whole = [](const char* field, std::uint64_t value) {
-    return Cell{count_text(value), field, fmt::format("{}", value)};
-  };
-  std::vector<Cell> row{
-      text_cell(job.name),
-      text_cell(job.state),
-      text_cell(bottleneck_text(job.bottleneck)),
-      whole("ranks", job.ranks),
-      whole("samples", job.samples),
-      figure_cell(time_text(job.time_s), "time_s", job.time_s),
-      figure_cell(rate_text(job.samples_per_s), "samples_per_s", job.samples_per_s),
-      figure_cell(percent(job.au), "au", job.au),
-      figure_cell(time_text(job.compute_s), "compute_s", job.compute_s),
-      figure_cell(time_text(job.stall_s), "stall_s", job.stall_s),
-      figure_cell(time_text(job.idle_s), "idle_s", job.idle_s)};
-  const auto parts = parts_of(job.compute_s, job.waited, job.idle_s);
-  std::string about;
-  for (const Part& part : parts) {
-    if (part.value <= 0) continue;
-    about += fmt::format("{}{} {}", about.empty() ? "" : ", ", part.name, time_text(part.value));
-  }
-  Cell bar;
-  bar.html = part_bar(parts, about);
-  row.push_back(std::move(bar));
-  for (const TimePart& part : kTimeParts) {
-    if (part.wait == nullptr) continue;
-    const double value = job.waited.*part.wait;
-    row.push_back(figure_cell(value > 0 ? percent(value / job.time_s) : "0", part.color, value));
-  }
-  for (const Resource& resource : kResources) {
-    if (resource.name == std::string("GPUs")) continue;
-    const double busy = busy_while_waiting(run, index, resource);
-    row.push_back(text_cell(std::isnan(busy) ? "-" : fmt::format("{:.0f} %", 100 * busy)));
-  }
-  return row;
-}
-
-std::string jobs(Runs runs) {
-  std::vector<Column> columns{
-      {"job", "", true},
-      {"state", "", true},
-      {"bounded by",
-       "its GPUs, if it waits for less than 2 % of its time; "
-       "else what it waits for most",
-       true},
-      {"ranks"},
-      {"samples"},
-      {"time", "from when it got its GPUs to its end"},
-      {"samples/s"},
-      {"AU"},
-      {"compute", "in the mean of its ranks, as all times here"},
-      {"stall", "waited for a batch"},
-      {"idle", "waited for its slowest rank"},
-      {"time went to", "", true},
-      {"store", "share of its time in which it waited for a read from the store"},
-      {"drive", "the same for a drive of a node"},
-      {"network", "for bytes on links"},
-      {"worker", "all preparation workers were busy"},
-      {"preparation", "a worker prepared its block"},
-      {"delivery", "for gathering and the copy to its GPU"},
-      {"order", "nothing was ordered although a worker was free: memory, or a policy"},
-      {"cores busy", "while it waited: share of all cores"},
-      {"store busy", "while it waited: share of the store's rate"},
-      {"network busy", "while it waited"},
-      {"PCIe busy", "while it waited"}};
-  std::string text;
-  for (const RunResult& run : runs) {
-    std::vector<std::vector<Cell>> rows;
-    for (std::size_t i = 0; i < std::min(run.jobs.size(), kJobsListed); ++i) {
-      rows.push_back(job_row(run, i));
-    }
-    if (runs.size() > 1) text += fmt::format("<h3>{}</h3>", escaped(run_name(run)));
-    text += html_table(columns, rows);
-    if (run.jobs.size() > kJobsListed) {
-      text += fmt::format("<p>The first {} of {} jobs; --jobs-csv has all.</p>", kJobsListed,
-                          run.jobs.size());
-    }
-  }
-  return text;
-}
+// -------------------------------------------------------------------------------- policies ----
 
 std::string settings(Runs runs) {
   std::vector<Column> columns{{"run", "", true}};
@@ -435,7 +295,8 @@ std::string run_html(Runs runs, const std::string& more) {
                        "Rates without a limit are left out. A core is busy while its worker "
                        "prepares, or is held by a read.",
                        utilisation(runs));
-  body += html_section("jobs", "Jobs", "", jobs(runs));
+  body += jobs_html(runs);
+  body += faults_html(runs);
   body += html_section("settings", "Policies", "", settings(runs));
   return html_page(scenario + " - batchflow-sim", body);
 }

@@ -1,7 +1,10 @@
 // `batchflow-sim run` and `check` as a user calls them.
 #include <doctest/doctest.h>
 
+#include <sys/resource.h>
+
 #include <csignal>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "policies/registry.h"
@@ -200,6 +203,94 @@ TEST_CASE("--bottleneck says what twice of each thing gains: only the slow one")
   check_stands_alone(content(html));
   CHECK(content(html).find("data-field=\"speedup storage\"") != std::string::npos);
   CHECK(json::parse(run({"run", store, "--json"}).out)["runs"][0].contains("bottlenecks") == false);
+}
+
+TEST_CASE(
+    "--bottleneck finds what a run that is cut would gain, and slow drives, links and memory") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Folder folder;
+  const auto gains = [&](const std::string& cluster, const std::string& more, int batch = 16) {
+    const std::string path = folder.file(
+        "s.yaml", "cluster: " + cluster +
+                      "\ndatasets: [{name: data, samples: 640, bytes: 10kb}]\n"
+                      "pipelines: [{name: train, steps: []}]\n"
+                      "jobs: [{dataset: data, pipeline: train, step: 1us, epochs: 4, batch: " +
+                      std::to_string(batch) + "}]\ngrain: {items_per_block: 16}\n" + more);
+    std::map<std::string, double> result;
+    const json one = json::parse(run({"run", path, "--bottleneck", "--json"}).out)["runs"][0];
+    for (const json& gain : one["bottlenecks"]) {
+      result[gain["resource"]] = gain["speedup"];
+      CHECK(gain["jobs"][0]["speedup"].get<double>() == doctest::Approx(gain["speedup"]));
+    }
+    return result;
+  };
+  // 25.6 MB at 640 kB/s are 40 s, of which 20 are simulated.
+  const auto cut =
+      gains("{nodes: [{name: node, memory: 1gb, cache: 1mb}], store: {bytes_per_s: 640kb}}",
+            "ends_after: 20s\nengine: {policies: {allocation: 'proportional:forms=prepared'}}\n");
+  CHECK(cut.at("storage") == doctest::Approx(2).epsilon(.02));
+  CHECK(cut.at("cores") == doctest::Approx(1).epsilon(.02));
+  CHECK(cut.count("network") == 0);
+  CHECK(cut.count("drives") == 0);
+  // All of it fits the drive, from which it is read in the epochs after the first.
+  const auto drives = gains(
+      "{nodes: [{name: node, memory: 1gb, cache: 1mb,\n"
+      "          nvme: {size: 1gb, bytes_per_s: 640kb}}], store: {}}",
+      "engine: {policies: {allocation: 'proportional:forms=encoded'}}\n");
+  CHECK(drives.at("drives") > 1.5);
+  const auto links = gains(
+      "{nodes: [{name: node, memory: 1gb, cache: 1mb, link: rack}],\n"
+      " links: [{name: rack, bytes_per_s: 640kb}], store: {}}",
+      "engine: {policies: {allocation: 'proportional:forms=prepared'}}\n");
+  CHECK(links.at("network") == doctest::Approx(2).epsilon(.02));
+  // Batches that two blocks are gathered for.
+  const auto memory =
+      gains("{nodes: [{name: node, memory: 1gb, memory_bytes_per_s: 640kb}]}", "", 24);
+  CHECK(memory.at("memory") > 1.5);
+}
+
+TEST_CASE("a result that cannot be written to its end: one line, no table, and nothing is left") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Folder folder;
+  const std::string path = folder.file("s.yaml", small_scenario());
+  for (const std::string flag : {"--journal", "--timeline"}) {
+    CAPTURE(flag);
+    const Outcome device = run({"run", path, flag, "/dev/full"});
+    CHECK(device.code == 1);
+    CHECK(device.out.empty());
+    CHECK(device.err.starts_with(
+        "batchflow-sim: /dev/full: cannot be written: No space left on device; "));
+    CHECK(std::count(device.err.begin(), device.err.end(), '\n') == 1);
+    const Outcome file = run({"run", path, flag, folder.name("result")}, [] {
+      const rlimit limit{1000, 1000};
+      setrlimit(RLIMIT_FSIZE, &limit);
+    });
+    CHECK(file.code == 1);
+    CHECK(file.err.find("result: cannot be written: File too large") != std::string::npos);
+    CHECK(folder.files() == 1);
+    // Where it could never be written is bad input.
+    CHECK(run({"run", path, flag, "/nowhere/result"}).code == 2);
+  }
+  check_refused({"run", path, "--timeline-events", "5"}, "add --timeline FILE");
+}
+
+TEST_CASE("a fault that met nothing is said not to have struck") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Folder folder;
+  const std::string path =
+      folder.file("s.yaml", small_scenario() +
+                                "faults: [{kind: node-lost, target: node, at: 1h},\n"
+                                "         {kind: worker-slow, target: node, factor: 0.5}]\n");
+  const std::string html = folder.name("r.html");
+  const Outcome outcome = run({"run", path, "--json", "--html", html});
+  const json faults = json::parse(outcome.out)["runs"][0]["faults"];
+  CHECK(faults[0]["struck"] == false);
+  CHECK(faults[0]["from_s"].is_null());
+  CHECK(faults[0]["until_s"].is_null());
+  CHECK(faults[1]["until_s"].get<double>() > 0);
+  CHECK(outcome.err.find("did not strike") != std::string::npos);
+  CHECK(content(html).find("did not strike") != std::string::npos);
+  check_stands_alone(content(html));
 }
 
 }  // namespace batchflow::test

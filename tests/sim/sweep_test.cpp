@@ -107,7 +107,13 @@ TEST_CASE("a study that cannot be is refused, with its place") {
   refused("sedes: 4\n", "did you mean 'seeds'");
   refused("seeds: 0\n", "key 'seeds'");
   refused("figures: [speed]\n", "key 'figures'");
-  refused("policies: [lru]\n", "no kind");
+  refused("policies: [lru]\n", "study.yaml:3: key 'policies': --policy 'lru': no kind");
+  refused("policies: [preset=indepedent]\n", "study.yaml:3: key 'policies': ");
+  refused("set: {engine.preset: none}\n", "study.yaml:3: key 'engine.preset'");
+  refused("grid: {seed: [1, 2, 1]}\n",
+          "study.yaml:3: key 'grid.seed': 1 stands there twice; leave one out");
+  refused("list: [{seed: 1}, {seed: 1}]\n",
+          "study.yaml:3: key 'list': the same stands there twice; leave one out");
   refused("grid: {seed: [1, 2]}\nseeds: 10000\npolicies: [preset=default]\nkind: study\n", "twice");
   CHECK(run({"sweep", "store-and-core"}).err.find("write 'store-and-cores'") != std::string::npos);
   check_refused({"sweep"}, "no study");

@@ -1,0 +1,14 @@
+// The faults of runs, in a report: what each met, and what recovery cost.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "configs/reader/results.h"
+
+namespace batchflow::sim {
+
+// A section of run_html; empty where no run had faults.
+std::string faults_html(std::span<const RunResult> runs);
+
+}  // namespace batchflow::sim

@@ -1,0 +1,130 @@
+#include "sim/report/jobs_html.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/report/html.h"
+#include "sim/report/over_time.h"
+#include "sim/run_report.h"
+#include "sim/sizes.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+constexpr std::size_t kJobsListed = 200;  // of one run
+
+// How busy a resource was while the job waited; no number when it never did, or nobody looked.
+double busy_while_waiting(const RunResult& run, std::size_t job, const Resource& resource) {
+  const double most = resource.most(run);
+  if (most <= 0 || run.series.empty() || job >= run.series.front().jobs.size()) return NAN;
+  double waited_s = 0;
+  double busy_s = 0;
+  for (std::size_t i = 1; i < run.series.size(); ++i) {
+    const SeriesPoint& from = run.series[i - 1];
+    const SeriesPoint& to = run.series[i];
+    const double stall_s = to.jobs[job].stall_s - from.jobs[job].stall_s;
+    const double rate = (resource.done(to) - resource.done(from)) / (to.time_s - from.time_s);
+    waited_s += stall_s;
+    busy_s += stall_s * std::min(1.0, rate / most);
+  }
+  return waited_s > 0 ? busy_s / waited_s : NAN;
+}
+
+std::string bottleneck_text(const std::string& bottleneck) {
+  if (bottleneck == "gpu") return "its GPUs";
+  if (bottleneck == "ranks") return "its slowest rank";
+  if (bottleneck == "cores") return "workers";
+  if (bottleneck == "storage") return "the store";
+  if (bottleneck == "other") return "orders (memory, policy)";
+  return bottleneck;
+}
+
+std::vector<Cell> job_row(const RunResult& run, std::size_t index) {
+  const JobResult& job = run.jobs[index];
+  const auto whole = [](const char* field, std::uint64_t value) {
+    return Cell{count_text(value), field, fmt::format("{}", value)};
+  };
+  std::vector<Cell> row{
+      text_cell(job.name),
+      text_cell(job.state),
+      text_cell(bottleneck_text(job.bottleneck)),
+      whole("ranks", job.ranks),
+      whole("samples", job.samples),
+      figure_cell(time_text(job.time_s), "time_s", job.time_s),
+      figure_cell(rate_text(job.samples_per_s), "samples_per_s", job.samples_per_s),
+      figure_cell(percent(job.au), "au", job.au),
+      figure_cell(time_text(job.compute_s), "compute_s", job.compute_s),
+      figure_cell(time_text(job.stall_s), "stall_s", job.stall_s),
+      figure_cell(time_text(job.idle_s), "idle_s", job.idle_s)};
+  const auto parts = parts_of(job.compute_s, job.waited, job.idle_s);
+  std::string about;
+  for (const Part& part : parts) {
+    if (part.value <= 0) continue;
+    about += fmt::format("{}{} {}", about.empty() ? "" : ", ", part.name, time_text(part.value));
+  }
+  Cell bar;
+  bar.html = part_bar(parts, about);
+  row.push_back(std::move(bar));
+  for (const TimePart& part : kTimeParts) {
+    if (part.wait == nullptr) continue;
+    const double value = job.waited.*part.wait;
+    row.push_back(figure_cell(value > 0 ? percent(value / job.time_s) : "0", part.color, value));
+  }
+  for (const Resource& resource : kResources) {
+    if (resource.name == std::string("GPUs")) continue;
+    const double busy = busy_while_waiting(run, index, resource);
+    row.push_back(text_cell(std::isnan(busy) ? "-" : fmt::format("{:.0f} %", 100 * busy)));
+  }
+  return row;
+}
+
+}  // namespace
+
+std::string jobs_html(std::span<const RunResult> runs) {
+  std::vector<Column> columns{
+      {"job", "", true},
+      {"state", "", true},
+      {"bounded by",
+       "its GPUs, if it waits for less than 2 % of its time; "
+       "else what it waits for most",
+       true},
+      {"ranks"},
+      {"samples"},
+      {"time", "from when it got its GPUs to its end"},
+      {"samples/s"},
+      {"AU"},
+      {"compute", "in the mean of its ranks, as all times here"},
+      {"stall", "waited for a batch"},
+      {"idle", "waited for its slowest rank"},
+      {"time went to", "", true},
+      {"store", "share of its time in which it waited for a read from the store"},
+      {"drive", "the same for a drive of a node"},
+      {"network", "for bytes on links"},
+      {"worker", "all preparation workers were busy"},
+      {"preparation", "a worker prepared its block"},
+      {"delivery", "for gathering and the copy to its GPU"},
+      {"order", "nothing was ordered although a worker was free: memory, or a policy"},
+      {"cores busy", "while it waited: share of all cores"},
+      {"store busy", "while it waited: share of the store's rate"},
+      {"network busy", "while it waited"},
+      {"PCIe busy", "while it waited"}};
+  std::string text;
+  for (const RunResult& run : runs) {
+    std::vector<std::vector<Cell>> rows;
+    for (std::size_t i = 0; i < std::min(run.jobs.size(), kJobsListed); ++i) {
+      rows.push_back(job_row(run, i));
+    }
+    if (runs.size() > 1) text += fmt::format("<h3>{}</h3>", escaped(run_name(run)));
+    text += html_table(columns, rows);
+    if (run.jobs.size() > kJobsListed) {
+      text += fmt::format("<p>The first {} of {} jobs; --jobs-csv has all.</p>", kJobsListed,
+                          run.jobs.size());
+    }
+  }
+  return html_section("jobs", "Jobs", "", text);
+}
+
+}  // namespace batchflow::sim
