@@ -31,6 +31,7 @@ constexpr char kFailure = 'f';
 constexpr char kUnwritten = 'u';
 
 struct Progress {
+  std::atomic<bool> begun;
   std::atomic<double> done;
   std::atomic<double> simulated_s;
   std::atomic<bool> stop;
@@ -80,6 +81,7 @@ void leave_signals_to_parent(pid_t parent) {
   std::string text;
   try {
     text = kAnswer + work([&](double done, double simulated_s) {
+             progress.begun.store(true, std::memory_order_relaxed);
              progress.done.store(done, std::memory_order_relaxed);
              progress.simulated_s.store(simulated_s, std::memory_order_relaxed);
              return !progress.stop.load(std::memory_order_relaxed);
@@ -103,6 +105,7 @@ struct Child {
   pid_t pid;
   int in;
   std::string text;
+  bool ended = false;  // by us, before it had begun
 };
 
 Child start(const std::vector<ForkedRuns::Work>& works, std::size_t run, Progress& progress) {
@@ -122,7 +125,7 @@ Child start(const std::vector<ForkedRuns::Work>& works, std::size_t run, Progres
     be_child(works[run], ends[1], progress);
   }
   ::close(ends[1]);
-  return {run, pid, ends[0], {}};
+  return {run, pid, ends[0], {}, false};
 }
 
 // True: it has said all it will say.
@@ -139,6 +142,7 @@ ForkedRuns::Outcome finish(Child& child) {
   while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
   }
   ForkedRuns::Outcome outcome;
+  if (child.ended) return outcome;
   if (WIFSIGNALED(status)) {
     outcome.failure = fmt::format("its process was ended by signal {}", WTERMSIG(status));
   } else if (child.text.empty()) {
@@ -207,6 +211,11 @@ std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works,
       interrupted = true;
       next = works.size();
       for (std::size_t i = 0; i < works.size(); ++i) progress[i].stop.store(true);
+      for (Child& child : running) {
+        if (progress[child.run].begun.load()) continue;
+        child.ended = true;
+        ::kill(child.pid, SIGKILL);
+      }
     }
   }
   return outcomes;

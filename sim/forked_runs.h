@@ -32,7 +32,8 @@ class ForkedRuns {
   // At most `at_once` processes at a time. `shown` is called now and then with the share of all
   // work that is done and the greatest simulated time; `finished` with each outcome as it comes: if
   // that throws, all processes end with the call. After `goes_on` says no, or an interrupt
-  // (check_interrupted) all runs are told to end, and those that have not begun do not begin.
+  // (check_interrupted) all runs are told to end, and those that have not begun do not begin: a
+  // process that has told nothing yet has no results, and is ended where it is.
   static std::vector<Outcome> run(const std::vector<Work>& works, unsigned at_once,
                                   const std::function<void(double, double)>& shown,
                                   const Finished& finished = {},

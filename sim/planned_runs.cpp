@@ -101,7 +101,8 @@ int exit_code(const std::vector<RunResult>& runs, std::size_t asked) {
   const bool interrupted =
       std::any_of(runs.begin(), runs.end(), [](const RunResult& run) { return run.interrupted; });
   if (runs.size() < asked || interrupted) {
-    say("batchflow-sim: interrupted; what is written are the results so far");
+    say(runs.empty() ? "batchflow-sim: interrupted before there were results"
+                     : "batchflow-sim: interrupted; what is written are the results so far");
     return kInterrupted;
   }
   return std::any_of(runs.begin(), runs.end(), has_failed) ? kFailed : 0;

@@ -64,6 +64,7 @@ Scenario scenario_of(const Options& options, const Variant& variant) {
 std::vector<PlannedRun> plan(const Options& options) {
   std::vector<PlannedRun> planned;
   for (Variant& variant : parse_variants(policy_list(), options.policies)) {
+    check_interrupted();
     Scenario scenario = scenario_of(options, variant);
     planned.push_back({std::move(variant.label), std::move(scenario)});
   }
@@ -153,17 +154,18 @@ int run_run(const Options& options) {
   check_outputs(options);
   const std::vector<PlannedRun> planned = plan(options);
   std::vector<RunResult> runs = begun(run_all(planned, settings_of(options)));
+  if (runs.empty()) return exit_code(runs, planned.size());
   if (options.bottleneck) find_bottlenecks(planned, runs);
   if (options.outputs.wanted("json")) {
     options.outputs.write("json", results_json(runs, "run", BATCHFLOW_VERSION));
   }
   if (options.outputs.wanted("jobs-csv")) options.outputs.write("jobs-csv", jobs_csv(runs));
-  if (!options.html.empty() && !runs.empty()) {
+  if (!options.html.empty()) {
     write_file_atomically(options.html,
                           run_html(runs, options.bottleneck ? bottlenecks_html(runs) : ""),
                           check_interrupted);
   }
-  if (!runs.empty()) options.outputs.write_text(run_table(runs) + bottleneck_table(runs));
+  options.outputs.write_text(run_table(runs) + bottleneck_table(runs));
   return exit_code(runs, planned.size());
 }
 

@@ -23,8 +23,8 @@ struct SimulateOptions {
   // Told each event (<), decision of a policy (?) and order (>) with its time, in words; empty:
   // nobody is.
   std::function<void(const std::string&)> explain;
-  // Asked now and then, with the share that is done and the simulated time; false: stop here, with
-  // the results so far.
+  // Asked when the first step of the engine is over, and often from then on, with the share that is
+  // done and the simulated time; false: stop here, with the results so far.
   std::function<bool(double done, double simulated_s)> goes_on;
 };
 

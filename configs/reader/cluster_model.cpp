@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace batchflow {
 
@@ -175,13 +176,14 @@ ClusterModel read_cluster(ConfigSection& section) {
   cluster.name = section.text("name", "");
   cluster.links = read_links(section);
   section.require("nodes", "a list of nodes");
+  std::unordered_set<std::string> names;  // looked up alone
   section.sections("nodes", [&](ConfigSection& entry) {
     const NodeModel node = read_node(entry, cluster.links);
     const std::uint32_t copies = count(entry, "count", 1, 1, kNodesMost);
     for (std::uint32_t i = 0; i < copies; ++i) {
       NodeModel copy = node;
       if (copies > 1) copy.name += fmt::format("-{}", i);
-      if (cluster.node(copy.name) >= 0) entry.refuse("name", "two nodes have it", "rename one");
+      if (!names.insert(copy.name).second) entry.refuse("name", "two nodes have it", "rename one");
       cluster.nodes.push_back(std::move(copy));
     }
   });

@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -165,6 +166,30 @@ TEST_CASE("an interrupted run leaves what it has so far, whole, and says so") {
   CHECK(result["runs"][0]["interrupted"] == true);
   CHECK(result["runs"][0]["aggregate"]["samples"] > 0);
   CHECK(result["runs"][0]["jobs"].size() == 8);
+}
+
+TEST_CASE("an interrupt while a large scenario is set up ends it at once, in one line") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Folder folder;
+  const std::string path = folder.file(
+      "s.yaml",
+      "cluster: {nodes: [{name: n, count: 30000, memory: 64gb, nic_bytes_per_s: 1gb}]}\n"
+      "datasets: [{name: data, samples: 100000, bytes: 100kb}]\n"
+      "pipelines: [{name: train, steps: []}]\n"
+      "jobs: [{dataset: data, pipeline: train, count: 100, batch: 1000, step: 20ms}]\n"
+      "grain: {samples_per_item: 1000}\n");
+  const std::string file = folder.name("out.json");
+  const pid_t child = start({"run", path, "--json=" + file}, folder);
+  wait_until_it_handles(child, SIGINT);
+  usleep(1'000'000);
+  const auto began = std::chrono::steady_clock::now();
+  kill(child, SIGINT);
+  const Outcome outcome = finish(child, folder);
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(3));
+  CHECK(outcome.code == 130);
+  CHECK(outcome.out.empty());
+  CHECK(outcome.err == "batchflow-sim: interrupted before there were results\n");
+  CHECK(!std::filesystem::exists(file));
 }
 
 TEST_CASE("without SimGrid, run says what to install") {
