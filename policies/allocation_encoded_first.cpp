@@ -29,6 +29,7 @@ class EncodedFirst final : public AllocationPolicy {
     if (promised > place.capacity_bytes) return;
     room_ = place.capacity_bytes - static_cast<Bytes>(promised);
     for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = place.shares[i].slots_least;
+    serve_others(place, slots);
     const Bytes kept_back = room_ - room_ / 2;
     room_ /= 2;
     fill(place, slots, Form::prepared, kWindow);
@@ -45,6 +46,17 @@ class EncodedFirst final : public AllocationPolicy {
 
   static Wide bytes_of(const ShareView& share, Slots slots) {
     return Wide{slots} * share.slot_bytes;
+  }
+
+  // What is not kept gets, beside what it is promised, what workers of single jobs fill ahead.
+  void serve_others(const PlaceView& place, std::span<Slots> slots) {
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const ShareView& share = place.shares[i];
+      if (forms_.keeps(share)) continue;
+      const Slots more = std::min<Slots>(share.slots_ahead, room_ / share.slot_bytes);
+      slots[i] += more;
+      room_ -= more * share.slot_bytes;
+    }
   }
 
   // Shares of the form get a `divisor`-th of all they could keep, beside what they are promised, as

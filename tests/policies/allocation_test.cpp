@@ -143,4 +143,10 @@ TEST_CASE("encoded-first fills windows to a sixteenth, what is stored, what is d
   CHECK(answer("encoded-first", 400, {encoded, larger}) == List{100, 300});
   decoded.jobs = 1;
   CHECK(answer("encoded-first:forms=decoded", 400, {encoded, decoded}) == List{0, 80});
+  // A form that is not kept gets its promise and what is made ahead, before others get more.
+  blocks.jobs = 1;
+  blocks.slots_ahead = 4;
+  CHECK(answer("encoded-first:forms=encoded", 60 + 1000, {blocks, encoded}) == List{3 + 4, 920});
+  CHECK(answer("encoded-first:forms=encoded", 60 + 50, {blocks, encoded}) == List{3 + 2, 10});
+  CHECK(answer("encoded-first:forms=encoded", 60, {blocks, encoded}) == List{3, 0});
 }
