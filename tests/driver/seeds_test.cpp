@@ -11,6 +11,7 @@
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 #include "tests/driver/trace.h"
+#include "tests/policies/random_seeds.h"
 
 namespace batchflow::test {
 
@@ -33,27 +34,13 @@ std::string problem_with(std::uint64_t seed) {
     if (std::getenv("BATCHFLOW_TRACE")) trace(hooks);
     Driver(scenario, policy_list(), hooks).run();
   } catch (const Violation& violation) {
-    return fmt::format("{}\n{}\nreplay: BATCHFLOW_SEED={} test_driver -tc=\"random scenarios\"",
-                       violation.what(), scenario.text(), seed);
+    return fmt::format("{}\n{}", violation.what(), scenario.text());
   }
   return "";
 }
 
 void run_seeds(std::uint64_t first, std::uint64_t count) {
-  if (const char* one = std::getenv("BATCHFLOW_SEED")) {
-    first = std::strtoull(one, nullptr, 10);
-    count = 1;
-  }
-  if (const char* many = std::getenv("BATCHFLOW_SEEDS")) count = std::strtoull(many, nullptr, 10);
-  std::uint64_t failed = 0;
-  for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    // What an abort would say before it ends the program.
-    INFO("replay: BATCHFLOW_SEED=" << seed << " test_driver -tc=\"random scenarios\"");
-    const std::string problem = problem_with(seed);
-    if (problem.empty()) continue;
-    FAIL_CHECK(problem);
-    if (++failed == 3) return;
-  }
+  for_problems("test_driver", "random scenarios", first, count, problem_with);
 }
 
 }  // namespace

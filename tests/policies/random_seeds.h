@@ -24,4 +24,26 @@ void for_seeds(std::string_view program, std::string_view test_case, std::uint64
   }
 }
 
+// `problem_of(seed)`, empty or what is wrong, for seeds first, first + 1, ...; BATCHFLOW_SEEDS=N
+// has N of them. After three problems it ends. Returns how many seeds there were to be.
+template <class Problem>
+std::uint64_t for_problems(std::string_view program, std::string_view test_case,
+                           std::uint64_t first, std::uint64_t seeds, Problem problem_of) {
+  if (const char* one = std::getenv("BATCHFLOW_SEED")) {
+    first = std::strtoull(one, nullptr, 10);
+    seeds = 1;
+  }
+  if (const char* many = std::getenv("BATCHFLOW_SEEDS")) seeds = std::strtoull(many, nullptr, 10);
+  int failed = 0;
+  for (std::uint64_t seed = first; seed < first + seeds && failed < 3; ++seed) {
+    // What an abort, too, would say before it ends the program.
+    INFO(fmt::format("replay: BATCHFLOW_SEED={} {} --test-case='{}'", seed, program, test_case));
+    const auto problem = problem_of(seed);
+    if (problem.empty()) continue;
+    FAIL_CHECK(problem);
+    ++failed;
+  }
+  return seeds;
+}
+
 }  // namespace batchflow::test

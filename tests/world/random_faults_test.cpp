@@ -3,9 +3,9 @@
 //
 //   BATCHFLOW_SEED=17 build/release/bin/test_world -tc="random faults"
 #include <array>
-#include <cstdlib>
 #include <map>
 
+#include "tests/policies/random_seeds.h"
 #include "tests/world/witness.h"
 
 namespace batchflow::sim::test {
@@ -158,25 +158,14 @@ std::string problem_with(std::uint64_t seed, Tally& tally) {
   }
   tally.add(run);
   if (problem.empty()) return "";
-  return fmt::format("{}\n{}\nreplay: BATCHFLOW_SEED={} test_world -tc=\"random faults\"", problem,
-                     yaml, seed);
+  return fmt::format("{}\n{}", problem, yaml);
 }
 
-void run_seeds(std::uint64_t first, std::uint64_t count) {
-  if (const char* one = std::getenv("BATCHFLOW_SEED")) {
-    first = std::strtoull(one, nullptr, 10);
-    count = 1;
-  }
-  if (const char* many = std::getenv("BATCHFLOW_SEEDS")) count = std::strtoull(many, nullptr, 10);
-  std::uint64_t failed = 0;
+void run_seeds(std::uint64_t first, std::uint64_t seeds) {
   Tally tally;
-  for (std::uint64_t seed = first; seed < first + count && failed < 3; ++seed) {
-    INFO("replay: BATCHFLOW_SEED=" << seed << " test_world -tc=\"random faults\"");
-    const std::string problem = problem_with(seed, tally);
-    if (problem.empty()) continue;
-    FAIL_CHECK(problem);
-    ++failed;
-  }
+  const auto problem_of = [&](std::uint64_t seed) { return problem_with(seed, tally); };
+  const std::uint64_t count =
+      batchflow::test::for_problems("test_world", "random faults", first, seeds, problem_of);
   if (count < 50) return;
   // A mixture in which nothing happens would prove nothing.
   for (const char* kind : {"node-lost", "worker-lost", "drive-lost", "drive-slow", "link-down",

@@ -1,0 +1,389 @@
+// Blocks and batches in the memory of nodes: what is prepared, gathered and handed out.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/keys.h"
+#include "tests/driver/machine.h"
+
+namespace batchflow::test {
+
+namespace {
+
+std::string name(std::pair<std::uint32_t, std::uint32_t> key) {
+  return fmt::format("share {} slot {}", key.first, key.second);
+}
+
+std::string name(const BlockName& block) {
+  return fmt::format("(g{} v{} r{} b{})", block.generation, block.lane, block.pass, block.block);
+}
+
+bool same_block(const Lineage& a, const Lineage& b) {
+  return a.dataset == b.dataset && a.dataset_version == b.dataset_version &&
+         a.pipeline_hash == b.pipeline_hash && a.order == b.order && a.seed == b.seed &&
+         a.block_samples == b.block_samples && a.lane_blocks == b.lane_blocks && a.name == b.name &&
+         a.samples == b.samples;
+}
+
+}  // namespace
+
+std::uint64_t token(const Lineage& lineage, const Draw& visited, SampleId used) {
+  const KeyRoot root{lineage.dataset_version, lineage.seed};
+  const std::uint64_t generation = lineage.name.generation;
+  const std::uint64_t key =
+      lineage.order == Order::weighted
+          ? occurrence_draw_key(root, generation, visited.sample, visited.occurrence)
+          : draw_key(root, generation, lineage.name.pass, visited.sample);
+  return hash(lineage.pipeline_hash, used.value, key);
+}
+
+Machine::Slot& Machine::slot(SlotKey key, const char* what) {
+  const auto found = slots_.find(key);
+  if (found == slots_.end()) violated(fmt::format("{} {}, where nothing is", what, name(key)));
+  return found->second;
+}
+
+// A slot is taken by the first order that writes to it, until it is dropped.
+Machine::Slot& Machine::claim(SlotKey key, Place place, Bytes bytes) {
+  const auto [at, fresh] = slots_.try_emplace(key);
+  if (!fresh) violated(fmt::format("{} is written anew before it was dropped", name(key)));
+  at->second.place = place;
+  at->second.bytes = bytes;
+  add(place, bytes);
+  return at->second;
+}
+
+Machine::BlockKey Machine::key_of(const Lineage& lineage) {
+  const BlockName& name = lineage.name;
+  return {lineage.dataset_version,
+          lineage.pipeline_hash,
+          lineage.seed,
+          lineage.block_samples,
+          lineage.lane_blocks,
+          name.generation,
+          name.lane,
+          name.pass,
+          name.block,
+          lineage.samples};
+}
+
+const std::vector<Draw>& Machine::contents(const Lineage& lineage) {
+  if (lineage.order == Order::weighted) {
+    const auto found = weighted_.find(key_of(lineage));
+    if (found == weighted_.end()) violated(name(lineage.name) + " is used, but was never made");
+    return found->second;
+  }
+  const std::uint64_t samples = dataset(lineage.dataset).samples;
+  if (!valid_lineage(lineage, samples)) violated("a block that does not exist");
+  expander_.expand(lineage, samples, ids_);
+  contents_.clear();
+  for (const SampleId id : ids_) contents_.push_back({id, 0});
+  return contents_;
+}
+
+void Machine::learn(const Prepare& order) {
+  if (order.lineage.order != Order::weighted || order.ingredients.size() < order.lineage.samples) {
+    return;
+  }
+  std::vector<Draw> draws(order.lineage.samples, {SampleId(UINT64_MAX), 0});
+  for (const Ingredient& one : order.ingredients) {
+    draws.at(one.place) = {one.sample, one.occurrence};
+  }
+  for (const Replacement& one : order.replacements) draws.at(one.place).sample = one.corrupt;
+  const auto [at, fresh] = weighted_.try_emplace(key_of(order.lineage), draws);
+  if (!fresh && at->second != draws) violated(name(order.lineage.name) + " is made otherwise");
+}
+
+// ----------------------------------------------------------------------------------- preparation
+// ----
+
+void Machine::prepare(const Prepare& order) {
+  const std::uint64_t id = order.request.id.value;
+  const SlotKey key{order.share.value, order.slot.value};
+  const PipelineInfo& info = pipeline(order.lineage.pipeline);
+  const Place dram{order.node, Tier::dram, 0};
+  const bool again = order.request.attempt > 0;
+  if (!again) {
+    if (preparations_.count(id) != 0) violated("a request id is used twice");
+    Slot& made = claim(key, dram,
+                       std::max<Bytes>(1, info.prepared_bytes) *
+                           std::min<std::uint64_t>(order.lineage.block_samples,
+                                                   dataset(order.lineage.dataset).samples));
+    made.block = true;
+    made.prepare = id;
+    made.lineage = order.lineage;
+    made.tokens.assign(order.lineage.samples, 0);
+  }
+  Slot& target = slot(key, "a block is prepared again into");
+  if (target.prepare != id || !same_block(target.lineage, order.lineage)) {
+    violated(fmt::format("{} is prepared by two", name(key)));
+  }
+  if (target.writing || target.whole) violated(fmt::format("{} is written twice", name(key)));
+  target.writing = true;
+  Preparation& mine = preparations_[id];
+  mine = {};
+  mine.slot = key;
+  mine.node = order.node;
+  mine.running = true;
+  learn(order);
+  const std::vector<Draw> draws = contents(order.lineage);
+  if (draws.size() != order.lineage.samples) violated("a lineage that does not know its size");
+  const auto take = [&](std::uint32_t place, SampleId used) {
+    SampleId expected = draws.at(place).sample;
+    for (const Replacement& replacement : order.replacements) {
+      if (replacement.place != place) continue;
+      if (replacement.corrupt != expected) violated("a replacement of what is not there");
+      expected = replacement.used;
+    }
+    if (used != expected) violated("an ingredient that is not the lineage's");
+    mine.tokens.emplace_back(place, token(order.lineage, draws[place], used));
+    mine.used.emplace_back(place, used);
+  };
+  if (order.ingredients.empty()) {
+    for (std::uint32_t place = 0; place < draws.size(); ++place) {
+      if (!in_staging(order.staging, order.node, draws[place].sample, Form::encoded)) {
+        violated("a block is prepared from staging memory that does not hold it");
+      }
+      take(place, draws[place].sample);
+    }
+  }
+  for (const Ingredient& ingredient : order.ingredients) {
+    const DatasetId of = order.lineage.dataset;
+    if (ingredient.form == Form::decoded && info.prefix_hash == 0) violated("no decoded form");
+    if (!ingredient.staging.is_none()) {
+      if (!in_staging(ingredient.staging, order.node, ingredient.sample, ingredient.form)) {
+        violated(fmt::format("sample {} is not in the staging memory of its read",
+                             ingredient.sample.value));
+      }
+    } else {
+      const Digest prefix = ingredient.form == Form::decoded ? info.prefix_hash : 0;
+      const ItemKey item = find_item(dram, ingredient.form, of, prefix, ingredient.sample);
+      ++items_.at(item).readers;
+      mine.sources.push_back(item);
+    }
+    take(ingredient.place, ingredient.sample);
+    if (order.lineage.order == Order::weighted &&
+        draws[ingredient.place].occurrence != ingredient.occurrence) {
+      violated("an ingredient drawn as another visit");
+    }
+    if (!ingredient.keep_decoded) continue;
+    if (order.decoded_share.is_none()) violated("decoded samples are to be kept nowhere");
+    shares_[{dram, Form::decoded, of, info.prefix_hash}] = order.decoded_share.value;
+    const ItemKey item{order.decoded_share.value,
+                       static_cast<std::uint32_t>(ingredient.sample.value)};
+    enter_item(item, {dram, Form::decoded, of, info.decoded_bytes, id});
+    mine.decoded.push_back(item);
+  }
+}
+
+void Machine::end_preparation(Preparation& preparation) {
+  for (const ItemKey& key : preparation.sources) {
+    if (const auto item = items_.find(key); item != items_.end()) --item->second.readers;
+  }
+  preparation.sources.clear();
+  preparation.running = false;
+}
+
+void Machine::prepare_over(RequestId request, bool well, const std::vector<SampleId>& corrupt) {
+  const auto bad = [&](SampleId sample) {
+    return std::find(corrupt.begin(), corrupt.end(), sample) != corrupt.end();
+  };
+  Preparation& mine = preparations_.at(request.value);
+  end_preparation(mine);
+  for (const ItemKey& key : mine.decoded) {
+    const auto item = items_.find(key);
+    if (item == items_.end() || item->second.filler != request.value) continue;
+    if (well && !bad(SampleId(key.second))) {
+      item->second.there = true;
+    } else {
+      erase_item(key);
+    }
+  }
+  mine.decoded.clear();
+  const auto found = slots_.find(mine.slot);
+  if (found == slots_.end()) return;  // with its node
+  Slot& target = found->second;
+  target.writing = false;
+  if (!well) return;
+  for (std::size_t i = 0; i < mine.tokens.size(); ++i) {
+    target.tokens[mine.tokens[i].first] = bad(mine.used[i].second) ? 0 : mine.tokens[i].second;
+  }
+  target.whole = std::find(target.tokens.begin(), target.tokens.end(), 0) == target.tokens.end();
+}
+
+void Machine::prepare_cancelled(RequestId request, bool still_writing) {
+  const auto found = preparations_.find(request.value);
+  if (found == preparations_.end()) violated("the cancellation of a preparation there is not");
+  Preparation& mine = found->second;
+  end_preparation(mine);
+  for (const ItemKey& key : mine.decoded) {
+    const auto item = items_.find(key);
+    if (item != items_.end() && item->second.filler == request.value) erase_item(key);
+  }
+  mine.decoded.clear();
+  if (still_writing) return;
+  if (const auto target = slots_.find(mine.slot); target != slots_.end()) {
+    target->second.writing = false;
+  }
+}
+
+void Machine::quiet(RequestId request) {
+  const auto found = preparations_.find(request.value);
+  if (found == preparations_.end()) return;
+  const auto target = slots_.find(found->second.slot);
+  if (target != slots_.end() && target->second.prepare == request.value) {
+    target->second.writing = false;
+  }
+}
+
+// -------------------------------------------------------------------------- batches and slots ----
+
+void Machine::transfer(const Transfer& order) {
+  const SlotKey from{order.from_share.value, order.from_slot.value};
+  const SlotKey to{order.to_share.value, order.to_slot.value};
+  Slot& source = slot(from, "a copy from");
+  if (!source.block || !source.whole || source.lineage.name != order.slice.name ||
+      order.slice.to > source.tokens.size() || order.slice.from >= order.slice.to ||
+      source.place != order.from) {
+    violated(fmt::format("a copy of block {} from {}, which holds {} ({})", name(order.slice.name),
+                         name(from), name(source.lineage.name), source.whole));
+  }
+  if (slots_.count(to) == 0) {
+    claim(to, order.to, 0);
+  }
+  Slot& target = slot(to, "a copy to");
+  if (target.block) violated("a batch is gathered in the slot of a block");
+  if (target.place != order.to) violated("a slot in two places");
+  const std::uint32_t count = order.slice.to - order.slice.from;
+  if (target.tokens.size() < order.offset_samples + count) {
+    target.tokens.resize(order.offset_samples + count, 0);
+    target.pending.resize(order.offset_samples + count, false);
+    // At least what is written of it: how large the slot is, no order says.
+    const PipelineInfo& info = pipeline(slot(from, "a copy from").lineage.pipeline);
+    const Bytes bytes = target.tokens.size() * std::max<Bytes>(1, info.prepared_bytes);
+    add(target.place, bytes - target.bytes);
+    target.bytes = bytes;
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (target.tokens[order.offset_samples + i] != 0 || target.pending[order.offset_samples + i]) {
+      violated("a part of a batch is copied twice");
+    }
+    target.pending[order.offset_samples + i] = true;
+  }
+  ++slot(from, "a copy from").readers;
+  copies_[order.request.id.value] = {from, to, order.slice.from, count, order.offset_samples};
+}
+
+void Machine::transfer_over(RequestId request, bool well) {
+  const auto found = copies_.find(request.value);
+  if (found == copies_.end()) return;
+  const Copy copy = found->second;
+  copies_.erase(found);
+  const auto source = slots_.find(copy.from);
+  const auto target = slots_.find(copy.to);
+  if (source != slots_.end()) --source->second.readers;
+  if (target == slots_.end()) return;
+  for (std::uint32_t i = 0; i < copy.count; ++i) {
+    target->second.pending[copy.offset + i] = false;
+    if (well && source != slots_.end()) {
+      target->second.tokens[copy.offset + i] = source->second.tokens[copy.first + i];
+    }
+  }
+}
+
+void Machine::deliver(const Deliver& order, const std::vector<std::uint64_t>& expected) {
+  const std::uint64_t id = order.request.id.value;
+  if (deliveries_.count(id) != 0) {
+    if (order.request.attempt == 0) violated("a request id is used twice");
+    return;  // handed over again: it is held already
+  }
+  const SlotKey key{order.share.value, order.slot.value};
+  Slot& source = slot(key, "a delivery from");
+  if (source.place != order.place) violated("a delivery from another place");
+  const std::uint32_t from = order.in_place ? order.slices.front().from : 0;
+  if (order.in_place != source.block || (order.in_place && order.slices.size() != 1)) {
+    violated("a delivery in place is a slice of one block, another of none");
+  }
+  if (source.block && !source.whole) violated("a delivery from a block that is not made");
+  if (source.tokens.size() < from + expected.size() ||
+      !std::equal(expected.begin(), expected.end(), source.tokens.begin() + from)) {
+    violated(fmt::format("{} does not hold what is delivered from it", name(key)));
+  }
+  ++source.holders;
+  deliveries_[id] = key;
+}
+
+void Machine::deliver_stored(const Deliver& order, DatasetId dataset) {
+  const std::uint64_t id = order.request.id.value;
+  if (listed_.count(id) != 0) return;
+  std::vector<ItemKey>& items = listed_[id];
+  for (const Ingredient& ingredient : order.ingredients) {
+    if (!ingredient.staging.is_none()) {
+      if (!in_staging(ingredient.staging, order.place.node, ingredient.sample, Form::encoded)) {
+        violated("a stored sample is delivered from where it is not");
+      }
+      borrowed_[id].push_back(ingredient.staging.value);
+      continue;
+    }
+    const ItemKey item = find_item(order.place, Form::encoded, dataset, 0, ingredient.sample);
+    ++items_.at(item).readers;
+    items.push_back(item);
+  }
+}
+
+void Machine::let_go(RequestId delivery) {
+  if (const auto listed = listed_.find(delivery.value); listed != listed_.end()) {
+    for (const ItemKey& key : listed->second) {
+      if (const auto item = items_.find(key); item != items_.end()) --item->second.readers;
+    }
+    listed_.erase(listed);
+    borrowed_.erase(delivery.value);
+    return;
+  }
+  const auto found = deliveries_.find(delivery.value);
+  if (found == deliveries_.end()) return;
+  const auto at = slots_.find(found->second);
+  if (at != slots_.end()) --at->second.holders;
+  deliveries_.erase(found);
+}
+
+void Machine::drop(const Drop& order) {
+  if (order.slot.is_none()) {
+    const ItemKey key{order.share.value, order.item.value};
+    const auto found = items_.find(key);
+    if (found == items_.end()) {
+      violated(
+          fmt::format("item {} of share {} is dropped and is not there", key.second, key.first));
+    }
+    if (found->second.readers > 0) violated("an item is dropped while it is read");
+    if (!found->second.there) violated("an item is dropped while it is brought");
+    return erase_item(key);
+  }
+  const SlotKey key{order.share.value, order.slot.value};
+  const Slot& gone = slot(key, "a drop of");
+  if (gone.holders > 0) violated(fmt::format("{} is dropped while a rank has it", name(key)));
+  if (gone.readers > 0) violated(fmt::format("{} is dropped while it is copied", name(key)));
+  if (gone.writing) violated(fmt::format("{} is dropped while a worker writes to it", name(key)));
+  if (std::find(gone.pending.begin(), gone.pending.end(), true) != gone.pending.end()) {
+    violated(fmt::format("{} is dropped while something is copied into it", name(key)));
+  }
+  if (gone.place != order.place) violated("a drop in another place");
+  remove(gone.place, gone.bytes);
+  slots_.erase(key);
+}
+
+void Machine::check_idle() const {
+  for (const auto& [id, staging] : stagings_) {
+    if (staging.running || staging.staged) {
+      violated(fmt::format("the staging memory of read {:x} is never released", id));
+    }
+  }
+  for (const auto& [key, slot] : slots_) {
+    if (slot.holders > 0 || slot.readers > 0 || slot.writing) {
+      violated(fmt::format("{} is still in use", name(key)));
+    }
+    if (!slot.block) violated(fmt::format("{} still holds a batch", name(key)));
+  }
+}
+
+}  // namespace batchflow::test
