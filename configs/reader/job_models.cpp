@@ -121,6 +121,9 @@ void read_ranks(ConfigSection& entry, const Scenario& scenario, JobModel& job) {
                    nearest.empty() ? "write the name of one of its nodes"
                                    : fmt::format("write '{}'", nearest));
     }
+    if (std::find(job.nodes.begin(), job.nodes.end(), node) != job.nodes.end()) {
+      entry.refuse("nodes", fmt::format("'{}' stands there twice", name), "leave one out");
+    }
     job.nodes.push_back(node);
     gpus += cluster.nodes[static_cast<std::size_t>(node)].gpus;
   }
@@ -128,6 +131,14 @@ void read_ranks(ConfigSection& entry, const Scenario& scenario, JobModel& job) {
   if (job.ranks > gpus) {
     entry.refuse("ranks", fmt::format("{} ranks, and there are {} GPUs for them", job.ranks, gpus),
                  "write fewer ranks, or more GPUs into the cluster");
+  }
+  const std::uint64_t step = std::uint64_t{job.batch - job.rehearsed} * job.ranks;
+  const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
+  if (job.drop_last && step > dataset.samples) {
+    entry.refuse(
+        "drop_last",
+        fmt::format("an epoch of {} samples has no whole step of {}", dataset.samples, step),
+        "write a smaller batch or fewer ranks, or leave it out");
   }
 }
 

@@ -156,6 +156,13 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
   CHECK(refusal(job("rehearsal: {samples: 4, exemplars: 3}") + "grain: {samples_per_item: 4}\n") ==
         "s.yaml:5: key 'jobs.0.rehearsal.exemplars': 3 samples are no whole number of items; "
         "write a multiple of grain.samples_per_item, which is 4");
+  CHECK(refusal(job("nodes: [n-0, n-1, n-0]")) ==
+        "s.yaml:5: key 'jobs.0.nodes': 'n-0' stands there twice; leave one out");
+  CHECK(refusal(kCluster + kData + kPipeline +
+                "jobs: [{dataset: images, pipeline: train, step: 1s, batch: 501, ranks: 2, "
+                "drop_last: true}]\n") ==
+        "s.yaml:5: key 'jobs.0.drop_last': an epoch of 1000 samples has no whole step of 1002; "
+        "write a smaller batch or fewer ranks, or leave it out");
   CHECK(read(job("rehearsal: {}")).jobs[0].rehearsed == 0);
   CHECK(read(job("rehearsal: {samples: 4, exemplars: 9}")).jobs[0].exemplars == 9);
   // Names that are not there, with the nearest.
