@@ -111,6 +111,7 @@ struct JobJoined {
   std::uint32_t batch_samples = 1;  // b, of one rank
   bool drop_last = false;
   std::uint32_t epochs = 0;            // how many the job will run; 0: not known, until it leaves
+  std::uint64_t steps = 0;             // how many it will take; 0: not known, or all of its epochs
   std::uint32_t credits = 0;           // a rank; 0: the default of the configuration
   double weight = 1.0;                 // of its stalls, for policies
   std::uint64_t draws = 0;             // weighted: of one epoch; 0: as many as there are samples

@@ -59,7 +59,7 @@ class Journal {
 // A journal being read, step by step.
 class JournalReader {
  public:
-  static constexpr std::uint32_t kVersion = 3;
+  static constexpr std::uint32_t kVersion = 4;
 
   // Throws ConfigError when this is not a journal of this version.
   JournalReader(std::span<const std::byte> log, std::string_view name);

@@ -31,6 +31,21 @@ std::uint32_t Dispatching::depth(const Job& job) {
   return most;
 }
 
+// How many blocks the job may take until its last step, as far as it has said when that is; where
+// it waits for more than these it gets them all the same.
+std::uint32_t Dispatching::blocks_to_its_end(const Job& job) const {
+  if (job.steps == 0) return UINT32_MAX;
+  const EpochRun& run = job.runs.back();
+  const std::uint64_t left = job.steps > run.first_step ? job.steps - run.first_step : 0;
+  const std::uint64_t here = std::min(left, run.steps);
+  const std::uint64_t to = here > 0 ? run.plan.plain.step(here - 1).to : 0;
+  const std::uint64_t places = (to > run.plain.end() ? to - run.plain.end() : 0) +
+                               (left - here) * run.plan.plain.step_samples();
+  const std::uint32_t block = s_.streams[job.stream].block_samples;
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>((places + block - 1) / block, UINT32_MAX));
+}
+
 // A block the job took that is gone before the job had all of it, and a batch waits for it.
 Grant* Dispatching::lost_grant(Job& job) {
   for (EpochRun& run : job.runs) {
@@ -65,7 +80,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
     }
     job.lost_grants = false;
   }
-  const std::uint32_t ahead = depth(job);
+  const std::uint32_t ahead = std::min(depth(job), blocks_to_its_end(job));
   const std::uint32_t target = std::max(ahead, grants_.missing_blocks(job));
   lanes.set_look_ahead(job.member, ahead);
   while (lanes.supply(job.member) < target) {

@@ -54,6 +54,7 @@ class Dispatching {
   void measure_stalls(Node& node);
   void scale(Node& node);
   std::uint32_t depth(const Job& job);
+  std::uint32_t blocks_to_its_end(const Job& job) const;
   std::optional<Preparation::Need> next_need(Job& job);
   Grant* lost_grant(Job& job);
   void adopt(Grant& grant, std::uint32_t block);

@@ -92,6 +92,7 @@ void Membership::joined(const JobJoined& event) {
   job.batch_samples = event.batch_samples;
   job.drop_last = event.drop_last;
   job.epochs = event.epochs;
+  job.steps = event.steps;
   job.weight = event.weight;
   job.member = MemberId::none();
   job.committed = position;

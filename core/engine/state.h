@@ -307,6 +307,7 @@ struct Job {
   std::uint32_t batch_samples = 1;
   bool drop_last = false;
   std::uint32_t epochs = 0;
+  std::uint64_t steps = 0;  // 0: not known
   std::uint32_t credits = 0;
   double weight = 1;
   MemberId member;

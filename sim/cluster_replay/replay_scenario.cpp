@@ -116,6 +116,14 @@ class Builder {
     return known->second;
   }
 
+  // More for a longer job, but less than in proportion: what is told of it is not told more exactly
+  // than of a shorter one, but weighs more.
+  double steps_of(const AssignedJob& job) const {
+    const double hours = static_cast<double>(job.compute.count()) / 3.6e12;
+    const auto at_one_hour = static_cast<double>(grain_.steps);
+    return std::clamp(at_one_hour * std::sqrt(hours), at_one_hour / 6, 2 * at_one_hour);
+  }
+
   void add(const AssignedJob& assigned, const AssignedDataset& data) {
     const JobRecord& record = trace_.jobs[assigned.record];
     JobModel job;
@@ -127,7 +135,7 @@ class Builder {
     const DatasetModel& stored = scenario_.datasets[static_cast<std::size_t>(job.dataset)];
     const double items = static_cast<double>(scenario_.items(stored));
     // A step's part of a pass, or so many passes.
-    const double part = assigned.passes / static_cast<double>(grain_.steps);
+    const double part = assigned.passes / steps_of(assigned);
     const std::uint32_t epochs = power_of_two(part);
     const std::uint32_t block = power_of_two(std::min(items, std::max(1., part * items)));
     const std::uint32_t batch = std::max(1u, block / job.ranks);

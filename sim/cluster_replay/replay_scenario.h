@@ -23,7 +23,7 @@ namespace batchflow::sim {
 
 struct ReplayGrain {
   std::uint64_t items = 64;  // a data set is cut into, at most
-  std::uint64_t steps = 24;  // a job takes, about
+  std::uint64_t steps = 12;  // a job of an hour takes, about; others by the root of their time
   std::uint64_t cores_per_worker = 4;
 };
 

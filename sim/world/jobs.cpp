@@ -148,6 +148,7 @@ void Jobs::join(std::uint32_t index) {
   event.batch_samples = scenario_.item_batch(model);
   event.drop_last = model.drop_last;
   event.epochs = model.epochs / static_cast<std::uint32_t>(job.preparation->epochs);
+  event.steps = model.steps;
   event.credits = model.credits;
   event.weight = model.weight;
   event.node_local = model.node_local;
@@ -273,11 +274,6 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   if (rank.training || rank.done || rank.batches.empty()) return;
   if (rank.batches.front().step != job.step) return;
   rank.training = true;
-  watch_.spent(JobId(index), number, job.step, Watch::Doing::stall, rank.since, kernel_.now());
-  const Duration waited = kernel_.now() - rank.since;
-  rank.since = kernel_.now();
-  job.stall += waited;
-  counters_.stall += waited;
   const JobModel& model = *job.model;
   Random chance = chance_of(scenario_.seed, Chance::job_step, index, number, job.step);
   // A batch stands for one of each epoch.
@@ -285,7 +281,18 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   const double factor = epochs * model.step_spread.draw(chance, epochs) /
                         scenario_.cluster.nodes[job.nodes[number].value].gpu_speed;
   const Duration compute = scaled(model.step, factor);
-  kernel_.after(compute, [this, index, number, restarts = job.restarts] {
+  // Of a block that stands for a stream, the first part comes at once: who begins has computed
+  // while he seemed to wait for all of it.
+  Duration waited = kernel_.now() - rank.since;
+  const bool begins = job.preparation->streams && job.first_step == Instant{};
+  const Duration computed = begins ? std::min(waited, compute) : Duration(0);
+  waited -= computed;
+  watch_.spent(JobId(index), number, job.step, Watch::Doing::stall, rank.since + computed,
+               kernel_.now());
+  rank.since = kernel_.now();
+  job.stall += waited;
+  counters_.stall += waited;
+  kernel_.after(compute - computed, [this, index, number, restarts = job.restarts] {
     if (jobs_[index].restarts == restarts) trained(index, number);
   });
   rank.computes = compute;

@@ -43,6 +43,7 @@ class Workload {
     Bytes moved_bytes;       // of a prepared item, on its way to a rank
     std::uint64_t epochs;    // that a block stands for
     std::uint64_t per_item;  // stored samples
+    bool streams;            // a block stands for many that come one after the other
 
     // Samples of so many items: as they are stored, and as they are visited in all epochs.
     std::uint64_t stored(std::uint64_t items) const { return items * per_item; }
