@@ -34,7 +34,7 @@ void Jobs::start_anew(std::uint32_t index) {
   job.state = Job::State::queued;
   ++job.restarts;
   job.ranks.clear();
-  gpus_.give_back(job.nodes);
+  gpus_.give_back(job.gpus);
   running_.erase(index);
   queue_.add_first(index);
 }
@@ -78,8 +78,7 @@ void Jobs::go_on(std::uint32_t index) {
   count_unfinished(job);
   job.state = Job::State::joining;
   ++job.result.restarts;
-  reports_.fact(
-      JobResized{JobId(index), scenario_.item_batch(*job.model), reports_.keep(job.nodes)});
+  reports_.fact(JobResized{JobId(index), item_batch(job), reports_.keep(job.nodes)});
 }
 
 // Of a step that will not be completed. What was on a lost node is gone with it.
@@ -92,7 +91,7 @@ void Jobs::let_go(JobId id, Rank rank, std::uint64_t step) {
 
 Duration Jobs::attained(const Job& job) const {
   return job.attained +
-         (kernel_.now() - job.has_gpus_since) * static_cast<std::int64_t>(job.nodes.size());
+         (kernel_.now() - job.has_gpus_since) * static_cast<std::int64_t>(job.gpus.size());
 }
 
 // Jobs that have had much leave their GPUs to one that has not, who got them last first.
@@ -112,7 +111,7 @@ bool Jobs::make_room_for(std::uint32_t index) {
   std::uint64_t free = gpus_.free();
   std::size_t leave = 0;
   for (; leave < victims.size() && free < wanted; ++leave)
-    free += jobs_[victims[leave]].nodes.size();
+    free += jobs_[victims[leave]].gpus.size();
   if (free < wanted) return false;
   for (std::size_t i = 0; i < leave; ++i) preempt(victims[i]);
   return true;
@@ -133,20 +132,19 @@ void Jobs::preempt(std::uint32_t index) {
     rank.since = kernel_.now();
   }
   running_.erase(index);
-  gpus_.give_back(job.nodes);
+  gpus_.give_back(job.gpus);
   queue_.add(index, *job.model, job.attained);
 }
 
 void Jobs::resume(std::uint32_t index) {
   Job& job = jobs_[index];
-  for (RankState& rank : job.ranks) {
-    const Duration away = kernel_.now() - rank.since;
-    job.down += away;
-    rank.since = kernel_.now();
-  }
+  // As many as before, or others: its GPUs may be seated otherwise.
+  const Duration away = kernel_.now() - job.ranks.front().since;
+  job.down += away * static_cast<std::int64_t>(job.nodes.size());
+  job.ranks.assign(job.nodes.size(), {});
+  for (RankState& rank : job.ranks) rank.since = kernel_.now();
   job.state = Job::State::joining;
-  reports_.fact(
-      JobResized{JobId(index), scenario_.item_batch(*job.model), reports_.keep(job.nodes)});
+  reports_.fact(JobResized{JobId(index), item_batch(job), reports_.keep(job.nodes)});
 }
 
 }  // namespace batchflow::sim

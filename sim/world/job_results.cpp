@@ -34,9 +34,10 @@ void Jobs::add_under_way(const Job& job, UnderWay& sum) const {
   if (job.state == Job::State::down || job.state == Job::State::preempted) return;
   for (const RankState& rank : job.ranks) {
     const Duration spent = kernel_.now() - rank.since;
-    (rank.training ? sum.compute : rank.done ? sum.idle : sum.stall) += spent;
-    ++sum.ranks;
-    sum.stalling += !rank.training && !rank.done;
+    (rank.training ? sum.compute : rank.done ? sum.idle : sum.stall) += spent * job.gpus_per_rank;
+    const auto gpus = static_cast<std::uint64_t>(job.gpus_per_rank);
+    sum.ranks += gpus;
+    if (!rank.training && !rank.done) sum.stalling += gpus;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/permutation.h"
@@ -105,13 +106,38 @@ void Jobs::start_queued() {
     auto nodes = gpus_.take(*jobs_[index].model);
     if (!nodes && make_room_for(index)) nodes = gpus_.take(*jobs_[index].model);
     if (nodes) {
-      jobs_[index].nodes = std::move(*nodes);
+      seat(jobs_[index], std::move(*nodes));
       start(index);
       return JobQueue::Answer::took;
     }
     const bool stop = queue_.is_strict() || gpus_.all_taken();
     return stop && !preempts() ? JobQueue::Answer::stop : JobQueue::Answer::waits;
   });
+}
+
+// GPUs of a node that move on together anyway are one rank where blocks stand for streams of them.
+void Jobs::seat(Job& job, std::vector<NodeId> gpus) const {
+  job.gpus = std::move(gpus);
+  job.nodes = job.gpus;
+  job.gpus_per_rank = 1;
+  if (!job.preparation->streams || scenario_.engine.workers_per_rank > 0) return;
+  std::sort(job.nodes.begin(), job.nodes.end());
+  std::int64_t common = 0;
+  for (auto at = job.nodes.begin(); at != job.nodes.end();) {
+    const auto next = std::upper_bound(at, job.nodes.end(), *at);
+    common = std::gcd(common, next - at);
+    at = next;
+  }
+  job.gpus_per_rank = common;
+  std::vector<NodeId> ranks;
+  for (std::size_t i = 0; i < job.nodes.size(); i += static_cast<std::size_t>(common)) {
+    ranks.push_back(job.nodes[i]);
+  }
+  job.nodes = std::move(ranks);
+}
+
+std::uint32_t Jobs::item_batch(const Job& job) const {
+  return scenario_.item_batch(*job.model) * static_cast<std::uint32_t>(job.gpus_per_rank);
 }
 
 void Jobs::start(std::uint32_t index) {
@@ -135,7 +161,7 @@ void Jobs::join(std::uint32_t index) {
   for (RankState& rank : job.ranks) {
     rank.since = kernel_.now();
     job.idle += model.start_up;
-    counters_.idle += model.start_up;
+    counters_.idle += model.start_up * job.gpus_per_rank;
   }
   JobJoined event;
   event.job = JobId(index);
@@ -145,7 +171,7 @@ void Jobs::join(std::uint32_t index) {
   event.order = model.order;
   event.has_shuffle_seed = model.has_shuffle_seed;
   event.shuffle_seed = model.shuffle_seed;
-  event.batch_samples = scenario_.item_batch(model);
+  event.batch_samples = item_batch(job);
   event.drop_last = model.drop_last;
   event.epochs = model.epochs / static_cast<std::uint32_t>(job.preparation->epochs);
   event.steps = model.steps;
@@ -227,7 +253,7 @@ void Jobs::count_unfinished(Job& job) {
     };
     const Duration spent = kernel_.now() - rank.since;
     clock_of(job) += spent;
-    clock_of(counters_) += spent;
+    clock_of(counters_) += spent * job.gpus_per_rank;
     rank.since = kernel_.now();
   }
 }
@@ -247,7 +273,7 @@ void Jobs::over(Job& job, const char* state) {
   job.ranks.clear();
   ++over_;
   running_.erase(static_cast<std::uint32_t>(&job - jobs_.data()));
-  gpus_.give_back(job.nodes);
+  gpus_.give_back(job.gpus);
   start_queued();
 }
 
@@ -291,7 +317,7 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
                kernel_.now());
   rank.since = kernel_.now();
   job.stall += waited;
-  counters_.stall += waited;
+  counters_.stall += waited * job.gpus_per_rank;
   kernel_.after(compute - computed, [this, index, number, restarts = job.restarts] {
     if (jobs_[index].restarts == restarts) trained(index, number);
   });
@@ -309,7 +335,7 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   watch_.spent(JobId(index), number, batch.step, Watch::Doing::compute, rank.since, kernel_.now());
   rank.since = kernel_.now();
   job.compute += rank.computes;
-  counters_.compute += rank.computes;
+  counters_.compute += rank.computes * job.gpus_per_rank;
   if (job.first_step == Instant{}) job.first_compute += rank.computes;
   job.samples_done += batch.samples;
   job.fillers_done += batch.fillers;
@@ -322,7 +348,7 @@ void Jobs::trained(std::uint32_t index, Rank number) {
 void Jobs::step_done(std::uint32_t index) {
   Job& job = jobs_[index];
   if (job.first_step == Instant{}) job.first_step = kernel_.now();
-  const std::uint64_t batches = job.ranks.size() * job.preparation->epochs;
+  const std::uint64_t batches = job.gpus.size() * job.preparation->epochs;
   counters_.batches_trained += batches;
   counters_.samples_trained += job.samples_done;
   job.result.batches += batches;
@@ -342,7 +368,7 @@ void Jobs::step_done(std::uint32_t index) {
     watch_.spent(JobId(index), number, job.step, Watch::Doing::idle, rank.since, kernel_.now());
     const Duration waited = kernel_.now() - rank.since;
     job.idle += waited;
-    counters_.idle += waited;
+    counters_.idle += waited * job.gpus_per_rank;
     rank.since = kernel_.now();
     rank.done = false;
     train_rank(index, number);

@@ -86,7 +86,9 @@ class Jobs final : public Customer {
     State state = State::away;
     const JobModel* model = nullptr;
     const Workload::Preparation* preparation = nullptr;
+    std::vector<NodeId> gpus;   // the node of each
     std::vector<NodeId> nodes;  // of its ranks
+    std::int64_t gpus_per_rank = 1;
     std::vector<RankState> ranks;
     std::uint64_t step = 0;
     std::uint64_t restarts = 0;
@@ -112,6 +114,8 @@ class Jobs final : public Customer {
   const Job& job(JobId id) const { return jobs_[id.value]; }
   void arrive(std::uint32_t index);
   void start_queued();
+  void seat(Job& job, std::vector<NodeId> gpus) const;
+  std::uint32_t item_batch(const Job& job) const;
   bool preempts() const { return scenario_.scheduler == Scheduler::las; }
   Duration attained(const Job& job) const;
   bool make_room_for(std::uint32_t index);
