@@ -130,6 +130,7 @@ EngineConfig read_engine_config(ConfigSection& section) {
   config.workers_per_rank = count(section, "workers_per_rank", config.workers_per_rank, 0, 4096);
   config.workers_held_during_reads =
       section.flag("workers_held_during_reads", config.workers_held_during_reads);
+  config.hold_ingredients = section.flag("hold_ingredients", config.hold_ingredients);
   config.blocks_in_flight_per_worker =
       count(section, "blocks_in_flight_per_worker", config.blocks_in_flight_per_worker, 1, 64);
   config.late_after_p99 = count(section, "late_after_p99", config.late_after_p99, 0, 1000);

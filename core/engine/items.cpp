@@ -55,6 +55,12 @@ void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
   drop_evicted(s_);
   order_groups(making_index);
   share_firsts(making);
+  if (!s_.config.hold_ingredients) let_go(making);
+}
+
+void Items::let_go(Making& making) {
+  for (const ItemPin& pin : making.pins) s_.memory[pin.share].share->unpin(pin.item);
+  making.pins.clear();
 }
 
 // Where the samples of a block are most likely to be looked up.
@@ -255,8 +261,7 @@ void Items::order_groups(std::uint32_t making_index) {
 
 // The making is over, well or not: what it decoded for the cache stays or goes.
 void Items::leave(Making& making, std::uint32_t index, bool well) {
-  for (const ItemPin& pin : making.pins) s_.memory[pin.share].share->unpin(pin.item);
-  making.pins.clear();
+  let_go(making);
   for (const ItemPin& pin : making.decoding) {
     if (!well) continue;
     reads_.end_decoding(pin.share, pin.item);
@@ -339,6 +344,7 @@ void Items::regather(std::uint32_t making_index) {
   drop_evicted(s_);
   order_groups(making_index);
   share_firsts(making);
+  if (!s_.config.hold_ingredients) let_go(making);
 }
 
 // A sample that is wanted often is brought once.

@@ -72,6 +72,7 @@ class Items {
   const ItemCaches& caches(DatasetId dataset) const;
   const ItemCache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
   std::uint32_t home(DatasetId dataset, Digest version, SampleId sample, std::uint32_t here) const;
+  void let_go(Making& making);
   void shares_here(std::uint32_t node, DatasetId dataset);
   void stand_in(Making& making, Ingredient& ingredient);
   void gather_one(std::uint32_t making, std::uint32_t place);

@@ -47,10 +47,13 @@ class Builder {
 
   Scenario run(const ReplayWindow& window, LeftOut& left_out) {
     scale_cluster(scenario_.cluster, window.scale);
-    const auto together = static_cast<std::uint32_t>(grain_.cores_per_worker);
-    for (NodeModel& node : scenario_.cluster.nodes) node.cores_per_worker = together;
+    scenario_.engine.hold_ingredients = false;
     std::uint32_t& workers = scenario_.engine.workers_per_rank;
-    workers = (workers + together - 1) / together;
+    for (NodeModel& node : scenario_.cluster.nodes) {
+      const auto parts = static_cast<std::uint32_t>(grain_.workers_per_node);
+      node.cores_per_worker = workers > 0 ? workers : std::max(1u, node.cores / parts);
+    }
+    workers = std::min(workers, 1u);
     gpus_ = scenario_.cluster.gpus();
     const Assignment assignment = assign(trace_, overlay_, scenario_.seed);
     dataset_of_.assign(assignment.datasets.size(), -1);
@@ -121,7 +124,10 @@ class Builder {
   double steps_of(const AssignedJob& job) const {
     const double hours = static_cast<double>(job.compute.count()) / 3.6e12;
     const auto at_one_hour = static_cast<double>(grain_.steps);
-    return std::clamp(at_one_hour * std::sqrt(hours), at_one_hour / 6, 2 * at_one_hour);
+    const double steps =
+        std::clamp(at_one_hour * std::sqrt(hours), at_one_hour / 6, 2 * at_one_hour);
+    // One worker prepares for few GPUs as fast as they train.
+    return steps * std::clamp(job.gpus / 4., 1., 8.);
   }
 
   void add(const AssignedJob& assigned, const AssignedDataset& data) {

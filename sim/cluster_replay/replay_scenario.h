@@ -8,8 +8,9 @@
 // prepare alike and have blocks of the same size; encoded and decoded items with all of them.
 //
 // What is coarse is stated: a block lies in memory as one of the engine's size, because it stands
-// for a stream of those; and `cores_per_worker` cores prepare it together, as they would prepare
-// the many blocks it stands for.
+// for a stream of those; and a part of a node's cores prepare it together, as they would prepare
+// the many blocks it stands for: a loader's workers of one rank, or all of a node in
+// `workers_per_node` groups.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ namespace batchflow::sim {
 struct ReplayGrain {
   std::uint64_t items = 64;  // a data set is cut into, at most
   std::uint64_t steps = 12;  // a job of an hour takes, about; others by the root of their time
-  std::uint64_t cores_per_worker = 4;
+  std::uint64_t workers_per_node = 4;  // each has its part of the cores
 };
 
 struct ReplayWindow {

@@ -307,11 +307,10 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   const double factor = epochs * model.step_spread.draw(chance, epochs) /
                         scenario_.cluster.nodes[job.nodes[number].value].gpu_speed;
   const Duration compute = scaled(model.step, factor);
-  // Of a block that stands for a stream, the first part comes at once: who begins has computed
-  // while he seemed to wait for all of it.
+  // A block that stands for a stream comes bit by bit, and is worked on as it comes: who seemed to
+  // wait for all of it has computed meanwhile, and is done with it when its last bit is there.
   Duration waited = kernel_.now() - rank.since;
-  const bool begins = job.preparation->streams && job.first_step == Instant{};
-  const Duration computed = begins ? std::min(waited, compute) : Duration(0);
+  const Duration computed = job.preparation->streams ? std::min(waited, compute) : Duration(0);
   waited -= computed;
   watch_.spent(JobId(index), number, job.step, Watch::Doing::stall, rank.since + computed,
                kernel_.now());
