@@ -41,6 +41,7 @@ void Generation::open_up(std::uint64_t its_number, const LaneSizes& its_sizes) {
   next_pass.assign(sizes.lanes(), 0);
   demand.assign(sizes.lanes(), {});
   strict_demand.assign(sizes.lanes(), {});
+  strict_ahead.assign(sizes.lanes(), 0);
   open.assign(sizes.lanes(), {});
   changed.assign(sizes.lanes(), false);
 }

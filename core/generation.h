@@ -42,6 +42,7 @@ struct Pass {
   std::uint64_t serial = 0;  // of all passes ever opened in this Lanes; 0: free
   std::uint32_t here = 0;
   std::uint32_t dropped = 0;
+  std::uint32_t wanted = 0;  // by relaxed members: they need its lane and have had no later pass
   std::vector<BlockState> states;
   std::vector<std::uint32_t> needed;  // a block: seats that have not taken it
   std::vector<std::uint32_t> tags;    // the engine's own
@@ -50,6 +51,8 @@ struct Pass {
   std::vector<std::uint32_t> seats;  // slots
 
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(states.size()); }
+  // To relaxed members, by rule 3.
+  bool may_be_joined() const { return !seats.empty() && 2 * dropped <= blocks(); }
   void open(std::uint32_t block_count, std::uint64_t its_serial);
   void move_to(std::uint32_t block, BlockState state);
 };
@@ -74,6 +77,8 @@ struct Generation {
   std::vector<std::uint32_t> next_pass;          // a lane: one above the greatest ever opened
   std::vector<Demand> demand;                    // a lane: relaxed members
   std::vector<Demand> strict_demand;             // a lane: strict members, their next lane only
+  std::vector<std::uint32_t> strict_ahead;       // a lane: strict members that have yet to open it
+  std::uint32_t strict_to_come = 0;              // strict members in earlier epochs
   std::vector<std::vector<std::uint32_t>> open;  // a lane: its passes, oldest first
   std::vector<bool> changed;                     // a lane: it stands in Lanes::changed_
 

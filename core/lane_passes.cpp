@@ -36,7 +36,9 @@ void Lanes::dropped(BlockRef ref) {
 void Lanes::change_state(BlockRef ref, BlockState state) {
   Pass& pass = passes_[ref.pass];
   const BlockState before = pass.states[ref.block];
+  const bool could_be_joined = pass.may_be_joined();
   pass.move_to(ref.block, state);
+  if (pass.may_be_joined() != could_be_joined) needs_changed(pass.generation, pass.lane);
   const int here = int{is_here(state)} - int{is_here(before)};
   const int gone = int{state == BlockState::dropped} - int{before == BlockState::dropped};
   if (here == 0 && gone == 0) return;
@@ -74,11 +76,25 @@ std::uint32_t Lanes::find_or_open_pass(std::uint32_t generation_slot, std::uint3
   pass.lane = lane;
   pass.number = number;
   pass.open(generation.sizes.blocks_of(lane), ++serials_);
+  pass.wanted = count_wanting(pass);
   generation.open[lane].push_back(slot);
   generation.next_pass[lane] = std::max(generation.next_pass[lane], number + 1);
   ++generation.passes_alive;
   ++generation.passes_opened;
   return slot;
+}
+
+std::uint32_t Lanes::count_wanting(const Pass& pass) const {
+  std::uint32_t count = 0;
+  for (std::uint32_t slot = 0; slot < members_.size(); ++slot) {
+    if (!members_[slot].used || members_[slot].strict) continue;
+    for (const Run& run : members_[slot].runs) {
+      if (run.active && run.generation == pass.generation && run.needs.test(pass.lane) &&
+          run.passes[pass.lane] <= pass.number)
+        ++count;
+    }
+  }
+  return count;
 }
 
 void Lanes::free_pass_if_done(std::uint32_t slot) {
@@ -139,12 +155,12 @@ void Lanes::stand_up(std::uint32_t slot) {
   if (seat.untaken != 0) {
     for (std::uint32_t block = 0; block < pass.blocks(); ++block)
       if (!seat.taken.test(block)) --pass.needed[block];
-    needs_changed(pass.generation, pass.lane);
   }
   run.here -= seat.here;
   member.left -= seat.untaken - seat.dropped;
   const auto next = run.open.erase(std::find(run.open.begin(), run.open.end(), slot));
   (next == run.open.end() ? run.passed : seats_[*next].passed) += seat.passed + pass.blocks();
+  if (seat.untaken != 0 || pass.seats.size() == 1) needs_changed(pass.generation, pass.lane);
   std::erase(pass.seats, slot);
   seats_.release(slot);
   free_pass_if_done(seat.pass);

@@ -128,8 +128,8 @@ std::uint32_t Lanes::needed(BlockRef ref) const {
 std::uint32_t Lanes::may_join(BlockRef ref) const {
   const Pass& pass = at(ref);
   const Generation& generation = generations_[pass.generation];
-  return generation.demand[pass.lane].members +
-         (pass.number == 0 ? generation.strict_demand[pass.lane].members : 0);
+  return (pass.may_be_joined() ? pass.wanted : 0) +
+         (pass.number == 0 ? generation.strict_ahead[pass.lane] + generation.strict_to_come : 0);
 }
 
 // Where a block of pass 0 stands in the strict epoch.
@@ -209,7 +209,7 @@ void Lanes::check_pass(std::uint32_t slot) const {
       BF_CHECK(seat.taken.word(w) == ~std::uint64_t{0});
     BF_CHECK(seat.here == recount.here && seat.dropped == recount.dropped);
   }
-  BF_CHECK(pass.needed == needed);
+  BF_CHECK(pass.needed == needed && pass.wanted == count_wanting(pass));
   std::uint32_t here = 0, dropped = 0;
   for (std::uint32_t block = 0; block < pass.blocks(); ++block) {
     const BlockState state = pass.states[block];
@@ -225,6 +225,7 @@ void Lanes::check_pass(std::uint32_t slot) const {
 void Lanes::check_generation(std::uint32_t slot) const {
   const Generation& generation = generations_[slot];
   std::vector<Demand> demand(generation.sizes.lanes()), strict_demand = demand;
+  std::vector<std::uint32_t> strict_ahead(generation.sizes.lanes(), 0);
   std::uint32_t runs = 0, lanes_left = 0, strict_lanes_left = 0;
   for (std::uint32_t at_member = 0; at_member < members_.size(); ++at_member) {
     const Member& member = members_[at_member];
@@ -239,11 +240,15 @@ void Lanes::check_generation(std::uint32_t slot) const {
         ++one.members;
         one.hungry += member.hungry ? 1 : 0;
       });
+      if (!member.strict) continue;
+      for (auto lane = run.next_lane; lane < strict_ahead.size(); ++lane) ++strict_ahead[lane];
     }
   }
   std::uint32_t passes = 0;
   for (const auto& lane : generation.open) passes += static_cast<std::uint32_t>(lane.size());
   BF_CHECK(generation.demand == demand && generation.strict_demand == strict_demand);
+  BF_CHECK(generation.strict_ahead == strict_ahead);
+  BF_CHECK(generation.strict_to_come == count_strict_to_come(generation));
   BF_CHECK(generation.runs == runs && generation.passes_alive == passes);
   BF_CHECK(generation.runs_with_lanes_left == lanes_left);
   BF_CHECK(generation.strict_runs_with_lanes_left == strict_lanes_left);

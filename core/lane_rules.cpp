@@ -212,8 +212,7 @@ std::uint32_t Lanes::pass_to_join(const Run& run, bool any) const {
     for (const std::uint32_t slot : generation.open[lane]) {
       const Pass& pass = passes_[slot];
       if (pass.number < run.passes[lane]) continue;
-      if (pass.seats.empty() && !any) continue;
-      if (!any && 2 * pass.dropped > pass.blocks()) continue;
+      if (!any && !pass.may_be_joined()) continue;
       if (best == kNoSlot || better(pass, passes_[best])) best = slot;
     }
   });

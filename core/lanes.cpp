@@ -17,7 +17,9 @@ Lanes::Lanes(const Options& options) : options_(options) {
 
 void Lanes::set_sizes(const LaneSizes& sizes) {
   BF_CHECK(sizes.samples > 0 && sizes.block_samples > 0 && sizes.lane_blocks > 0);
+  if (options_.sizes == sizes) return;
   options_.sizes = sizes;
+  strict_epochs_changed();
 }
 
 void Lanes::observe(std::uint64_t generation) {
@@ -80,11 +82,13 @@ void Lanes::resume(MemberId id, const LanePosition& position) {
   update_hunger(member);
 }
 
-MemberId Lanes::add_strict(std::uint32_t tag, std::uint64_t epoch, std::uint64_t first_block) {
+MemberId Lanes::add_strict(std::uint32_t tag, std::uint64_t epoch, std::uint64_t first_block,
+                           std::uint64_t end) {
   const LaneSizes sizes = options_.sizes;
   BF_CHECK(first_block < sizes.blocks());
   const MemberId id = new_member(tag, true);
   Member& member = members_[id.value];
+  member.end = end;
   Run& run = member.runs[0];
   enter(run, use_generation(epoch, sizes));
   run.next_lane = static_cast<std::uint32_t>(first_block / sizes.lane_blocks);
@@ -98,6 +102,7 @@ MemberId Lanes::add_strict(std::uint32_t tag, std::uint64_t epoch, std::uint64_t
     sit(id, 0, find_or_open_pass(run.generation, lane, 0), &taken);
     update_hunger(member);
   }
+  strict_epochs_changed();
   return id;
 }
 
@@ -110,6 +115,7 @@ void Lanes::remove(MemberId id) {
   }
   member.used = false;
   members_.release(id.value);
+  if (member.strict) strict_epochs_changed();
 }
 
 void Lanes::set_look_ahead(MemberId id, std::uint32_t blocks) {
@@ -163,6 +169,7 @@ void Lanes::begin_next_epoch(MemberId id, std::uint64_t strict_generation) {
   run = std::move(next);
   start(member, run);
   update_hunger(member);
+  if (member.strict) strict_epochs_changed();
 }
 
 void Lanes::end_epoch(MemberId id) {
@@ -193,6 +200,7 @@ void Lanes::start(Member& member, Run& run) {
   ++run.epochs;
   ++(member.strict ? generation.strict_runs_with_lanes_left : generation.runs_with_lanes_left);
   change_demand(member, run, +1);
+  if (member.strict) change_strict_ahead(run, +1);
 }
 
 // The run needs `lane` no more: it opens it, or has had it.
@@ -201,9 +209,13 @@ void Lanes::use_up(Member& member, Run& run, std::uint32_t lane) {
   BF_CHECK(run.needs.test(lane));
   change_demand(member, run, -1, lane);
   run.needs.reset(lane);
-  if (member.strict && ++run.next_lane < generation.sizes.lanes()) {
-    run.needs.set(run.next_lane);
-    change_demand(member, run, +1, run.next_lane);
+  if (member.strict) {
+    --generation.strict_ahead[lane];
+    needs_changed(run.generation, lane);
+    if (++run.next_lane < generation.sizes.lanes()) {
+      run.needs.set(run.next_lane);
+      change_demand(member, run, +1, run.next_lane);
+    }
   }
   if (--run.lanes_left == 0)
     --(member.strict ? generation.strict_runs_with_lanes_left : generation.runs_with_lanes_left);
@@ -213,6 +225,7 @@ void Lanes::stop(Member& member, Run& run) {
   BF_CHECK(run.open.empty());
   Generation& generation = generations_[run.generation];
   change_demand(member, run, -1);
+  if (member.strict) change_strict_ahead(run, -1);
   if (run.lanes_left != 0)
     --(member.strict ? generation.strict_runs_with_lanes_left : generation.runs_with_lanes_left);
   run.needs = Bitmap(run.needs.size());
@@ -241,6 +254,10 @@ void Lanes::change_demand(const Member& member, const Run& run, int by, std::uin
   Demand& of_lane = demand(member, run, lane);
   of_lane.members += static_cast<std::uint32_t>(by);
   if (member.hungry) of_lane.hungry += static_cast<std::uint32_t>(by);
+  if (member.strict) return;
+  for (const std::uint32_t pass : generations_[run.generation].open[lane])
+    if (passes_[pass].number >= run.passes[lane])
+      passes_[pass].wanted += static_cast<std::uint32_t>(by);
   needs_changed(run.generation, lane);
 }
 
@@ -249,10 +266,45 @@ Demand& Lanes::demand(const Member& member, const Run& run, std::uint32_t lane) 
   return (member.strict ? generation.strict_demand : generation.demand)[lane];
 }
 
+// A strict run needs lane after lane: the next one is its demand, but all that follow will be
+// taken.
+void Lanes::change_strict_ahead(const Run& run, int by) {
+  Generation& generation = generations_[run.generation];
+  for (std::uint32_t lane = run.next_lane; lane < generation.sizes.lanes(); ++lane) {
+    generation.strict_ahead[lane] += static_cast<std::uint32_t>(by);
+    needs_changed(run.generation, lane);
+  }
+}
+
+// Those in an earlier epoch that will come to this one and cut it the same.
+std::uint32_t Lanes::count_strict_to_come(const Generation& generation) const {
+  std::uint32_t count = 0;
+  for (std::uint32_t slot = 0; slot < members_.size(); ++slot) {
+    const Member& member = members_[slot];
+    const Run& run = newest_run(member);
+    if (!member.used || !member.strict || !run.entered) continue;
+    if (generations_[run.generation].number < generation.number && generation.number < member.end)
+      ++count;
+  }
+  return generation.sizes == options_.sizes ? count : 0;
+}
+
+void Lanes::strict_epochs_changed() {
+  for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
+    Generation& generation = generations_[slot];
+    if (!generation.used) continue;
+    const std::uint32_t before = generation.strict_to_come;
+    generation.strict_to_come = count_strict_to_come(generation);
+    if (generation.strict_to_come == before) continue;
+    for (std::uint32_t lane = 0; lane < generation.sizes.lanes(); ++lane) needs_changed(slot, lane);
+  }
+}
+
 void Lanes::needs_changed(std::uint32_t slot, std::uint32_t lane) {
   Generation& generation = generations_[slot];
   if (generation.open[lane].empty() || generation.changed[lane]) return;
   generation.changed[lane] = true;
+  if (changed_.empty() && tell_changed_) tell_changed_();
   changed_.push_back({slot, lane});
 }
 
@@ -270,6 +322,7 @@ std::uint32_t Lanes::use_generation(std::uint64_t number, const LaneSizes& sizes
   if (const std::uint32_t found = find_generation(number, sizes); found != kNoSlot) return found;
   const std::uint32_t slot = generations_.take();
   generations_[slot].open_up(number, sizes);
+  generations_[slot].strict_to_come = count_strict_to_come(generations_[slot]);
   return slot;
 }
 

@@ -54,6 +54,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -97,8 +98,10 @@ class Lanes {
   MemberId add_relaxed(std::uint32_t tag);
   // From a committed position, with the sizes it holds.
   MemberId add_relaxed(std::uint32_t tag, const LanePosition& position);
-  // At block `first_block` of epoch `epoch`, with the sizes of new generations.
-  MemberId add_strict(std::uint32_t tag, std::uint64_t epoch, std::uint64_t first_block);
+  // At block `first_block` of epoch `epoch`, with the sizes of new generations. Epochs below `end`
+  // follow in turn.
+  MemberId add_strict(std::uint32_t tag, std::uint64_t epoch, std::uint64_t first_block,
+                      std::uint64_t end = 0);
   void remove(MemberId member);
 
   // A job reports this generation: new ones get greater numbers.
@@ -187,7 +190,8 @@ class Lanes {
   std::uint32_t& tag(BlockRef block);
   // Members that have its pass open and have not taken it.
   std::uint32_t needed(BlockRef block) const;
-  // Members that may yet join its pass: they have its lane before them in their epoch.
+  // Members that may yet join its pass: relaxed ones by rule 3, if it is open to others; of pass 0
+  // strict ones that have its lane before them, in this epoch or in a later one.
   std::uint32_t may_join(BlockRef block) const;
   // visit(MemberId) for each member that needs it, in the order they came to its pass.
   template <class Visit>
@@ -197,10 +201,10 @@ class Lanes {
       if (!seats_[slot].taken.test(block.block)) visit(seats_[slot].member);
   }
 
-  // Blocks of which `needed` or `may_join` has changed by joining, leaving and beginning epochs
-  // (what a member takes changes the block it takes, and is not repeated here): visit(BlockRef) for
-  // each that is here, lane by lane, until at least `limit` were visited. The rest waits for the
-  // next call; true when there is none.
+  // Blocks of which `needed` or `may_join` has changed by more than what was done with the block
+  // itself (a member takes it, it is made): visit(BlockRef) for each that is here, lane by lane,
+  // until at least `limit` were visited. The rest waits for the next call; true when there is
+  // none.
   template <class Visit>
   bool visit_changed_needs(std::size_t limit, Visit visit) {
     for (std::size_t visited = 0; !changed_.empty();) {
@@ -218,6 +222,9 @@ class Lanes {
     }
     return true;
   }
+
+  // Called whenever there begins to be something to visit.
+  void on_changed_needs(std::function<void()> tell) { tell_changed_ = std::move(tell); }
 
   // ---- sizes, for tests and statistics.
 
@@ -252,6 +259,7 @@ class Lanes {
     bool hungry = false;
     std::uint32_t tag = 0;
     std::uint32_t look_ahead = 0;
+    std::uint64_t end = 0;    // strict: its epochs, as far as they are known to follow, are below
     std::uint32_t left = 0;   // untaken and not dropped, in its open lanes
     std::array<Run, 2> runs;  // the running epoch (or the one just ended) and the next
   };
@@ -273,6 +281,10 @@ class Lanes {
   void change_demand(const Member& member, const Run& run, int by);
   void change_demand(const Member& member, const Run& run, int by, std::uint32_t lane);
   Demand& demand(const Member& member, const Run& run, std::uint32_t lane);
+  void change_strict_ahead(const Run& run, int by);
+  std::uint32_t count_wanting(const Pass& pass) const;
+  std::uint32_t count_strict_to_come(const Generation& generation) const;
+  void strict_epochs_changed();
   void needs_changed(std::uint32_t generation, std::uint32_t lane);
 
   std::uint32_t find_generation(std::uint64_t number, const LaneSizes& sizes) const;
@@ -327,6 +339,7 @@ class Lanes {
     std::uint32_t lane;
   };
   std::vector<Lane> changed_;  // whose blocks are needed by others than before
+  std::function<void()> tell_changed_;
 };
 
 }  // namespace batchflow

@@ -153,17 +153,21 @@ inline bool is_charged_for_need(const EngineState& s, const Block& block) {
   return !job.member.is_none() && lanes.valid(block.ref) && lanes.needs(job.member, block.ref);
 }
 
-// Tells the eviction policy how many jobs the block is still good for: those that will take it,
-// those that have taken it and not had all of it, those that may yet join its pass.
-inline void tell_need(EngineState& s, std::uint32_t index) {
-  const Block& block = s.blocks[index];
-  if (!block.resident) return;
-  std::uint32_t needed = block.grants;
+// How many jobs the block is still good for: those that will take it, those that have taken it and
+// not had all of it, those that may yet join its pass.
+inline std::uint32_t need_of(const EngineState& s, const Block& block) {
+  if (block.ref.is_none()) return block.grants;
   const Lanes& lanes = *s.streams[block.stream].lanes;
-  if (!block.ref.is_none() && lanes.valid(block.ref)) {
-    needed += lanes.needed(block.ref) + lanes.may_join(block.ref);
-  }
-  s.memory[block.share].share->needed(block.item, needed);
+  if (!lanes.valid(block.ref)) return block.grants;
+  return block.grants + lanes.needed(block.ref) + lanes.may_join(block.ref);
+}
+
+// Tells it to the eviction policy.
+inline void tell_need(EngineState& s, std::uint32_t index) {
+  Block& block = s.blocks[index];
+  if (!block.resident) return;
+  block.told_need = need_of(s, block);
+  s.memory[block.share].share->needed(block.item, block.told_need);
 }
 
 // The draws of an epoch of a weighted order, from the weights frozen for it.

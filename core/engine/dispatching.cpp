@@ -87,7 +87,6 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
     const Lanes::Need need = lanes.want(job.member);
     if (need.kind == Lanes::Need::Kind::make)
       return Preparation::Need{need.block, nullptr, need.remake};
-    s_.needs_changed(job.stream);
     if (need.kind == Lanes::Need::Kind::joined) {
       s_.touch(job.index);
       continue;
@@ -114,6 +113,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
 void Dispatching::adopt(Grant& grant, std::uint32_t index) {
   grant.block = {index, s_.blocks[index].serial};
   ++s_.blocks[index].grants;
+  tell_need(s_, index);
 }
 
 // How far the job has come, in blocks: the same measure for all jobs of a stream.

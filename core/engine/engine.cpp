@@ -367,6 +367,7 @@ void Engine::Parts::decide() {
     }
     more = more || !s.dirty.empty() || s.room_changed;
   }
+  refresh_needs();
   operations += needs_told;
   settle_weights();
   std::vector<Resident> adopted;
@@ -428,6 +429,13 @@ void Engine::check_consistency() const {
   parts_->dispatching.check_consistency();
   for (std::uint32_t index = 0; index < parts_->s.streams.size(); ++index) {
     if (parts_->s.streams.live(index)) parts_->s.streams[index].lanes->check_consistency();
+  }
+  if (!parts_->s.changed_streams.empty()) return;  // there is more to tell
+  for (std::uint32_t index = 0; index < parts_->s.blocks.size(); ++index) {
+    if (!parts_->s.blocks.live(index) || !parts_->s.blocks[index].resident) continue;
+    const Block& block = parts_->s.blocks[index];
+    BF_CHECK_MSG(block.told_need == need_of(parts_->s, block),
+                 "a policy does not know who needs a block");
   }
 }
 

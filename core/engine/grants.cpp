@@ -40,7 +40,9 @@ void Grants::begin_in_sequence(Job& job) {
   const bool undrawn = job.weights && position.fields().draws == 0;
   const bool over = undrawn || position.consumed() == job.draws;
   const std::uint64_t next = position.consumed() / s_.streams[job.stream].block_samples;
-  job.member = lanes.add_strict(job.index, generation, over ? lanes.blocks() - 1 : next);
+  // Each epoch of a weighted order is drawn when the one before it is over.
+  const std::uint64_t end = job.weights ? 0 : job.epochs != 0 ? job.epochs : UINT64_MAX;
+  job.member = lanes.add_strict(job.index, generation, over ? lanes.blocks() - 1 : next, end);
   if (over) lanes.end_epoch(job.member);
   open_run(job, position.epoch() - (undrawn ? 1 : 0), undrawn ? job.draws : position.consumed());
   job.runs.back().ended = undrawn;
@@ -68,10 +70,7 @@ void Grants::withdraw(Job& job) {
   }
   job.runs.clear();
   job.resumed.clear();
-  if (!job.member.is_none()) {
-    s_.streams[job.stream].lanes->remove(job.member);
-    s_.needs_changed(job.stream);
-  }
+  if (!job.member.is_none()) s_.streams[job.stream].lanes->remove(job.member);
   job.member = MemberId::none();
 }
 
@@ -129,7 +128,6 @@ bool Grants::open_next_run(Job& job) {
   } else if (!lanes.in_epoch(job.member)) {
     lanes.begin_next_epoch(job.member);
   }
-  s_.needs_changed(job.stream);
   open_run(job, last.epoch + 1, 0);
   return true;
 }

@@ -219,6 +219,7 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
                              : dataset.catalogue->samples();
   options.sizes = {stream.epoch_samples, stream.block_samples, 1};
   stream.lanes = std::make_unique<Lanes>(options);
+  stream.lanes->on_changed_needs([this, index] { s_.needs_changed(index); });
   return index;
 }
 

@@ -168,7 +168,6 @@ void Membership::admit(Job& job) {
   if (job.order != Order::listed) {
     size_lanes(stream);
     grants_.begin(job);
-    s_.needs_changed(job.stream);
     dispatching_.level(job);
   }
   s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});

@@ -67,6 +67,7 @@ class History {
     std::uint32_t speed = 1;
     std::uint32_t look_ahead = 1;
     std::uint64_t epochs_wanted = 1;
+    std::uint64_t end = 0;  // a strict job says that its epochs follow to there
     LanePosition committed;
     std::vector<Grant> uncommitted;
     std::unique_ptr<EpochReader> reader;

@@ -99,6 +99,7 @@ void History::join() {
   job.look_ahead = static_cast<std::uint32_t>(between(0, 6));
   job.epochs_wanted = between(1, 5);
   const std::uint64_t epoch = job.strict ? between(0, 4) : 0;
+  job.end = chance(.5) ? epoch + job.epochs_wanted : 0;
   job.reader = std::make_unique<EpochReader>(samples_, job.strict, epoch);
   jobs_.push_back(std::move(job));
   start(jobs_.back(), jobs_.size() - 1);
@@ -108,8 +109,9 @@ void History::join() {
 void History::start(Job& job, std::size_t index) {
   const auto tag = static_cast<std::uint32_t>(index);
   if (job.strict) {
-    job.member = lanes_->add_strict(tag, job.reader->strict_epoch(),
-                                    job.reader->samples_in_epoch() / options_.sizes.block_samples);
+    job.member =
+        lanes_->add_strict(tag, job.reader->strict_epoch(),
+                           job.reader->samples_in_epoch() / options_.sizes.block_samples, job.end);
   } else {
     if (bug_ != RestoreBug::none) damage(job.committed);
     job.member = lanes_->add_relaxed(tag, job.committed);

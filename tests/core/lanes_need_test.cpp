@@ -1,0 +1,157 @@
+// Who is still to come to a block: what eviction policies are told. By hand, in small sizes.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "core/lanes.h"
+
+using namespace batchflow;
+using Kind = Lanes::Need::Kind;
+
+namespace {
+
+// One sample a block; `lanes` lanes of `lane_blocks` blocks.
+Lanes::Options options_of(std::uint32_t lanes, std::uint32_t lane_blocks) {
+  Lanes::Options options;
+  options.sizes = {std::uint64_t{lanes} * lane_blocks, 1, lane_blocks};
+  return options;
+}
+
+// The member takes its next block, which is made where it is not here.
+BlockRef take_next(Lanes& lanes, MemberId member) {
+  std::vector<Lanes::Candidate> here;
+  for (lanes.candidates(member, here); here.empty(); lanes.candidates(member, here)) {
+    const Lanes::Need need = lanes.want(member);
+    if (need.kind == Kind::joined) continue;
+    REQUIRE(need.kind == Kind::make);
+    lanes.making(need.block);
+    lanes.made(need.block);
+  }
+  lanes.take(member, here.front().block);
+  return here.front().block;
+}
+
+std::vector<BlockRef> take(Lanes& lanes, MemberId member, int blocks) {
+  std::vector<BlockRef> taken;
+  for (int i = 0; i < blocks; ++i) taken.push_back(take_next(lanes, member));
+  return taken;
+}
+
+// A block's users to come.
+using Users = std::vector<std::uint32_t>;
+Users users(const Lanes& lanes, const std::vector<BlockRef>& blocks) {
+  Users all;
+  for (const BlockRef block : blocks) all.push_back(lanes.needed(block) + lanes.may_join(block));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a strict job that is behind needs all that lies before it, not its next lane alone") {
+  Lanes lanes(options_of(4, 2));
+  const MemberId fast = lanes.add_strict(0, 0, 0);
+  const MemberId slow = lanes.add_strict(1, 0, 0);
+  const std::vector<BlockRef> blocks = take(lanes, fast, 8);
+  CHECK(users(lanes, blocks) == Users(8, 1));
+  for (std::uint32_t had = 1; had <= 8; ++had) {
+    CHECK(take_next(lanes, slow) == blocks[had - 1]);
+    Users left(8, 1);
+    std::fill_n(left.begin(), had, 0);
+    CHECK(users(lanes, blocks) == left);
+  }
+}
+
+TEST_CASE("a strict job that comes late needs what lies before it, one that leaves nothing") {
+  Lanes lanes(options_of(4, 2));
+  const MemberId first = lanes.add_strict(0, 0, 0);
+  const std::vector<BlockRef> blocks = take(lanes, first, 8);
+  CHECK(users(lanes, blocks) == Users(8, 0));
+  const MemberId late = lanes.add_strict(1, 0, 3);  // in the middle of lane 1
+  CHECK(users(lanes, blocks) == Users{0, 0, 0, 1, 1, 1, 1, 1});
+  const MemberId later = lanes.add_strict(2, 0, 5);
+  CHECK(users(lanes, blocks) == Users{0, 0, 0, 1, 1, 2, 2, 2});
+  lanes.remove(late);
+  CHECK(users(lanes, blocks) == Users{0, 0, 0, 0, 0, 1, 1, 1});
+  lanes.end_epoch(later);
+  CHECK(users(lanes, blocks) == Users(8, 0));
+}
+
+TEST_CASE("a strict job comes to the epochs that follow its own, as far as it has any") {
+  Lanes lanes(options_of(2, 2));
+  const MemberId fast = lanes.add_strict(0, 0, 0, 3);
+  const MemberId slow = lanes.add_strict(1, 0, 0, 2);  // epochs 0 and 1
+  std::vector<std::vector<BlockRef>> epochs;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    if (epoch > 0) lanes.begin_next_epoch(fast);
+    epochs.push_back(take(lanes, fast, 4));
+  }
+  CHECK(users(lanes, epochs[0]) == Users(4, 1));
+  CHECK(users(lanes, epochs[1]) == Users(4, 1));
+  CHECK(users(lanes, epochs[2]) == Users(4, 0));
+  CHECK(take(lanes, slow, 4) == epochs[0]);
+  CHECK(users(lanes, epochs[1]) == Users(4, 1));
+  lanes.begin_next_epoch(slow);
+  CHECK(take(lanes, slow, 3) == std::vector(epochs[1].begin(), epochs[1].end() - 1));
+  CHECK(users(lanes, epochs[1]) == Users{0, 0, 0, 1});
+  // What is cut otherwise from now on is not what it will come to.
+  const MemberId third = lanes.add_strict(2, 0, 0, 3);
+  CHECK(users(lanes, epochs[2]) == Users(4, 1));
+  lanes.set_sizes({4, 1, 4});
+  CHECK(users(lanes, epochs[2]) == Users(4, 0));
+  lanes.set_sizes({4, 1, 2});
+  CHECK(users(lanes, epochs[2]) == Users(4, 1));
+  lanes.remove(third);
+  CHECK(users(lanes, epochs[2]) == Users(4, 0));
+  lanes.check_consistency();
+}
+
+TEST_CASE("a relaxed job may come to a pass while another sits in it, and half of it is here") {
+  Lanes lanes(options_of(2, 4));
+  const MemberId fast = lanes.add_relaxed(0);
+  std::vector<BlockRef> first = take(lanes, fast, 3);
+  CHECK(users(lanes, first) == Users(3, 0));
+  const MemberId late = lanes.add_relaxed(1);
+  CHECK(users(lanes, first) == Users(3, 1));
+  for (const BlockRef block : {first[0], first[1]}) lanes.dropped(block);
+  CHECK(users(lanes, {first[2]}) == Users{1});
+  lanes.dropped(first[2]);
+  const BlockRef last = lanes.want(fast).block;
+  lanes.making(last);
+  lanes.made(last);
+  CHECK(users(lanes, {last}) == Users{1});  // only who made it: most of its pass is gone
+  lanes.making(first[0]);
+  CHECK(users(lanes, {last}) == Users{2});  // and it is not any more
+  lanes.take(fast, last);
+  CHECK(users(lanes, {last}) == Users{0});  // nobody sits there now
+  lanes.remove(late);
+  lanes.check_consistency();
+}
+
+TEST_CASE("a relaxed job does not come to a pass again that it has had") {
+  Lanes lanes(options_of(2, 2));
+  const MemberId a = lanes.add_relaxed(0);
+  const MemberId b = lanes.add_relaxed(1);
+  std::vector<BlockRef> first = take(lanes, a, 1);
+  CHECK(take_next(lanes, b) == first[0]);  // and stays in the pass
+  first.push_back(take_next(lanes, a));
+  take(lanes, a, 2);
+  lanes.begin_next_epoch(a);
+  REQUIRE(lanes.generation(a) == lanes.generation(b));
+  CHECK(users(lanes, first) == Users{0, 1});  // b's, and not for a's second epoch
+}
+
+TEST_CASE("whoever must tell of changed needs is called when there begin to be some") {
+  Lanes lanes(options_of(2, 2));
+  int calls = 0;
+  lanes.on_changed_needs([&] { ++calls; });
+  const MemberId job = lanes.add_strict(0, 0, 0);
+  CHECK(calls == 0);  // nothing is here
+  take(lanes, job, 2);
+  lanes.visit_changed_needs(100, [](BlockRef) {});
+  calls = 0;
+  lanes.add_strict(1, 0, 0);
+  CHECK(calls == 1);
+  std::vector<BlockRef> told;
+  CHECK(lanes.visit_changed_needs(100, [&](BlockRef block) { told.push_back(block); }));
+  CHECK(told.size() == 2);
+}
