@@ -102,7 +102,7 @@ struct SynthCommand {
 int synthesize(const SynthCommand& command) {
   check_output(command.like);
   SynthOptions options;
-  JobModel model = usual_job_model();
+  SynthModel model = usual_job_model();
   if (!command.like.trace.empty()) {
     const JobTrace trace = read_trace(command.like);
     model = fit_job_model(trace);

@@ -28,7 +28,7 @@ std::size_t weekday_of(TimeBase base, std::int64_t day) {
   return static_cast<std::size_t>(days - 7 * floor_of(days, 7));
 }
 
-void fit_arrivals(const JobTrace& trace, JobModel& model) {
+void fit_arrivals(const JobTrace& trace, SynthModel& model) {
   const std::int64_t first = floor_of(trace.jobs.front().submit_ns, kDayNs);
   const std::int64_t last = floor_of(trace.jobs.back().submit_ns, kDayNs);
   std::array<double, 7> days{};  // how often each weekday comes
@@ -101,9 +101,9 @@ std::array<Lognormal, 2> fit_mixture(const std::vector<double>& logs) {
   return mixture;
 }
 
-void fit_durations(const JobTrace& trace, JobModel& model) {
+void fit_durations(const JobTrace& trace, SynthModel& model) {
   constexpr std::size_t kLeastSample = 30;
-  std::array<std::vector<double>, JobModel::kDurationClasses> logs;
+  std::array<std::vector<double>, SynthModel::kDurationClasses> logs;
   std::vector<double> all;
   model.longest_s = 1;
   for (const JobRecord& job : trace.jobs) {
@@ -111,7 +111,7 @@ void fit_durations(const JobTrace& trace, JobModel& model) {
     const double seconds =
         std::max(static_cast<double>(job.duration_ns) / static_cast<double>(kNanosPerSecond), 1.0);
     model.longest_s = std::max(model.longest_s, seconds);
-    logs[JobModel::duration_class(job.gpus_hundredths)].push_back(std::log(seconds));
+    logs[SynthModel::duration_class(job.gpus_hundredths)].push_back(std::log(seconds));
     all.push_back(std::log(seconds));
   }
   if (all.empty()) {
@@ -135,7 +135,7 @@ double share_of_first_tenth(std::uint32_t users, double exponent) {
   return first / all;
 }
 
-void fit_users(const JobTrace& trace, JobModel& model) {
+void fit_users(const JobTrace& trace, SynthModel& model) {
   std::map<TextId, std::uint32_t> users, queues;
   for (const JobRecord& job : trace.jobs) {
     if (job.user != kNoText) ++users[job.user];
@@ -166,15 +166,15 @@ Lognormal lognormal(double weight, double median_s, double sd_log) {
 
 }  // namespace
 
-std::size_t JobModel::duration_class(std::uint32_t gpus_hundredths) {
+std::size_t SynthModel::duration_class(std::uint32_t gpus_hundredths) {
   if (gpus_hundredths == 0) return 0;
   if (gpus_hundredths <= 100) return 1;
   if (gpus_hundredths <= 400) return 2;
   return gpus_hundredths <= 800 ? 3 : 4;
 }
 
-JobModel usual_job_model() {
-  JobModel model;
+SynthModel usual_job_model() {
+  SynthModel model;
   model.weekdays = {1.1, 1.15, 1.15, 1.15, 1.1, 0.7, 0.65};
   for (std::size_t hour = 0; hour < 24; ++hour) {  // least at four, most at four in the afternoon
     model.hours[hour] =
@@ -198,8 +198,8 @@ JobModel usual_job_model() {
   return model;
 }
 
-JobModel fit_job_model(const JobTrace& trace) {
-  JobModel model = usual_job_model();
+SynthModel fit_job_model(const JobTrace& trace) {
+  SynthModel model = usual_job_model();
   fit_durations(trace, model);
   fit_arrivals(trace, model);
   std::map<std::uint32_t, double> sizes;

@@ -21,7 +21,7 @@ struct Lognormal {
   double sd_log = 0;
 };
 
-struct JobModel {
+struct SynthModel {
   static constexpr std::size_t kDurationClasses = 5;  // no GPU, up to 1, 2-4, 5-8, more
   struct Size {
     std::uint32_t gpus_hundredths;
@@ -43,10 +43,10 @@ struct JobModel {
 
 // Near what is published of Microsoft's Philly: mostly one GPU, a few long jobs that take most of
 // the time, some hundred users.
-JobModel usual_job_model();
+SynthModel usual_job_model();
 
 // Fits the statistics of a trace; what it does not say (users, statuses) stays usual. Throws
 // ConfigError when no job of it has a duration.
-JobModel fit_job_model(const JobTrace& trace);
+SynthModel fit_job_model(const JobTrace& trace);
 
 }  // namespace batchflow

@@ -42,7 +42,8 @@ double normal(Random& random) {
   return radius * std::cos(2 * std::numbers::pi * random.unit());
 }
 
-std::vector<TraceTime> arrivals(const JobModel& model, const SynthOptions& options, Random random) {
+std::vector<TraceTime> arrivals(const SynthModel& model, const SynthOptions& options,
+                                Random random) {
   Weights hours;  // of all days
   for (std::uint64_t hour = 0; hour < 24 * options.days; ++hour) {
     hours.add(model.weekdays[hour / 24 % 7] * model.hours[hour % 24]);
@@ -56,8 +57,8 @@ std::vector<TraceTime> arrivals(const JobModel& model, const SynthOptions& optio
   return times;
 }
 
-std::int64_t duration_ns(const JobModel& model, std::uint32_t gpus, Random& random) {
-  const auto& mixture = model.durations[JobModel::duration_class(gpus)];
+std::int64_t duration_ns(const SynthModel& model, std::uint32_t gpus, Random& random) {
+  const auto& mixture = model.durations[SynthModel::duration_class(gpus)];
   const double total = mixture[0].weight + mixture[1].weight;
   const Lognormal& part = random.unit() * total < mixture[0].weight ? mixture[0] : mixture[1];
   const double seconds = std::exp(part.mean_log + part.sd_log * normal(random));
@@ -99,7 +100,7 @@ constexpr Parameter kParameters[] = {
 
 }  // namespace
 
-JobTrace synthesize_jobs(const JobModel& model, const SynthOptions& options) {
+JobTrace synthesize_jobs(const SynthModel& model, const SynthOptions& options) {
   constexpr std::size_t kReportEvery = 1 << 14;
   JobTrace trace;
   trace.name = "gen:cluster";
@@ -107,7 +108,7 @@ JobTrace synthesize_jobs(const JobModel& model, const SynthOptions& options) {
   trace.time_base = TimeBase::local;
   Weights sizes, users, statuses;
   std::vector<std::uint32_t> gpus;
-  for (const JobModel::Size& size : model.sizes) {
+  for (const SynthModel::Size& size : model.sizes) {
     if (size.gpus_hundredths > 100 * options.gpus) continue;
     sizes.add(size.weight);
     gpus.push_back(size.gpus_hundredths);

@@ -1,4 +1,4 @@
-// Makes a job trace that follows a JobModel: the bundled default, so that nothing need be
+// Makes a job trace that follows a SynthModel: the bundled default, so that nothing need be
 // downloaded, or one like a given trace. The same options give the same trace; on a machine with
 // another C library a second here and there may differ, since logarithms may in their last bit.
 #pragma once
@@ -20,7 +20,7 @@ struct SynthOptions {
 
 // Submissions fill the days from Monday 2018-01-01 on, and jobs start as first come, first served
 // on that many GPUs lets them. Throws ConfigError when no job of the model fits the cluster.
-JobTrace synthesize_jobs(const JobModel& model, const SynthOptions& options);
+JobTrace synthesize_jobs(const SynthModel& model, const SynthOptions& options);
 
 // `gen:cluster[,jobs=N][,days=D][,gpus=G][,seed=S]` makes the usual trace; other names are files.
 JobTrace open_job_trace(const std::string& name, const JobReadOptions& options = {});

@@ -106,7 +106,7 @@ TEST_CASE("jobs start first come, first served, on the GPUs there are") {
     CHECK(any_waits);
     CHECK(fits(trace, trace.name.find("gpus=1,") != std::string::npos ? 1 : 300));
   }
-  JobModel large = usual_job_model();
+  SynthModel large = usual_job_model();
   large.sizes = {{800, 1.0}};
   SynthOptions small;
   small.gpus = 7;
@@ -116,8 +116,8 @@ TEST_CASE("jobs start first come, first served, on the GPUs there are") {
 TEST_CASE("a model that is fitted to a made trace is the model that made it") {
   SynthOptions options;
   options.gpus = 100'000;  // nobody waits, so that durations are not cut
-  const JobModel model = usual_job_model();
-  const JobModel fitted = fit_job_model(synthesize_jobs(model, options));
+  const SynthModel model = usual_job_model();
+  const SynthModel fitted = fit_job_model(synthesize_jobs(model, options));
   for (std::size_t i : {1u, 3u}) {  // the classes of many jobs
     std::array<Lognormal, 2> found = fitted.durations[i];
     if (found[0].mean_log > found[1].mean_log) std::swap(found[0], found[1]);
