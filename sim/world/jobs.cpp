@@ -356,7 +356,7 @@ void Jobs::step_done(std::uint32_t index) {
   job.result.rehearsed += std::exchange(job.rehearsed_done, 0);
   job.ranks_done = 0;
   const std::uint64_t step = job.step++;
-  if (job.step == job.model->steps) return leave(index, "done");
+  if (++job.steps_done == job.model->steps) return leave(index, "done");
   for (Rank number = 0; number < job.ranks.size(); ++number) {
     RankState& rank = job.ranks[number];
     // The engine takes 0 for a time that was not measured.

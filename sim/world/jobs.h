@@ -90,7 +90,8 @@ class Jobs final : public Customer {
     std::vector<NodeId> nodes;  // of its ranks
     std::int64_t gpus_per_rank = 1;
     std::vector<RankState> ranks;
-    std::uint64_t step = 0;
+    std::uint64_t step = 0;        // its number, which after a loss is one that was never given
+    std::uint64_t steps_done = 0;  // how many
     std::uint64_t restarts = 0;
     std::uint32_t ranks_done = 0;
     std::uint64_t samples_done = 0;  // of the current step, by these ranks

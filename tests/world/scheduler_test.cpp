@@ -1,0 +1,99 @@
+// Who gets GPUs when, worked out by hand: four GPUs, five jobs, data that costs nothing, steps of a
+// minute.
+#include "tests/world/harness.h"
+
+namespace batchflow::sim::test {
+
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+struct Wanted {
+  const char* name;
+  int ranks;
+  int steps;  // minutes
+  seconds arrives;
+  minutes began;  // on record
+};
+constexpr Wanted kFive[] = {{"a", 1, 90, seconds(105), minutes(10)},
+                            {"b", 3, 40, seconds(60), minutes(1)},
+                            {"c", 3, 25, seconds(120), minutes(50)},
+                            {"d", 1, 10, seconds(2250), minutes(45)},
+                            {"e", 3, 15, seconds(2190), minutes(48)}};
+
+Scenario five(const std::string& scheduler) {
+  Small small;
+  small.samples = 12;
+  small.node = "cores: 8, gpus: 4, memory: 1gb";
+  for (const Wanted& job : kFive) {
+    small.jobs.push_back(fmt::format(
+        "name: {}, batch: 1, ranks: {}, epochs: 100, drop_last: true, step: 1min, arrives: {}s",
+        job.name, job.ranks, job.arrives.count()));
+  }
+  small.more = "grain: {items_per_block: 1}\nscheduler: " + scheduler + "\n";
+  Scenario scenario = scenario_of(small.yaml());
+  for (JobModel& job : scenario.jobs) {
+    const auto* wanted = std::find_if(std::begin(kFive), std::end(kFive),
+                                      [&](const Wanted& one) { return one.name == job.name; });
+    job.steps = static_cast<std::uint64_t>(wanted->steps);
+    if (scenario.scheduler == Scheduler::recorded) job.not_before = Instant(wanted->began);
+  }
+  return scenario;
+}
+
+// In minutes.
+struct Times {
+  double from;
+  double to;
+};
+
+// Times exactly, of a to e; nothing is lost, nothing is trained on twice.
+RunResult check_schedule(const std::string& scheduler, const std::vector<Times>& expected) {
+  const Scenario scenario = five(scheduler);
+  const RunResult run = decode_run(in_child([&] { return encode_run(simulate(scenario, {})); }));
+  check_conservation(scenario, run);
+  REQUIRE(run.jobs.size() == std::size(kFive));
+  for (const JobResult& job : run.jobs) {
+    const auto index = static_cast<std::size_t>(job.name[0] - 'a');
+    CAPTURE(job.name);
+    CHECK(job.state == "done");
+    CHECK(job.started_s == exactly(60 * expected[index].from));
+    CHECK(job.ended_s == exactly(60 * expected[index].to));
+    CHECK(job.stall_s == exactly(0));
+    CHECK(job.samples == static_cast<std::uint64_t>(kFive[index].ranks * kFive[index].steps));
+    CHECK(job.fillers == 0);
+  }
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("fifo: nobody passes who came first, although there is room for him") {
+  check_schedule("fifo", {{1.75, 91.75}, {1, 41}, {41, 66}, {81, 91}, {66, 81}});
+}
+
+TEST_CASE("sjf: who computes least is next, and others fill what he leaves") {
+  check_schedule("sjf", {{1.75, 91.75}, {1, 41}, {66, 91}, {41, 51}, {51, 66}});
+}
+
+TEST_CASE("recorded: nobody begins before he did, or before there are GPUs") {
+  check_schedule("recorded", {{10, 100}, {1, 41}, {70, 95}, {45, 55}, {55, 70}});
+}
+
+TEST_CASE("las: who had an hour of GPUs makes room, and goes on from its last whole step") {
+  // c takes the place of b at the next arrival. When c ends, a has had 59.75 minutes and stays.
+  const RunResult run =
+      check_schedule("las", {{1.75, 91.75}, {1, 91.5}, {36.5, 61.5}, {76.5, 86.5}, {61.5, 76.5}});
+  for (const JobResult& job : run.jobs) {
+    const bool left = job.name == "b";
+    CAPTURE(job.name);
+    CHECK(job.preemptions == (left ? 1 : 0));
+    CHECK(job.down_s == exactly(left ? 60 * 50 : 0));
+    // Half a step was computed for nothing; no rank had ended it.
+    CHECK(job.compute_s == exactly(left ? 60 * 40.5 : job.time_s));
+    CHECK(job.lost_samples == 0);
+  }
+}
+
+}  // namespace batchflow::sim::test
