@@ -23,7 +23,9 @@ std::string simulate_one(const PlannedRun& planned, const RunSettings& settings,
                          const ForkedRuns::Tell& tell) {
   SimulateOptions how = settings.how;
   how.goes_on = tell;
-  RunResult run = simulate(planned.scenario, how);
+  const bool is_whole = !planned.complete;
+  const Scenario completed = is_whole ? Scenario{} : planned.complete(planned.scenario);
+  RunResult run = simulate(is_whole ? planned.scenario : completed, how);
   run.label = planned.label;
   if (!settings.series) run.series.clear();  // nobody looks at it
   return encode_run(run);
@@ -59,13 +61,14 @@ std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& pla
     works.push_back(
         [&](const ForkedRuns::Tell& tell) { return simulate_one(one, settings, tell); });
   }
-  ProgressBar bar(planned.size() == 1 ? "simulating"
-                                      : fmt::format("simulating {} runs", planned.size()));
+  ProgressBar bar(!settings.label.empty() ? settings.label
+                  : planned.size() == 1   ? "simulating"
+                                          : fmt::format("simulating {} runs", planned.size()));
   const auto began = std::chrono::steady_clock::now();
   const auto beside = [&](double done, double simulated_s) {
     const double spent_s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    std::string text = simulated_text(simulated_s);
+    std::string text = settings.clock ? settings.clock(simulated_s) : simulated_text(simulated_s);
     // An estimate of less is none.
     if (spent_s > 2 && done > 0.01) {
       text += fmt::format(", about {} left", time_text(std::ceil(spent_s * (1 - done) / done)));

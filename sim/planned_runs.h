@@ -17,12 +17,17 @@ namespace batchflow::sim {
 struct PlannedRun {
   std::string label;
   Scenario scenario;
+  // Adds what is too large to be kept for all runs at once; called in the run's process.
+  std::function<Scenario(Scenario)> complete = {};
 };
 
 struct RunSettings {
   std::size_t at_once = 0;  // 0: as many as there are cores
   bool series = false;      // results keep theirs
   SimulateOptions how = {};
+  std::string label = {};  // of the bar; empty: how many runs there are
+  // The simulated time in words, beside the bar.
+  std::function<std::string(double simulated_s)> clock = {};
   // Told each result as it comes, by its index.
   std::function<void(std::size_t, const RunResult&)> finished = {};
 

@@ -5,38 +5,23 @@
 #include <optional>
 
 #include "configs/reader/output.h"
-#include "configs/reader/yaml.h"
 #include "core/config_error.h"
-#include "policies/registry.h"
-#include "sim/cluster_replay/replay_report.h"
-#include "sim/cluster_replay/replay_scenario.h"
+#include "sim/cluster_replay/plan.h"
+#include "sim/cluster_replay/replay_html.h"
+#include "sim/cluster_replay/sensitivity.h"
 #include "sim/commands.h"
 #include "sim/output_flags.h"
-#include "sim/planned_runs.h"
-#include "sim/run_report.h"
-#include "sim/sizes.h"
+#include "sim/report/run_html.h"
 #include "sim/terminal.h"
 #include "sim/usage.h"
-#include "sim/variants.h"
+#include "traces/job_synth.h"
 
 namespace batchflow::sim {
 namespace {
 
-struct Options {
-  std::string trace;
-  std::string format = "auto";
-  std::string cluster = "philly";
-  std::string overlay = "mixed";
-  std::string scheduler = "recorded";
-  std::string from;
-  std::string to;
-  double scale_gpus = 1;
-  ReplayGrain grain;
-  std::vector<std::string> policies;
-  std::vector<std::string> overrides;
-  std::vector<std::string> overlay_overrides;
-  std::uint64_t seed = 1;
-  std::uint64_t seeds = 1;
+struct Options : ReplayOptions {
+  bool sensitivity = false;
+  std::string html;
   std::uint64_t at_once = 0;
   OutputFlags outputs;
 };
@@ -49,70 +34,72 @@ JobTrace read_trace(const Options& options) {
     check_interrupted();
     bar.show(done);
   };
-  return read_job_trace(options.trace, reading);
+  return open_job_trace(options.trace, reading);
 }
 
-Scenario base_of(const Options& options, const Variant& variant, std::uint64_t seed) {
-  ConfigNode tree;
-  const auto set = [&](const std::string& assignment) {
-    apply_override(tree, assignment);
-    resolve_names(tree);
-  };
-  set("cluster=" + options.cluster);
-  set("scheduler=" + options.scheduler);
-  apply_variant(variant, tree);
-  for (const std::string& text : options.overrides) set(text);
-  apply_override(tree, fmt::format("seed={}", seed));
-  Scenario base = read_cluster_and_engine(tree);
-  check_policies(policy_list(), base.engine.policies, tree);
-  base.name = options.trace;
-  return base;
-}
-
-OverlayModel overlay_of(const Options& options) {
-  ConfigNode tree = load_overlay(options.overlay);
-  for (const std::string& text : options.overlay_overrides) apply_override(tree, text);
-  return read_overlay(tree);
-}
-
-std::vector<PlannedRun> plan(const Options& options, const JobTrace& trace,
-                             const OverlayModel& overlay, LeftOut& left_out) {
-  ReplayWindow window;
-  window.scale = options.scale_gpus;
-  window.from = window_time("--from", options.from, trace);
-  window.to = window_time("--to", options.to, trace);
-  std::vector<PlannedRun> planned;
-  for (const Variant& variant : parse_variants(policy_list(), options.policies)) {
-    for (std::uint64_t i = 0; i < options.seeds; ++i) {
-      LeftOut out;
-      planned.push_back(
-          {variant.label, replay_scenario(base_of(options, variant, options.seed + i), trace,
-                                          overlay, options.grain, window, out)});
-      left_out = out;
+void check_outputs(const Options& options) {
+  options.outputs.check(options.trace);
+  if (options.html.empty()) return;
+  require_writable(options.html);
+  if (same_file(options.html, options.trace == "-" ? "/dev/stdin" : options.trace)) {
+    throw ConfigError(
+        fmt::format("--html {} would overwrite what is read; name another file", options.html));
+  }
+  for (const char* other : {"json", "jobs-csv"}) {
+    if (options.outputs.wanted(other) && same_file(options.outputs.path(other), options.html)) {
+      throw ConfigError(fmt::format(
+          "--{} and --html cannot both go to {}; name another file for one", other, options.html));
     }
   }
-  return planned;
+}
+
+// The same runs with each assumption changed; what came of them is kept as figures alone.
+Sensitivity study_of(const ReplayPlan& plan, const OverlayModel& overlay, RunSettings settings,
+                     std::span<const RunResult> runs) {
+  Sensitivity study{assumptions(overlay), by_label(runs), {}};
+  for (const Assumption& one : study.assumptions) {
+    settings.label = "assuming other " + one.name;
+    for (const Assumption::Changed& change : one.changed) {
+      if (was_interrupted()) return study;
+      study.changed.push_back(by_label(begun(run_all(plan.runs(change.overlay), settings))));
+    }
+  }
+  return study;
 }
 
 int run_replay(const Options& options) {
-  options.outputs.check(options.trace);
-  const JobTrace trace = read_trace(options);
+  check_outputs(options);
+  check(options);
   const OverlayModel overlay = overlay_of(options);
-  LeftOut left_out;
-  const std::vector<PlannedRun> planned = plan(options, trace, overlay, left_out);
-  say(left_out_text(trace, left_out, planned.front().scenario.jobs.size()));
-  const FluidBound bound = fluid_bound(planned.front().scenario);
+  const JobTrace trace = read_trace(options);
+  const ReplayPlan plan(options, trace);
+  const Replayed replayed = plan.replayed(overlay);
+  say(left_out_text(trace, replayed.left_out, replayed.jobs));
   RunSettings settings;
   settings.series = true;
   settings.at_once = options.at_once;
-  std::vector<RunResult> runs = begun(run_all(planned, settings));
+  settings.clock = [&](double simulated_s) { return simulated_date(replayed, simulated_s); };
+  const std::vector<PlannedRun> planned = plan.runs(overlay);
+  const std::vector<RunResult> runs = begun(run_all(planned, settings));
+  if (runs.empty()) return exit_code(runs, planned.size());
+  std::optional<Sensitivity> study;
+  if (options.sensitivity) study = study_of(plan, overlay, settings, runs);
   if (options.outputs.wanted("json")) {
-    options.outputs.write("json", results_json(runs, "replay", BATCHFLOW_VERSION,
-                                               replay_json(runs, bound, left_out)));
+    options.outputs.write(
+        "json", results_json(runs, "replay", BATCHFLOW_VERSION,
+                             replay_json(runs, replayed, study ? sensitivity_json(*study) : "{}")));
   }
   if (options.outputs.wanted("jobs-csv")) options.outputs.write("jobs-csv", jobs_csv(runs));
-  if (!runs.empty()) options.outputs.write_text(replay_table(runs, bound));
-  return exit_code(runs, planned.size());
+  if (!options.html.empty()) {
+    write_file_atomically(
+        options.html,
+        run_html(runs, replay_html(runs, replayed, study ? sensitivity_html(*study) : "")),
+        check_interrupted);
+  }
+  options.outputs.write_text(replay_table(runs, replayed) +
+                             (study ? "\n" + sensitivity_table(*study) : ""));
+  const bool is_cut = was_interrupted() && study;
+  return exit_code(runs, planned.size() + (is_cut ? 1 : 0));
 }
 
 }  // namespace
@@ -121,10 +108,9 @@ void add_replay_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "replay", "Replay a scheduler's log: had these jobs shared one data service...");
   const auto options = std::make_shared<Options>();
-  command
-      ->add_option("TRACE", options->trace,
-                   "A log of jobs, plain, gzip or zstd; - is standard input")
-      ->required();
+  command->add_option("TRACE", options->trace,
+                      "A log of jobs, plain, gzip or zstd; - is standard input; or a made one,\n"
+                      "gen:cluster[,jobs=N][,days=D][,gpus=G][,seed=S] (default: gen:cluster)");
   command->add_option("--format", options->format, "Of the trace, in place of what it looks like")
       ->type_name("FORMAT");
   command->add_option("--cluster", options->cluster,
@@ -168,12 +154,17 @@ void add_replay_command(CLI::App& app, Action& action) {
                    "Groups into which a node's cores are put to prepare blocks (default: 4)");
   add_whole_number(*command, "-j,--jobs", options->at_once, 1, 1024,
                    "Runs at once (default: as many as there are cores)");
+  command->add_flag("--sensitivity", options->sensitivity,
+                    "Run it again with each assumption of the overlay lower and higher: 17 times\n"
+                    "the runs");
+  command->add_option("--html", options->html, "Write a report with plots to this file");
   options->outputs.add(*command, "json", "JSON");
   options->outputs.add(*command, "jobs-csv", "a CSV row for each job");
   command->footer(
       "Examples:\n"
       "  batchflow-sim replay cluster_job_log.gz --policy preset=independent,default\n"
-      "  batchflow-sim replay jobs.csv --overlay hp-search --from 10d --to 20d --scheduler sjf");
+      "  batchflow-sim replay jobs.csv --overlay hp-search --from 10d --to 20d --scheduler sjf\n"
+      "  batchflow-sim replay gen:cluster,jobs=2000,days=7,gpus=256 --html report.html");
   command->callback([options, &action] { action = [options] { return run_replay(*options); }; });
 }
 

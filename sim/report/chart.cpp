@@ -46,6 +46,11 @@ std::vector<double> ticks_up_to(double most, int count, Axis axis) {
   return ticks;
 }
 
+// What people call times, as far as the axis goes.
+constexpr std::pair<double, const char*> kTimes[] = {
+    {1, "1 s"},      {10, "10 s"},   {60, "1 min"},    {600, "10 min"},   {3600, "1 h"},
+    {36000, "10 h"}, {86400, "1 d"}, {864000, "10 d"}, {8640000, "100 d"}};
+
 // All labels of a time axis are of one unit, that of its end.
 std::string time_label(double seconds, double most) {
   if (seconds == 0) return "0";
@@ -139,8 +144,19 @@ std::string axes(const Chart& chart, const Plot& plot) {
   }
   fmt::format_to(out, "<line class=\"axis\" x1=\"{0}\" y1=\"{2}\" x2=\"{1}\" y2=\"{2}\"/>", kLeft,
                  kRight, kBottom);
-  const std::vector<double> places =
-      chart.x_labels.empty() ? ticks_up_to(plot.x_to, 6, chart.x_axis) : chart.x;
+  std::vector<double> places = chart.x;
+  std::vector<std::string> names = chart.x_labels;
+  if (chart.x_axis == Axis::log_seconds) {
+    places.clear();
+    for (const auto& [seconds, name] : kTimes) {
+      if (std::log10(seconds) > plot.x_to) break;
+      places.push_back(std::log10(seconds));
+      names.emplace_back(name);
+    }
+  } else if (names.empty()) {
+    places = ticks_up_to(plot.x_to, 6, chart.x_axis);
+    for (const double place : places) names.push_back(label(place, plot.x_to, chart.x_axis));
+  }
   double last = -100;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const double place = places[i];
@@ -149,8 +165,7 @@ std::string axes(const Chart& chart, const Plot& plot) {
     const bool end = last > kRight - 20;
     fmt::format_to(out, "<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{}</text>",
                    end ? kWidth - 1 : last, kBottom + 16, end ? "end" : "middle",
-                   chart.x_labels.empty() ? label(place, plot.x_to, chart.x_axis)
-                                          : escaped(chart.x_labels[i]));
+                   escaped(names[i]));
   }
   if (chart.limit) {
     fmt::format_to(out,
@@ -213,7 +228,7 @@ std::string areas(const Chart& chart, const Plot& plot) {
 }
 
 constexpr const char* kind_of(Axis axis) {
-  constexpr const char* names[] = {"count", "bytes", "rate", "ratio", "seconds"};
+  constexpr const char* names[] = {"count", "bytes", "rate", "ratio", "seconds", "log-seconds"};
   return names[static_cast<std::size_t>(axis)];
 }
 

@@ -8,8 +8,9 @@
 
 namespace batchflow::sim {
 
-// What an axis counts: numbers, bytes, bytes a second, shares of one, seconds.
-enum class Axis { count, bytes, rate, ratio, seconds };
+// What an axis counts: numbers, bytes, bytes a second, shares of one, seconds; across also seconds
+// by their logarithm, where `x` holds the logarithms to the base of ten.
+enum class Axis { count, bytes, rate, ratio, seconds, log_seconds };
 
 struct Series {
   std::string name;

@@ -67,6 +67,7 @@ const char* const kReportScript = R"SCRIPT((function () {
   function say(v, kind) {
     if (kind === "ratio") return (100 * v).toFixed(1) + " %";
     if (kind === "seconds") return time(v);
+    if (kind === "log-seconds") return time(Math.pow(10, v));
     return short(v) + (kind === "bytes" ? "B" : kind === "rate" ? "B/s" : "");
   }
   function points(shape) {
@@ -106,7 +107,8 @@ const char* const kReportScript = R"SCRIPT((function () {
       cursor.style.visibility = "visible";
       var t = x[0] + (where - plot[0]) / (plot[2] - plot[0]) * (x[1] - x[0]);
       var labels = svg.dataset.labels ? svg.dataset.labels.split("|") : null;
-      var head = labels ? svg.dataset.xname + ": " + labels[Math.round(t)] : time(t);
+      var head = labels ? svg.dataset.xname + ": " + labels[Math.round(t)]
+        : say(t, svg.dataset.xkind);
       tip.textContent = head + "\n" + lines.reverse().join("\n");
       tip.style.visibility = "visible";
       var left = event.clientX + 14;

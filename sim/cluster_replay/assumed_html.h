@@ -1,0 +1,14 @@
+// What a replay did not find but was told: what the log says and what had to be assumed, in a
+// report.
+#pragma once
+
+#include <string>
+
+#include "sim/cluster_replay/replay_report.h"
+
+namespace batchflow::sim {
+
+// Sections of run_html: the overlay's assumptions, and what was left out or repaired.
+std::string assumed_html(const Replayed& replayed);
+
+}  // namespace batchflow::sim

@@ -1,0 +1,73 @@
+#include "sim/cluster_replay/fluid_bound.h"
+
+#include <algorithm>
+#include <map>
+
+namespace batchflow::sim {
+
+namespace {
+
+double seconds_of(Duration duration) {
+  return static_cast<double>(duration.count()) * 1e-9;
+}
+
+}  // namespace
+
+FluidBound fluid_bound(const Scenario& scenario) {
+  FluidBound bound;
+  double gpu_s = 0;
+  double storage_bytes = 0;
+  double core_s = 0;
+  // Of a data set prepared in one way: the most passes that one job makes over it.
+  struct Use {
+    double samples = 0;  // of the job that takes most
+    const JobModel* job = nullptr;
+  };
+  std::map<std::pair<int, std::string>, Use> uses;
+  std::vector<double> touched(scenario.datasets.size(), 0);  // samples that must be read
+  for (const JobModel& job : scenario.jobs) {
+    const auto index = static_cast<std::size_t>(job.dataset);
+    const DatasetModel& dataset = scenario.datasets[index];
+    const PipelineModel& pipeline = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
+    const double epochs = std::max(1u, pipeline.epochs_per_block);
+    const double step_samples =
+        std::min(static_cast<double>(job.batch) * job.ranks, static_cast<double>(dataset.samples));
+    const double samples = step_samples * static_cast<double>(job.steps) * epochs;
+    const double compute_s = seconds_of(job.step) * static_cast<double>(job.steps) * epochs;
+    bound.samples += samples;
+    gpu_s += compute_s * job.ranks;
+    const Instant begins = std::max(job.arrives, job.not_before);
+    bound.arrivals_s = std::max(bound.arrivals_s, seconds_of(begins - Instant{}) + compute_s);
+    touched[index] =
+        std::max(touched[index], std::min(samples, static_cast<double>(dataset.samples)));
+    Use& use = uses[{job.dataset, pipeline.name.substr(0, pipeline.name.find(' '))}];
+    if (samples > use.samples) use = {samples, &job};
+  }
+  for (std::size_t i = 0; i < touched.size(); ++i) {
+    const DatasetModel& dataset = scenario.datasets[i];
+    if (!dataset.compute_only) storage_bytes += touched[i] * static_cast<double>(dataset.bytes);
+  }
+  for (const auto& [name, use] : uses) {
+    const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(use.job->dataset)];
+    const PipelineInfo info =
+        scenario.pipelines[static_cast<std::size_t>(use.job->pipeline)].info(dataset.bytes);
+    const double once = std::min(use.samples, static_cast<double>(dataset.samples));
+    core_s += use.samples * seconds_of(info.augment_cost) + once * seconds_of(info.decode_cost);
+  }
+  double gpus = 0;
+  double cores = 0;
+  for (const NodeModel& node : scenario.cluster.nodes) {
+    gpus += node.gpus * node.gpu_speed;
+    cores += node.cores * node.core_speed;
+  }
+  double rate = 0;
+  for (const Curve::Point& point : scenario.cluster.store.bytes_per_s.points) {
+    rate = std::max(rate, point.y);
+  }
+  bound.gpu_s = gpu_s / gpus;
+  bound.preparation_s = core_s / cores;
+  if (rate > 0) bound.storage_s = storage_bytes / rate;
+  return bound;
+}
+
+}  // namespace batchflow::sim

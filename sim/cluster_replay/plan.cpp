@@ -1,0 +1,94 @@
+#include "sim/cluster_replay/plan.h"
+
+#include <fmt/format.h>
+
+#include "configs/reader/yaml.h"
+#include "core/config_error.h"
+#include "policies/registry.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+TraceTime submitted(const JobModel& job, const JobTrace& trace) {
+  for (const JobRecord& record : trace.jobs) {
+    if (trace.text(record.id) == job.name) return record.submit_ns;
+  }
+  return kNoTime;  // a log without ids
+}
+
+Scenario base_of(const ReplayOptions& options, const Variant& variant, std::uint64_t seed) {
+  ConfigNode tree;
+  const auto set = [&](const std::string& assignment) {
+    apply_override(tree, assignment);
+    resolve_names(tree);
+  };
+  set("cluster=" + options.cluster);
+  set("scheduler=" + options.scheduler);
+  apply_variant(variant, tree);
+  for (const std::string& text : options.overrides) set(text);
+  apply_override(tree, fmt::format("seed={}", seed));
+  Scenario base = read_cluster_and_engine(tree);
+  check_policies(policy_list(), base.engine.policies, tree);
+  base.name = options.trace;
+  return base;
+}
+
+}  // namespace
+
+OverlayModel overlay_of(const ReplayOptions& options) {
+  ConfigNode tree = load_overlay(options.overlay);
+  for (const std::string& text : options.overlay_overrides) apply_override(tree, text);
+  return read_overlay(tree);
+}
+
+void check(const ReplayOptions& options) {
+  for (const Variant& variant : parse_variants(policy_list(), options.policies)) {
+    base_of(options, variant, options.seed);
+  }
+}
+
+ReplayPlan::ReplayPlan(const ReplayOptions& options, const JobTrace& trace)
+    : options_(options),
+      trace_(trace),
+      window_{window_time("--from", options.from, trace), window_time("--to", options.to, trace),
+              options.scale_gpus},
+      variants_(parse_variants(policy_list(), options.policies)) {
+  if (window_.from != kNoTime && window_.to != kNoTime && window_.from >= window_.to) {
+    throw ConfigError(
+        fmt::format("--from {} is not before --to {}; exchange them, or leave one out",
+                    options.from, options.to));
+  }
+}
+
+std::vector<PlannedRun> ReplayPlan::runs(const OverlayModel& overlay) const {
+  std::vector<PlannedRun> planned;
+  for (const Variant& variant : variants_) {
+    for (std::uint64_t i = 0; i < options_.seeds; ++i) {
+      planned.push_back({variant.label, base_of(options_, variant, options_.seed + i),
+                         [this, overlay](Scenario of) {
+                           LeftOut out;
+                           return replay_scenario(std::move(of), trace_, overlay, options_.grain,
+                                                  window_, out);
+                         }});
+    }
+  }
+  return planned;
+}
+
+Replayed ReplayPlan::replayed(const OverlayModel& overlay) const {
+  Replayed replayed{trace_, overlay};
+  for (std::uint64_t i = 0; i < options_.seeds; ++i) {
+    const std::uint64_t seed = options_.seed + i;
+    replayed.left_out = {};
+    const Scenario scenario = replay_scenario(base_of(options_, variants_.front(), seed), trace_,
+                                              overlay, options_.grain, window_, replayed.left_out);
+    replayed.cluster = scenario.cluster.name;
+    replayed.jobs = scenario.jobs.size();
+    replayed.begins_ns = submitted(scenario.jobs.front(), trace_);
+    replayed.bounds[seed] = fluid_bound(scenario);
+  }
+  return replayed;
+}
+
+}  // namespace batchflow::sim

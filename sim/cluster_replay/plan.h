@@ -1,0 +1,56 @@
+// What `replay` is asked for, and the runs that answer it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "configs/reader/overlay_model.h"
+#include "sim/cluster_replay/replay_report.h"
+#include "sim/cluster_replay/replay_scenario.h"
+#include "sim/planned_runs.h"
+#include "sim/variants.h"
+
+namespace batchflow::sim {
+
+struct ReplayOptions {
+  std::string trace = "gen:cluster";
+  std::string format = "auto";
+  std::string cluster = "philly";
+  std::string overlay = "mixed";
+  std::string scheduler = "recorded";
+  std::string from;
+  std::string to;
+  double scale_gpus = 1;
+  ReplayGrain grain;
+  std::vector<std::string> policies;
+  std::vector<std::string> overrides;
+  std::vector<std::string> overlay_overrides;
+  std::uint64_t seed = 1;
+  std::uint64_t seeds = 1;
+};
+
+// Throws ConfigError.
+OverlayModel overlay_of(const ReplayOptions& options);
+// What can be told before the trace is read. Throws ConfigError.
+void check(const ReplayOptions& options);
+
+// Makes runs of one trace, which outlives it and them. Jobs are added in the process of a run, so
+// that many runs of many jobs fit the memory.
+class ReplayPlan {
+ public:
+  // Throws ConfigError.
+  ReplayPlan(const ReplayOptions& options, const JobTrace& trace);
+
+  // Each policy with each seed, policy by policy.
+  std::vector<PlannedRun> runs(const OverlayModel& overlay) const;
+  // What all of them have in common. `overlay` outlives it.
+  Replayed replayed(const OverlayModel& overlay) const;
+
+ private:
+  const ReplayOptions& options_;
+  const JobTrace& trace_;
+  ReplayWindow window_;
+  std::vector<Variant> variants_;
+};
+
+}  // namespace batchflow::sim

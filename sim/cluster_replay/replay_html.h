@@ -1,0 +1,17 @@
+// What a replay tells beyond its runs, as sections of a report with plots.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "configs/reader/results.h"
+#include "sim/cluster_replay/replay_report.h"
+
+namespace batchflow::sim {
+
+// Sections of run_html, one line a policy however many seeds it has; `more` is HTML that stands
+// among them, after the comparison.
+std::string replay_html(std::span<const RunResult> runs, const Replayed& replayed,
+                        const std::string& more = "");
+
+}  // namespace batchflow::sim

@@ -1,0 +1,189 @@
+#include "sim/cluster_replay/sensitivity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/cluster_replay/replay_summary.h"
+#include "sim/report/html.h"
+#include "sim/run_report.h"
+#include "sim/terminal.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+Assumption share(const char* name, const OverlayModel& overlay, double OverlayModel::*value) {
+  const double usual = overlay.*value;
+  Assumption one{name, percent(usual), {}};
+  for (const double other : {usual / 2, (1 + usual) / 2}) {
+    one.changed.push_back({percent(other), overlay});
+    one.changed.back().overlay.*value = other;
+  }
+  return one;
+}
+
+Assumption factor(const char* name, const std::string& usual, const OverlayModel& overlay,
+                  void (*scale)(OverlayModel&, double)) {
+  Assumption one{name, usual, {}};
+  for (const double by : {0.5, 2.}) {
+    one.changed.push_back({fmt::format("x {:g}", by), overlay});
+    scale(one.changed.back().overlay, by);
+  }
+  return one;
+}
+
+std::uint64_t scaled(std::uint64_t count, double by) {
+  return std::max<std::uint64_t>(
+      1, static_cast<std::uint64_t>(std::llround(static_cast<double>(count) * by)));
+}
+
+void scale_samples(OverlayModel& overlay, double by) {
+  for (OverlayClass& one : overlay.classes) one.dataset.samples = scaled(one.dataset.samples, by);
+}
+void scale_bytes(OverlayModel& overlay, double by) {
+  for (OverlayClass& one : overlay.classes) one.dataset.bytes = scaled(one.dataset.bytes, by);
+}
+void scale_speeds(OverlayModel& overlay, double by) {
+  for (OverlayClass& one : overlay.classes) one.samples_per_s *= by;
+}
+void scale_costs(OverlayModel& overlay, double by) {
+  for (OverlayClass& one : overlay.classes) {
+    for (StepModel& step : one.pipeline.steps) {
+      step.cost = Duration(std::llround(static_cast<double>(step.cost.count()) * by));
+      step.ns_per_byte *= by;
+    }
+  }
+}
+
+// ----------------------------------------------------------------------------------- rows ----
+
+// What came of the runs with one setting of the assumptions.
+struct Outcome {
+  std::string assumption;
+  std::string value;
+  std::vector<ReplayGroup> groups;
+};
+
+std::vector<Outcome> outcomes(const Sensitivity& study) {
+  std::vector<Outcome> all{{"as assumed", "", study.usual}};
+  std::size_t next = 0;
+  for (const Assumption& one : study.assumptions) {
+    for (const Assumption::Changed& change : one.changed) {
+      if (next == study.changed.size()) return all;
+      all.push_back(
+          {fmt::format("{} {}", one.name, one.usual), change.text, study.changed[next++]});
+    }
+  }
+  return all;
+}
+
+// The last policy against the first: what the study of policies is about.
+Estimate difference_of(const std::vector<ReplayGroup>& groups) {
+  return groups.size() < 2 ? Estimate{} : change_of(groups.front(), groups.back(), headline());
+}
+
+// Whether who loses less is another one than with the overlay as it is.
+bool turns(const Outcome& one, const Outcome& usual) {
+  return difference_of(one.groups).mean * difference_of(usual.groups).mean < 0;
+}
+
+struct Table {
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>> rows;
+};
+
+Table table_of(const Sensitivity& study) {
+  const std::vector<Outcome> all = outcomes(study);
+  const std::vector<ReplayGroup>& usual = all.front().groups;
+  Table table{{"assumption", "is"}, {}};
+  for (const ReplayGroup& group : usual) table.head.push_back(name_of(group));
+  if (usual.size() > 1) {
+    table.head.push_back(
+        fmt::format("{} against {}", name_of(usual.back()), name_of(usual.front())));
+  }
+  for (const Outcome& one : all) {
+    std::vector<std::string> row{one.assumption, one.value};
+    for (const ReplayGroup& group : usual) {
+      const auto same = std::find_if(
+          one.groups.begin(), one.groups.end(),
+          [&](const ReplayGroup& other) { return other.front().label == group.front().label; });
+      row.push_back(
+          same == one.groups.end() ? "-" : headline().text(estimate_of(*same, headline()).mean));
+    }
+    if (usual.size() > 1) {
+      const bool all_there = one.groups.size() == usual.size();
+      const bool other = all_there && turns(one, all.front());
+      row.push_back(all_there ? change_text(one.groups.front(), one.groups.back(), headline())
+                              : "-");
+      if (other) row.back() += ", the other way round";
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
+std::vector<Assumption> assumptions(const OverlayModel& overlay) {
+  return {share("busy", overlay, &OverlayModel::busy),
+          share("reuse", overlay, &OverlayModel::reuse),
+          factor("popularity", fmt::format("{:g}", overlay.popularity), overlay,
+                 [](OverlayModel& one, double by) { one.popularity *= by; }),
+          share("same_pipeline", overlay, &OverlayModel::same_pipeline),
+          factor("samples of data sets", "", overlay, scale_samples),
+          factor("bytes of samples", "", overlay, scale_bytes),
+          factor("costs of preparation", "", overlay, scale_costs),
+          factor("speeds of models", "", overlay, scale_speeds)};
+}
+
+std::string sensitivity_table(const Sensitivity& study) {
+  Table table = table_of(study);
+  for (auto& row : table.rows) {
+    for (std::string& text : row) text = printable(text);
+  }
+  table.rows.insert(table.rows.begin(), table.head);
+  return fmt::format("{}, by what is assumed:\n{}", headline().name, aligned(table.rows));
+}
+
+std::string sensitivity_html(const Sensitivity& study) {
+  const Table table = table_of(study);
+  std::vector<Column> columns;
+  for (std::size_t i = 0; i < table.head.size(); ++i) {
+    columns.push_back({table.head[i], "", i == 0});
+  }
+  std::vector<std::vector<Cell>> rows;
+  for (const auto& row : table.rows) {
+    std::vector<Cell>& cells = rows.emplace_back();
+    for (const std::string& text : row) cells.push_back(text_cell(text));
+  }
+  return html_section("sensitivity", "What depends on the assumptions",
+                      fmt::format("{}, with each assumption of the overlay lower and higher, and "
+                                  "all others as they are. A difference between policies that is "
+                                  "small, or turns, is no finding.",
+                                  headline().name),
+                      html_table(columns, rows));
+}
+
+std::string sensitivity_json(const Sensitivity& study) {
+  using Json = nlohmann::ordered_json;
+  Json list = Json::array();
+  for (const Outcome& one : outcomes(study)) {
+    Json policies = Json::array();
+    for (const ReplayGroup& group : one.groups) {
+      policies.push_back(
+          {{"label", group.front().label}, {"gpu_h_lost", estimate_of(group, headline()).mean}});
+    }
+    Json entry{{"assumption", one.assumption}, {"value", one.value}, {"policies", policies}};
+    if (const Estimate change = difference_of(one.groups); change.count > 0) {
+      entry["last_less_first_gpu_h"] = change.mean;
+      if (std::isfinite(change.margin)) entry["margin"] = change.margin;
+    }
+    list.push_back(std::move(entry));
+  }
+  return Json{{"sensitivity", list}}.dump();
+}
+
+}  // namespace batchflow::sim

@@ -1,0 +1,180 @@
+// What jobs are taken to have trained on: by the shares and chances of the overlay, the same from
+// one seed, and of the same sizes whatever part of a trace is looked at.
+#include "sim/cluster_replay/assignment.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "tests/sim/replay_traces.h"
+
+namespace batchflow::sim::test {
+
+namespace {
+
+// The chance that of n draws, each a hit with chance p, at least `hits` are (or at most, if these
+// are fewer than expected).
+double tail(std::uint64_t n, double p, std::uint64_t hits) {
+  const auto chance_of = [&](std::uint64_t k) {
+    const auto count = static_cast<double>(n);
+    const auto many = static_cast<double>(k);
+    return std::exp(std::lgamma(count + 1) - std::lgamma(many + 1) - std::lgamma(count - many + 1) +
+                    many * std::log(p) + (count - many) * std::log1p(-p));
+  };
+  const bool above = static_cast<double>(hits) > p * static_cast<double>(n);
+  double sum = 0;
+  for (std::uint64_t k = above ? hits : 0; k <= (above ? n : hits); ++k) sum += chance_of(k);
+  return sum;
+}
+
+// Beyond this a count is no chance any more.
+constexpr double kUnlikely = 1e-6;
+
+void check_chance(std::uint64_t n, double p, std::uint64_t hits) {
+  CAPTURE(n);
+  CAPTURE(hits);
+  CHECK(tail(n, p, hits) > kUnlikely);
+}
+
+bool same(const AssignedJob& a, const AssignedJob& b) {
+  return a.gpus == b.gpus && a.variant == b.variant && a.compute == b.compute &&
+         a.samples_per_s == b.samples_per_s;
+}
+
+const char* kShares =
+    "reuse: 0\npopularity: 1\nsame_pipeline: 25%\nclasses:\n"
+    "  - {name: a, share: 3, samples_per_s: 10, dataset: {count: 4, samples: 1000, bytes: 1kb}}\n"
+    "  - {name: b, share: 1, samples_per_s: 20, dataset: {count: 1, samples: 9000, bytes: 1kb}}\n";
+
+}  // namespace
+
+TEST_CASE("the bounds notice a chance that is a little off") {
+  CHECK(tail(10, 0.5, 10) == doctest::Approx(std::pow(0.5, 10)));
+  CHECK(tail(10, 0.5, 0) == doctest::Approx(std::pow(0.5, 10)));
+  CHECK(tail(20'000, 0.75, 15'000) > 0.4);
+  CHECK(tail(20'000, 0.75, 15'400) < kUnlikely);
+}
+
+TEST_CASE("one seed, one assignment; another seed, another") {
+  const JobTrace trace = made_trace(2000, 7, 64);
+  const OverlayModel overlay = read_overlay(load_overlay("mixed"));
+  const Assignment first = assign(trace, overlay, 7);
+  const Assignment again = assign(trace, overlay, 7);
+  const Assignment other = assign(trace, overlay, 8);
+  REQUIRE(first.jobs.size() == trace.jobs.size());
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < first.jobs.size(); ++i) {
+    CHECK(same(first.jobs[i], again.jobs[i]));
+    CHECK(first.jobs[i].dataset == again.jobs[i].dataset);
+    CHECK(first.jobs[i].record == i);
+    changed += !same(first.jobs[i], other.jobs[i]);
+  }
+  CHECK(changed > 1900);
+  // What is no chance: GPUs as recorded, and their time but for what they are taken to have waited.
+  for (const AssignedJob& job : first.jobs) {
+    const JobRecord& record = trace.jobs[job.record];
+    CHECK(job.gpus == std::max(1u, (record.gpus_hundredths + 99) / 100));
+    CHECK(job.compute.count() ==
+          std::llround(static_cast<double>(record.duration_ns) * overlay.busy));
+    CHECK(job.passes * static_cast<double>(first.datasets[job.dataset].samples) ==
+          doctest::Approx(job.samples_per_s * job.gpus * static_cast<double>(job.compute.count()) *
+                          1e-9));
+  }
+}
+
+TEST_CASE("classes, data sets and ways of preparing come as often as the overlay says") {
+  const JobTrace trace = made_trace(20'000, 30, 256);
+  const OverlayModel overlay = overlay_of(kShares);
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const Assignment assignment = assign(trace, overlay, seed);
+    std::uint64_t of_a = 0;
+    std::uint64_t first_of_a = 0;
+    std::uint64_t alike = 0;
+    for (const AssignedJob& job : assignment.jobs) {
+      const AssignedDataset& dataset = assignment.datasets[job.dataset];
+      of_a += dataset.class_index == 0;
+      first_of_a += dataset.class_index == 0 && dataset.number == 0;
+      alike += job.variant == 0;
+    }
+    check_chance(assignment.jobs.size(), 0.75, of_a);
+    check_chance(of_a, 1 / (1 + 1 / 2. + 1 / 3. + 1 / 4.), first_of_a);  // Zipf
+    check_chance(assignment.jobs.size(), 0.25, alike);
+    CHECK(assignment.datasets.size() == 5);
+  }
+}
+
+TEST_CASE("a user trains on the same data again as often as the overlay says") {
+  constexpr double kDatasets = 1000;
+  const JobTrace trace = made_trace(20'000, 30, 256);
+  for (const double reuse : {0.2, 0.8}) {
+    const OverlayModel overlay = one_class("popularity: 0\nreuse: " + std::to_string(reuse) + "\n",
+                                           "{count: 1000, samples: 1000, bytes: 1kb}");
+    const Assignment assignment = assign(trace, overlay, 5);
+    std::map<std::string, std::uint32_t> last;
+    std::uint64_t later = 0;  // jobs of a user beside his first
+    std::uint64_t again = 0;
+    for (const AssignedJob& job : assignment.jobs) {
+      const std::string user(trace.text(trace.jobs[job.record].user));
+      const auto [known, is_first] = last.emplace(user, job.dataset);
+      later += !is_first;
+      again += !is_first && known->second == job.dataset;
+      known->second = job.dataset;
+    }
+    check_chance(later, reuse + (1 - reuse) / kDatasets, again);
+  }
+}
+
+TEST_CASE("rules say which jobs a class takes") {
+  const JobTrace trace = made_trace(5000, 7, 256);
+  const OverlayModel overlay = overlay_of(
+      "reuse: 50%\nclasses:\n"
+      "  - {name: large, share: 1000, when: {gpus_least: 4, gpus_most: 8}, samples_per_s: 1,\n"
+      "     dataset: {samples: 10, bytes: 1}}\n"
+      "  - {name: long, share: 1000, when: {lasts_least: 1h}, samples_per_s: 1,\n"
+      "     dataset: {samples: 10, bytes: 1}}\n"
+      "  - {name: of-one, share: 1000, when: {users: [user1]}, samples_per_s: 1,\n"
+      "     dataset: {samples: 10, bytes: 1}}\n"
+      "  - {name: rest, samples_per_s: 1, dataset: {samples: 10, bytes: 1}}\n");
+  const Assignment assignment = assign(trace, overlay, 1);
+  std::map<std::string, int> seen;
+  for (const AssignedJob& job : assignment.jobs) {
+    const JobRecord& record = trace.jobs[job.record];
+    const std::string& name = overlay.classes[assignment.datasets[job.dataset].class_index].name;
+    ++seen[name];
+    if (name == "large") CHECK((record.gpus() >= 4 && record.gpus() <= 8));
+    if (name == "long") CHECK(record.duration_ns >= 3600 * kNanosPerSecond);
+    if (name == "of-one") CHECK(trace.text(record.user) == "user1");
+  }
+  CHECK(seen.size() == 4);
+}
+
+TEST_CASE("a data set is as large in any part of a trace") {
+  const JobTrace whole = made_trace(3000, 14, 128);
+  const OverlayModel overlay = read_overlay(load_overlay("vision"));
+  const auto sizes = [&](const JobTrace& trace) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_name;
+    for (const AssignedDataset& one : assign(trace, overlay, 3).datasets) {
+      by_name[{one.class_index, one.number}] = one.samples;
+    }
+    return by_name;
+  };
+  const auto of_whole = sizes(whole);
+  CHECK(of_whole.size() > 20);
+  for (const auto& [from, to] : {std::pair(0, 500), std::pair(1000, 1200), std::pair(2500, 3000)}) {
+    JobTrace part = whole;
+    part.jobs.assign(whole.jobs.begin() + from, whole.jobs.begin() + to);
+    // Who comes anew to a user whose last job is cut off may pick what nobody else did.
+    std::size_t in_both = 0;
+    for (const auto& [name, samples] : sizes(part)) {
+      const auto known = of_whole.find(name);
+      if (known == of_whole.end()) continue;
+      CHECK(known->second == samples);
+      ++in_both;
+    }
+    CHECK(in_both > 10);
+  }
+}
+
+}  // namespace batchflow::sim::test

@@ -1,0 +1,156 @@
+// A trace as a scenario: what a job computes and trains on is what was recorded and assumed, at any
+// grain, and no job of the trace is left out without being counted.
+#include "sim/cluster_replay/replay_scenario.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+
+#include "core/config_error.h"
+#include "sim/cluster_replay/replay_report.h"
+#include "tests/sim/replay_traces.h"
+
+namespace batchflow::sim::test {
+
+namespace {
+
+std::uint64_t all_of(const LeftOut& out) {
+  return out.without_gpus + out.without_duration + out.without_start + out.too_large +
+         out.by_window + out.by_scale;
+}
+
+// A made trace with one of everything that cannot be replayed.
+JobTrace faulty_trace() {
+  JobTrace trace = made_trace(400, 3, 32);
+  trace.jobs[3].gpus_hundredths = 0;
+  trace.jobs[4].duration_ns = kNoTime;
+  trace.jobs[5].duration_ns = 0;
+  trace.jobs[6].start_ns = kNoTime;
+  trace.jobs[7].gpus_hundredths = 3300;  // of 32
+  trace.jobs[8].gpus_hundredths = 30;
+  return trace;
+}
+
+}  // namespace
+
+TEST_CASE("at any grain a job computes as long, and trains on as much, as it is taken to have") {
+  const JobTrace trace = made_trace(600, 3, 32);
+  const OverlayModel overlay = read_overlay(load_overlay("mixed"));
+  const Assignment assignment = assign(trace, overlay, 9);
+  for (const ReplayGrain grain : {ReplayGrain{1, 1, 1}, ReplayGrain{8, 4, 1}, ReplayGrain{},
+                                  ReplayGrain{256, 100, 4}, ReplayGrain{1000, 3000, 8}}) {
+    CAPTURE(grain.items);
+    LeftOut out;
+    const Scenario scenario = replay_scenario(base_of(9), trace, overlay, grain, {}, out);
+    REQUIRE(scenario.jobs.size() + all_of(out) == trace.jobs.size());
+    REQUIRE(scenario.jobs.size() == trace.jobs.size());
+    for (std::size_t i = 0; i < scenario.jobs.size(); ++i) {
+      const JobModel& job = scenario.jobs[i];
+      const AssignedJob& assigned = assignment.jobs[i];
+      CAPTURE(job.name);
+      const PipelineModel& pipeline = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
+      const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
+      const auto batches =
+          static_cast<std::int64_t>(job.steps) * std::max(1u, pipeline.epochs_per_block);
+      // The time of a batch is rounded to a nanosecond, by half of one at most.
+      CHECK(std::abs((job.step * batches - assigned.compute).count()) <= (batches + 1) / 2);
+      // Steps are whole, and there is one at least.
+      const double step =
+          static_cast<double>(std::min(std::uint64_t{job.batch} * job.ranks, dataset.samples)) *
+          std::max(1u, pipeline.epochs_per_block);
+      const double trained = step * static_cast<double>(job.steps);
+      const double asked = assigned.passes * static_cast<double>(dataset.samples);
+      CHECK(std::abs(trained - asked) <= step * (job.steps == 1 ? 1 : 0.5) * (1 + 1e-9));
+      // Items are whole, and there are as many as a data set is cut into.
+      const std::uint64_t samples = assignment.datasets[assigned.dataset].samples;
+      CHECK(dataset.samples <= samples);
+      CHECK(scenario.items(dataset) == std::min(grain.items, samples));
+      CHECK(job.batch % scenario.samples_per_item(dataset) == 0);
+      CHECK(job.ranks == assigned.gpus);
+      // Its epochs last for its steps.
+      const std::uint64_t an_epoch =
+          std::max<std::uint64_t>(1, dataset.samples / (std::uint64_t{job.batch} * job.ranks));
+      CHECK(job.epochs / std::max(1u, pipeline.epochs_per_block) * an_epoch >= job.steps);
+    }
+  }
+}
+
+TEST_CASE("jobs begin when they did, from the first submission on") {
+  const JobTrace trace = made_trace(300, 3, 8);
+  const OverlayModel overlay = read_overlay(load_overlay("vision"));
+  LeftOut out;
+  const Scenario recorded =
+      replay_scenario(base_of(1, "scheduler: recorded\n"), trace, overlay, {}, {}, out);
+  const Scenario fifo =
+      replay_scenario(base_of(1, "scheduler: fifo\n"), trace, overlay, {}, {}, out);
+  const TraceTime zero = trace.jobs.front().submit_ns;
+  std::size_t waited = 0;
+  for (std::size_t i = 0; i < trace.jobs.size(); ++i) {
+    const JobRecord& record = trace.jobs[i];
+    CHECK(recorded.jobs[i].arrives.time_since_epoch().count() == record.submit_ns - zero);
+    CHECK(fifo.jobs[i].arrives == recorded.jobs[i].arrives);
+    CHECK(recorded.jobs[i].not_before.time_since_epoch().count() == record.start_ns - zero);
+    CHECK(fifo.jobs[i].not_before == Instant{});
+    waited += record.start_ns > record.submit_ns;
+  }
+  CHECK(waited > 0);
+}
+
+TEST_CASE("what cannot be replayed is counted by its reason, and nothing else is missing") {
+  const JobTrace trace = faulty_trace();
+  const OverlayModel overlay = read_overlay(load_overlay("vision"));
+  const auto replayed = [&](const char* scheduler, const ReplayWindow& window, LeftOut& out) {
+    return replay_scenario(base_of(1, scheduler), trace, overlay, {}, window, out).jobs.size();
+  };
+  LeftOut recorded;
+  CHECK(replayed("scheduler: recorded\n", {}, recorded) == 395);
+  CHECK(recorded.without_gpus == 1);
+  CHECK(recorded.without_duration == 2);
+  CHECK(recorded.without_start == 1);
+  CHECK(recorded.too_large == 1);
+  CHECK(all_of(recorded) == 5);
+  CHECK(left_out_text(trace, recorded, 395) ==
+        "gen:cluster: 395 of 400 jobs are replayed; 1 use no GPU; 2 never ran, or nobody knows for "
+        "how long; 1 have no start on record; 1 need more GPUs than there are");
+  LeftOut fifo;
+  CHECK(replayed("scheduler: fifo\n", {}, fifo) == 396);
+  CHECK(fifo.without_start == 0);
+
+  // Every job is in one of two windows that meet.
+  const TraceTime middle = trace.jobs[200].submit_ns;
+  LeftOut before;
+  LeftOut after;
+  const std::size_t early = replayed("", {kNoTime, middle, 1}, before);
+  const std::size_t late = replayed("", {middle, kNoTime, 1}, after);
+  CHECK(early + late == 396);
+  CHECK(early + all_of(before) == 400);
+  CHECK(late + all_of(after) == 400);
+
+  LeftOut half;
+  const std::size_t kept = replayed("", {kNoTime, kNoTime, 0.5}, half);
+  CHECK(kept + all_of(half) == 400);
+  CHECK(half.by_scale > 150);
+  CHECK(half.by_scale < 250);
+  LeftOut none;
+  CHECK_THROWS_AS(replayed("", {middle, middle, 1}, none), ConfigError);
+}
+
+TEST_CASE("times of windows are days, instants, or times after the first job") {
+  const JobTrace trace = made_trace(10, 3, 8);
+  const TraceTime first = trace.jobs.front().submit_ns;
+  constexpr TraceTime kDay = 86'400 * kNanosPerSecond;
+  CHECK(window_time("--from", "", trace) == kNoTime);
+  CHECK(window_time("--from", "1970-01-02", trace) == kDay);
+  CHECK(window_time("--from", "1970-01-01T00:00:01", trace) == kNanosPerSecond);
+  CHECK(window_time("--from", "1970-01-01T00:01", trace) == 60 * kNanosPerSecond);
+  CHECK(window_time("--from", "10d", trace) == first + 10 * kDay);
+  CHECK(window_time("--from", "0.5d", trace) == first + kDay / 2);
+  CHECK(window_time("--from", "36h", trace) == first + 3 * kDay / 2);
+  for (const char* text : {"d", "-1d", "tomorrow", "2018-13-01", "1000000000d"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(window_time("--from", text, trace), ConfigError);
+  }
+}
+
+}  // namespace batchflow::sim::test
