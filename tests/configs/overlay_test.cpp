@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "configs/reader/yaml.h"
 #include "core/config_error.h"
@@ -94,6 +96,14 @@ TEST_CASE("every overlay that is shipped is read, says what it is, and takes eve
   }
   CHECK(count == 3);
   CHECK(read_overlay(load_overlay("mixed")).name == "mixed");
+}
+
+TEST_CASE("the overlay of the documentation is one") {
+  std::ifstream file(source_dir() / "docs" / "replay.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t begin = text.find("```yaml\n") + sizeof "```yaml";
+  REQUIRE(begin < text.size());
+  CHECK(refusal(text.substr(begin, text.find("```", begin) - begin)) == "nothing");
 }
 
 TEST_CASE("what cannot be right in an overlay is refused with its place and what to write") {
