@@ -140,7 +140,7 @@ void Jobs::resume(std::uint32_t index) {
   Job& job = jobs_[index];
   // As many as before, or others: its GPUs may be seated otherwise.
   const Duration away = kernel_.now() - job.ranks.front().since;
-  job.down += away * static_cast<std::int64_t>(job.nodes.size());
+  job.down += away * static_cast<std::int64_t>(job.gpus.size());
   job.ranks.assign(job.nodes.size(), {});
   for (RankState& rank : job.ranks) rank.since = kernel_.now();
   job.state = Job::State::joining;

@@ -64,7 +64,7 @@ std::vector<JobResult> Jobs::results() const {
     if (job.state == Job::State::over || job.state == Job::State::running ||
         job.state == Job::State::down || job.state == Job::State::preempted) {
       const Instant end = job.state == Job::State::over ? job.ended : kernel_.now();
-      const auto ranks = static_cast<double>(job.nodes.size());
+      const auto ranks = static_cast<double>(job.gpus.size());  // a GPU each, however seated
       result.started_s = seconds(job.started);
       result.ended_s = seconds(end);
       result.time_s = seconds(end - job.started);
@@ -83,7 +83,7 @@ std::vector<JobResult> Jobs::results() const {
         result.au = (result.compute_s - seconds(job.first_compute) / ranks) / after_first_s;
       }
       const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));
-      result.waited = waits(watch_.waited(id), ranks);
+      result.waited = waits(watch_.waited(id), static_cast<double>(job.nodes.size()));
       result.bottleneck = bottleneck(result);
     }
     results.push_back(std::move(result));

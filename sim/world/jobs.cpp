@@ -160,7 +160,7 @@ void Jobs::join(std::uint32_t index) {
   job.state = Job::State::joining;
   for (RankState& rank : job.ranks) {
     rank.since = kernel_.now();
-    job.idle += model.start_up;
+    job.idle += model.start_up * job.gpus_per_rank;
     counters_.idle += model.start_up * job.gpus_per_rank;
   }
   JobJoined event;
@@ -252,7 +252,7 @@ void Jobs::count_unfinished(Job& job) {
       return rank.training ? clocks.compute : rank.done ? clocks.idle : clocks.stall;
     };
     const Duration spent = kernel_.now() - rank.since;
-    clock_of(job) += spent;
+    clock_of(job) += spent * job.gpus_per_rank;
     clock_of(counters_) += spent * job.gpus_per_rank;
     rank.since = kernel_.now();
   }
@@ -312,10 +312,10 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   Duration waited = kernel_.now() - rank.since;
   const Duration computed = job.preparation->streams ? std::min(waited, compute) : Duration(0);
   waited -= computed;
-  watch_.spent(JobId(index), number, job.step, Watch::Doing::stall, rank.since + computed,
-               kernel_.now());
-  rank.since = kernel_.now();
-  job.stall += waited;
+  const Instant trains_since = kernel_.now() - computed;
+  watch_.spent(JobId(index), number, job.step, Watch::Doing::stall, rank.since, trains_since);
+  rank.since = trains_since;
+  job.stall += waited * job.gpus_per_rank;
   counters_.stall += waited * job.gpus_per_rank;
   kernel_.after(compute - computed, [this, index, number, restarts = job.restarts] {
     if (jobs_[index].restarts == restarts) trained(index, number);
@@ -333,9 +333,9 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   rank.done = true;
   watch_.spent(JobId(index), number, batch.step, Watch::Doing::compute, rank.since, kernel_.now());
   rank.since = kernel_.now();
-  job.compute += rank.computes;
+  job.compute += rank.computes * job.gpus_per_rank;
   counters_.compute += rank.computes * job.gpus_per_rank;
-  if (job.first_step == Instant{}) job.first_compute += rank.computes;
+  if (job.first_step == Instant{}) job.first_compute += rank.computes * job.gpus_per_rank;
   job.samples_done += batch.samples;
   job.fillers_done += batch.fillers;
   job.rehearsed_done += batch.rehearsed;
@@ -366,7 +366,7 @@ void Jobs::step_done(std::uint32_t index) {
     reports_.fact(BatchWanted{JobId(index), number, 1});
     watch_.spent(JobId(index), number, job.step, Watch::Doing::idle, rank.since, kernel_.now());
     const Duration waited = kernel_.now() - rank.since;
-    job.idle += waited;
+    job.idle += waited * job.gpus_per_rank;
     counters_.idle += waited * job.gpus_per_rank;
     rank.since = kernel_.now();
     rank.done = false;
