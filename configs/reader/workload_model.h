@@ -83,7 +83,8 @@ struct JobModel {
   Duration start_up{0};      // from getting its GPUs to its first request
   Duration leaves_after{0};  // of running; 0: when its epochs are done
 
-  // What its GPUs compute, as long as it ends by its steps.
+  // What each of its GPUs computes in one epoch of those a block stands for, if it ends by its
+  // steps.
   Duration work() const;
 };
 

@@ -148,8 +148,8 @@ void add_replay_command(CLI::App& app, Action& action) {
   add_whole_number(*command, "--items", options->grain.items, 1, 4096,
                    "A data set is counted in so many parts, at most (default: 64)");
   add_whole_number(*command, "--steps", options->grain.steps, 1, 1'000'000,
-                   "About so many steps for a job of an hour, and by the root of their time for\n  "
-                   "                 others: more is finer and slower (default: 12)");
+                   "About so many steps for a job of an hour, others by the root of their\n"
+                   "time: more is finer and slower (default: 12)");
   add_whole_number(*command, "--workers-per-node", options->grain.workers_per_node, 1, 1024,
                    "Groups into which a node's cores are put to prepare blocks (default: 4)");
   add_whole_number(*command, "-j,--jobs", options->at_once, 1, 1024,

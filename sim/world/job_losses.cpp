@@ -133,7 +133,7 @@ void Jobs::preempt(std::uint32_t index) {
   }
   running_.erase(index);
   gpus_.give_back(job.gpus);
-  queue_.add(index, *job.model, job.attained);
+  wait_for_gpus(index);
 }
 
 void Jobs::resume(std::uint32_t index) {

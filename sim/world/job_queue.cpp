@@ -4,7 +4,7 @@
 
 namespace batchflow::sim {
 
-void JobQueue::add(std::uint32_t job, const JobModel& model, Duration attained) {
+void JobQueue::add(std::uint32_t job, const JobModel& model, Duration work, Duration attained) {
   std::int64_t rank = 0;
   switch (scheduler_) {
     case Scheduler::fifo:
@@ -13,7 +13,7 @@ void JobQueue::add(std::uint32_t job, const JobModel& model, Duration attained) 
       rank = model.not_before.time_since_epoch().count();
       break;
     case Scheduler::sjf:
-      rank = model.work().count();
+      rank = work.count();
       break;
     case Scheduler::las:
       rank = has_had_much(attained) ? 1 : 0;

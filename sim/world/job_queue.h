@@ -17,8 +17,9 @@ class JobQueue {
   // Who cannot have GPUs yet holds up those behind.
   bool is_strict() const { return scheduler_ == Scheduler::fifo; }
 
-  // `attained`: GPU time that it had so far, before it was preempted.
-  void add(std::uint32_t job, const JobModel& model, Duration attained);
+  // `work`: what each of its GPUs will compute; `attained`: GPU time that it had so far, before it
+  // was preempted.
+  void add(std::uint32_t job, const JobModel& model, Duration work, Duration attained);
   // Before all others.
   void add_first(std::uint32_t job) { waiting_.insert({INT64_MIN, --first_, job}); }
   // Calls `start` with each in order, while it answers anything but `stop`; `took` leaves.

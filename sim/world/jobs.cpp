@@ -97,8 +97,14 @@ void Jobs::begin() {
 
 void Jobs::arrive(std::uint32_t index) {
   jobs_[index].state = Job::State::queued;
-  queue_.add(index, *jobs_[index].model, jobs_[index].attained);
+  wait_for_gpus(index);
   start_queued();
+}
+
+void Jobs::wait_for_gpus(std::uint32_t index) {
+  const Job& job = jobs_[index];
+  const auto epochs = static_cast<double>(job.preparation->epochs);
+  queue_.add(index, *job.model, scaled(job.model->work(), epochs), job.attained);
 }
 
 void Jobs::start_queued() {

@@ -114,6 +114,7 @@ class Jobs final : public Customer {
   Job& job(JobId id) { return jobs_[id.value]; }
   const Job& job(JobId id) const { return jobs_[id.value]; }
   void arrive(std::uint32_t index);
+  void wait_for_gpus(std::uint32_t index);
   void start_queued();
   void seat(Job& job, std::vector<NodeId> gpus) const;
   std::uint32_t item_batch(const Job& job) const;
