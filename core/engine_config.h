@@ -56,10 +56,10 @@ struct EngineConfig {
   bool share_nodes = true;    // false: a node knows its own caches alone
   // Nodes beyond those of a stream's ranks that prepare for it and keep samples of its dataset.
   std::uint32_t helper_nodes = 8;
-  std::uint32_t workers_per_rank = 0;             // 0: all workers of a node serve all jobs
-  bool workers_held_during_reads = false;         // a worker waits for the reads of its block
-  // What a block is made of stays where it is kept until it is made. False for replays, whose blocks
-  // stand for streams that need a part of it at a time.
+  std::uint32_t workers_per_rank = 0;      // 0: all workers of a node serve all jobs
+  bool workers_held_during_reads = false;  // a worker waits for the reads of its block
+  // What a block is made of stays where it is kept until it is made. False for replays, whose
+  // blocks stand for streams that need a part of it at a time.
   bool hold_ingredients = true;
   std::uint32_t blocks_in_flight_per_worker = 2;  // read or in preparation, where reads hold none
   // A block in preparation for longer than so many times its stream's p99 is given to a second
