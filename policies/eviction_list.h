@@ -22,7 +22,6 @@ class OneListEviction : public EvictionPolicy {
   DenseLists<> list_;
 };
 
-// The factory of an entry in the list of policies.
 // One that also remembers of each item whether it was used since it came, or was last passed over.
 class MarkedListEviction : public OneListEviction {
  public:
@@ -43,6 +42,7 @@ class MarkedListEviction : public OneListEviction {
   ZeroArray<std::uint8_t> used_;
 };
 
+// The factory of an entry in the list of policies.
 template <class Policy>
 std::unique_ptr<EvictionPolicy> make_eviction(const EvictionContext& context) {
   return std::make_unique<Policy>(context);

@@ -223,7 +223,7 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
   return index;
 }
 
-// A stream has a share on each node where it has ranks, and on each node that can prepare for it.
+// A stream has a share on each node where it has ranks, and on those that help it.
 void Membership::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
   for (const NodeId node : ranks) add_node(stream, node);
   add_helpers(stream);
@@ -233,7 +233,7 @@ void Membership::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
 
 // So many of the nodes that can prepare, found as the homes of samples are: all streams of a
 // dataset have the same, and one that leaves changes no other.
-void Membership::add_helpers(Stream& stream) {
+bool Membership::add_helpers(Stream& stream) {
   std::vector<std::pair<std::uint64_t, NodeId>> scored;
   const Digest version = s_.datasets[stream.dataset].catalogue->version();
   for (const Node& node : s_.nodes) {
@@ -250,7 +250,7 @@ void Membership::add_helpers(Stream& stream) {
   });
   bool added = false;
   for (const auto& [score, node] : scored) added = add_node(stream, node) || added;
-  if (added) items_.settle(s_.datasets[stream.dataset]);
+  return added;
 }
 
 bool Membership::add_node(Stream& stream, NodeId node) {

@@ -54,7 +54,8 @@ class Membership {
   Bytes sample_bytes(const JobJoined& event) const;
   std::uint32_t block_samples(const JobJoined& event, const Position& position) const;
   void cover_nodes(Stream& stream, std::span<const NodeId> ranks);
-  void add_helpers(Stream& stream);
+  // True: some are new, and the caches of its dataset are to be settled.
+  bool add_helpers(Stream& stream);
   bool add_node(Stream& stream, NodeId node);
   void size_lanes(Stream& stream);
   bool reserve(Job& job, std::uint32_t credits_wanted, std::uint64_t& needed,

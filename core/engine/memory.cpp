@@ -335,8 +335,9 @@ bool Memory::settle(Instant now, std::size_t limit, std::vector<Resident>& evict
     part.settled = shrink(part, limit, evicted);
     grow(place, part);
     if (!part.settled) to_settle_.push_back(place);
-    // Only pinned items are left in the way: there is nothing to do until they are released.
-    if (!part.settled && evicted.size() != before) {
+    // Only pinned items are left in the way: there is nothing to do until they are released. Where
+    // the slice was used up there may be others.
+    if (!part.settled && (evicted.size() != before || limit == 0)) {
       ++part.freed;
       more = true;
     }

@@ -65,7 +65,9 @@ bool Membership::stand_by() {
   if (std::exchange(helpers_due_, false)) {
     for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
       if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
-      if (s_.streams[index].family != Order::listed) add_helpers(s_.streams[index]);
+      Stream& stream = s_.streams[index];
+      if (stream.family == Order::listed) continue;
+      if (add_helpers(stream)) items_.settle(s_.datasets[stream.dataset]);
     }
   }
   if (standby_nodes_.empty()) return false;
@@ -193,7 +195,7 @@ void Membership::find_stranded() {
     bool stranded = !stream.jobs.empty() && is_stranded(s_, stream);
     if (stranded) {
       // Others may be the first of those that can prepare now.
-      add_helpers(stream);
+      if (add_helpers(stream)) items_.settle(s_.datasets[stream.dataset]);
       stand_by();
       stranded = is_stranded(s_, stream);
     }
