@@ -12,7 +12,7 @@ namespace batchflow::sim {
 namespace {
 
 // Of a JSON string; what is no printable ASCII is written as a number or left as it is.
-std::string quoted(const std::string& text) {
+std::string json_text(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -100,7 +100,7 @@ void Timeline::add_flow(std::span<const Point> points) {
 }
 
 std::string Timeline::json(std::span<const SeriesPoint> series, const std::string& scenario) const {
-  std::string text = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"scenario\":" + quoted(scenario) +
+  std::string text = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"scenario\":" + json_text(scenario) +
                      fmt::format(",\"complete\":{}}},\n\"traceEvents\":[\n", !ended_);
   std::vector<std::string> processes;
   std::vector<std::size_t> process_of;
@@ -114,13 +114,13 @@ std::string Timeline::json(std::span<const SeriesPoint> series, const std::strin
     fmt::format_to(out,
                    R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}},)"
                    "\n",
-                   i + 1, quoted(processes[i]));
+                   i + 1, json_text(processes[i]));
   }
   for (std::size_t i = 0; i < tracks_.size(); ++i) {
     fmt::format_to(out,
                    R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}},)"
                    "\n",
-                   process_of[i], i + 1, quoted(tracks_[i].second));
+                   process_of[i], i + 1, json_text(tracks_[i].second));
   }
   for (const Slice& slice : slices_) {
     fmt::format_to(out,
