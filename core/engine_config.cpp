@@ -133,6 +133,7 @@ EngineConfig read_engine_config(ConfigSection& section) {
   config.hold_ingredients = section.flag("hold_ingredients", config.hold_ingredients);
   config.blocks_in_flight_per_worker =
       count(section, "blocks_in_flight_per_worker", config.blocks_in_flight_per_worker, 1, 64);
+  config.look_ahead_most = count(section, "look_ahead_most", config.look_ahead_most, 0, 1 << 20);
   config.late_after_p99 = count(section, "late_after_p99", config.late_after_p99, 0, 1000);
 
   config.journal_bytes_max = section.bytes("journal_bytes_max", config.journal_bytes_max, 4096);

@@ -62,6 +62,9 @@ struct EngineConfig {
   // blocks stand for streams that need a part of it at a time.
   bool hold_ingredients = true;
   std::uint32_t blocks_in_flight_per_worker = 2;  // read or in preparation, where reads hold none
+  // A job's blocks that are ready or in the making beyond those its ranks wait for, whatever the
+  // policy asks for. 0 for replays, whose blocks stand for streams that come while they are used.
+  std::uint32_t look_ahead_most = 1 << 20;
   // A block in preparation for longer than so many times its stream's p99 is given to a second
   // worker, too; 0: never.
   std::uint32_t late_after_p99 = 2;

@@ -120,7 +120,8 @@ struct ShareView {
   std::uint32_t jobs;     // jobs that read from it
   double requests_per_s;  // smoothed
   double hit_ratio;
-  double saved_s_per_hit;  // time of storage and CPU that one hit saves, smoothed
+  double saved_s_per_hit;   // time of storage and CPU that one hit saves, smoothed
+  std::uint32_t ranks = 0;  // of these jobs, on the node
 };
 
 struct PlaceView {

@@ -4,11 +4,12 @@
 // in it: one read an epoch for each job. So per byte of memory
 //   - a prepared block that other jobs of its stream come to soon saves its whole making, and its
 //     slot is free for the next: many times an epoch. But a window longer than two of the longest
-//     lanes (a sixteenth of the blocks) saves little more;
+//     lanes (a sixteenth of the blocks) saves little more. Each rank needs some to have its batches
+//     in time at all, however small the data set;
 //   - an encoded form saves as many bytes of the store as it takes;
 //   - a decoded one saves that read and the decoding, but takes several times the bytes.
-// Windows are filled up to that length and half of the place, then encoded forms, then decoded
-// ones, then windows again. Shares in one step divide what does not suffice for all in proportion.
+// Windows are filled with what ranks need, then up to that length, to half of the place in all;
+// then encoded forms, then decoded ones, then windows again.
 
 #include <algorithm>
 
@@ -32,17 +33,22 @@ class EncodedFirst final : public AllocationPolicy {
     serve_others(place, slots);
     const Bytes kept_back = room_ - room_ / 2;
     room_ /= 2;
-    fill(place, slots, Form::prepared, kWindow);
+    fill(place, slots, Form::prepared, [](const ShareView& share) -> Slots {
+      return std::min(kBlocksARank * share.ranks, share.slots_all);
+    });
+    fill(place, slots, Form::prepared, [](const ShareView& share) {
+      return share.slots_all / kWindow + (share.slots_all % kWindow != 0);
+    });
     room_ += kept_back;
-    fill(place, slots, Form::encoded, 1);
-    fill(place, slots, Form::decoded, 1);
-    fill(place, slots, Form::prepared, 1);
+    for (const Form form : {Form::encoded, Form::decoded, Form::prepared}) {
+      fill(place, slots, form, [](const ShareView& share) { return share.slots_all; });
+    }
   }
 
  private:
   using Wide = unsigned __int128;
   static constexpr Slots kWindow = 16;
-  static constexpr Bytes kBytesMost = Bytes{1} << 63;
+  static constexpr Slots kBlocksARank = 8;
 
   static Wide bytes_of(const ShareView& share, Slots slots) {
     return Wide{slots} * share.slot_bytes;
@@ -59,28 +65,43 @@ class EncodedFirst final : public AllocationPolicy {
     }
   }
 
-  // Shares of the form get a `divisor`-th of all they could keep, beside what they are promised, as
-  // far as there is room.
-  void fill(const PlaceView& place, std::span<Slots> slots, Form form, Slots divisor) {
-    const auto wanted = [&](std::size_t i) -> Slots {
+  // Shares of the form get `most`, beside what they are promised, as far as there is room. Where it
+  // does not suffice, who wants least gets it all, and the others the same part for each of their
+  // jobs: passes over a small data set are short, and so each of its bytes is read more often.
+  template <class Most>
+  void fill(const PlaceView& place, std::span<Slots> slots, Form form, Most most) {
+    wanting_.clear();
+    std::uint64_t jobs = 0;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
       const ShareView& share = place.shares[i];
-      if (!forms_.keeps(share) || share.form != form) return 0;
-      const Slots most = share.slots_all / divisor + (share.slots_all % divisor != 0);
-      const Slots more = most - std::min(most, slots[i] - share.slots_least);
-      return std::min<Slots>(more, kBytesMost / share.slot_bytes);  // so that sums fit 128 bits
-    };
-    Wide all = 0;
-    for (std::size_t i = 0; i < slots.size(); ++i) all += bytes_of(place.shares[i], wanted(i));
-    const Wide room = std::min<Wide>(room_, all);
-    for (std::size_t i = 0; i < slots.size() && all > 0; ++i) {
-      const auto more = static_cast<Slots>(wanted(i) * room / all);
-      slots[i] += more;
-      room_ -= static_cast<Bytes>(bytes_of(place.shares[i], more));
+      if (!forms_.keeps(share) || share.form != form) continue;
+      const Slots all = most(share);
+      const Slots more = all - std::min(all, slots[i] - share.slots_least);
+      if (more == 0) continue;
+      wanting_.push_back({bytes_of(share, more), i});
+      jobs += share.jobs;
+    }
+    // By what each wants for a job; ties in the order of the shares.
+    std::stable_sort(wanting_.begin(), wanting_.end(), [&](const Wanting& a, const Wanting& b) {
+      return a.bytes / place.shares[a.share].jobs < b.bytes / place.shares[b.share].jobs;
+    });
+    for (const Wanting& one : wanting_) {
+      const ShareView& share = place.shares[one.share];
+      const Wide part = std::min(one.bytes, Wide{room_} * share.jobs / jobs);
+      const auto more = static_cast<Slots>(part / share.slot_bytes);
+      slots[one.share] += more;
+      room_ -= static_cast<Bytes>(bytes_of(share, more));
+      jobs -= share.jobs;
     }
   }
 
+  struct Wanting {
+    Wide bytes;
+    std::size_t share;
+  };
   KeptForms forms_;
   Bytes room_ = 0;  // not given out yet
+  std::vector<Wanting> wanting_;
 };
 
 constexpr Parameter kParameters[] = {kFormsParameter};

@@ -36,8 +36,8 @@ struct LinkModel {
 
 struct NodeModel {
   std::string name;
-  std::uint32_t cores = 1;             // for preparation
-  std::uint32_t cores_per_worker = 1;  // above 1 in replays: cores that prepare one block together
+  std::uint32_t cores = 1;    // for preparation
+  std::uint32_t workers = 0;  // blocks that all cores prepare together; 0: each core its own
   std::uint32_t gpus = 1;
   double core_speed = 1;  // preparation costs are divided by it
   double gpu_speed = 1;   // step times are divided by it

@@ -50,6 +50,7 @@ struct PipelineModel {
   // engine's size, and takes the memory of one. 0: the scenario's.
   std::uint32_t items_per_block = 0;
   std::uint32_t epochs_per_block = 0;
+  std::uint32_t cores_most = 0;  // that prepare one, and readers that read for it; 0: all of a node
 
   bool decodes() const;
   std::vector<AppliedStep> applied(Bytes stored_bytes) const;
@@ -65,13 +66,16 @@ struct JobModel {
   Order order = Order::relaxed;
   bool has_shuffle_seed = false;
   std::uint64_t shuffle_seed = 0;
-  std::uint32_t batch = 1;  // samples of one rank
+  std::uint32_t batch = 1;  // samples of one rank; of a stream, of all of them together
   bool drop_last = false;
   bool node_local = false;      // relaxed: each block is for the ranks of one node
   std::uint32_t rehearsed = 0;  // of each batch, drawn from a buffer
   std::uint32_t exemplars = 0;  // samples of the dataset in that buffer, chosen by chance
   std::uint32_t epochs = 1;
-  std::uint64_t steps = 0;    // after which it is done; 0: when its epochs are
+  std::uint64_t steps = 0;  // after which it is done; 0: when its epochs are
+  // That it trains on in these steps, in equal parts; 0: what its batches hold. Blocks that stand
+  // for streams are of few sizes, so that jobs can share them.
+  std::uint64_t samples_in_all = 0;
   std::uint32_t credits = 0;  // 0: the engine's default
   double weight = 1;
   std::uint32_t ranks = 1;  // a GPU each

@@ -52,7 +52,8 @@ inline void keep_promise(EngineState& s, const StreamNode& part) {
                                : part.standby                    ? 1
                                                                  : 0);
   s.memory.set_jobs(part.share, static_cast<std::uint32_t>(part.jobs),
-                    part.ranks * s.config.workers_per_rank * kAheadPerWorker);
+                    part.ranks * s.config.workers_per_rank * kAheadPerWorker,
+                    static_cast<std::uint32_t>(part.ranks));
 }
 
 // Slots that work ahead of need may take in all.

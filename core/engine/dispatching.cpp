@@ -22,7 +22,7 @@ std::uint32_t Dispatching::depth(const Job& job) {
   for (const StreamNode& part : stream.nodes) window += s_.memory[part.share].share->capacity();
   const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
                           static_cast<double>(stream.block_samples);
-  const auto most = static_cast<std::uint32_t>(std::min<Slots>(window, UINT32_MAX));
+  const auto most = static_cast<std::uint32_t>(std::min<Slots>(window, s_.config.look_ahead_most));
   const std::uint32_t depth = scaling_->depth(
       {job.id, static_cast<std::uint32_t>(job.ranks.size()), job.step_s, stream.prepare_s, per_step,
        job.ranks.front().stall.stall_fraction(s_.now), most});

@@ -348,9 +348,15 @@ void Engine::Parts::decide() {
     preparation.strip_ahead(s.memory.take_planned());
     bool shrinking = s.memory.settle(s.now, kSlice, s.evicted);
     drop_evicted(s);
+    items.close_unused(s.memory.take_unused());
     for (const Place& place : s.memory.take_grown()) s.room_on(place.node);
     if (shrinking) s.alarms.set(s.now, {});
     more = membership.settle();
+    // Who has come has memory before anything is started for him.
+    if (s.memory.plan_due()) {
+      more = true;
+      continue;
+    }
     look_at_dirty();
     refresh_needs();
     if (s.room_changed) {

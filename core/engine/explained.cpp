@@ -57,10 +57,11 @@ class ExplainedAllocation final : public AllocationPolicy {
           fmt::format("{}: share {} ({} of dataset {}) {} -> {} slots of {} bytes",
                       name_of(place.place), one.share.value, name_of(one.form), one.dataset.value,
                       one.slots_now, slots[i], one.slot_bytes),
-          fmt::format("of {} bytes; promised {}, ahead {}, all would be {}; {} jobs, {:.6g} "
-                      "requests/s, hit ratio {:.3f}, a hit saves {:.6g} s",
-                      place.capacity_bytes, one.slots_least, one.slots_ahead, one.slots_all,
-                      one.jobs, one.requests_per_s, one.hit_ratio, one.saved_s_per_hit));
+          fmt::format(
+              "of {} bytes; promised {}, ahead {}, all would be {}; {} jobs, {} ranks, {:.6g} "
+              "requests/s, hit ratio {:.3f}, a hit saves {:.6g} s",
+              place.capacity_bytes, one.slots_least, one.slots_ahead, one.slots_all, one.jobs,
+              one.ranks, one.requests_per_s, one.hit_ratio, one.saved_s_per_hit));
     }
   }
 

@@ -41,10 +41,10 @@ class ItemCaches {
   }
   void remove_node(std::uint32_t node) {
     if (first_.find(node) == kNone) return;
-    first_ = {};
-    for (const ItemCache& cache : std::exchange(all_, {})) {
-      if (cache.node != node) add(cache);
-    }
+    remove_if([&](const ItemCache& cache) { return cache.node == node; });
+  }
+  void remove(std::uint32_t node, Digest prefix) {
+    remove_if([&](const ItemCache& cache) { return cache.node == node && cache.prefix == prefix; });
   }
 
   // The nodes that have homes for samples; none where each keeps what it reads itself.
@@ -52,6 +52,13 @@ class ItemCaches {
   bool homes_known = true;  // false: nodes have come since
 
  private:
+  template <class Gone>
+  void remove_if(Gone gone) {
+    first_ = {};
+    for (const ItemCache& cache : std::exchange(all_, {})) {
+      if (!gone(cache)) add(cache);
+    }
+  }
   const ItemCache* at(std::uint32_t index) const { return index == kNone ? nullptr : &all_[index]; }
 
   std::vector<ItemCache> all_;

@@ -1,5 +1,6 @@
 // The shares in which items are kept: opened and closed with nodes and pipelines, counted, purged.
 #include <algorithm>
+#include <array>
 
 #include "core/check.h"
 #include "core/engine/items.h"
@@ -17,12 +18,14 @@ const ItemCache* Items::cache(std::uint32_t node, DatasetId dataset, Digest pref
   return s_.nodes[node].lost ? nullptr : caches(dataset).find(node, prefix);
 }
 
-void Items::open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline) {
-  if (dataset.catalogue->samples() > kCachedSamplesMost) return;
+bool Items::open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline) {
+  if (dataset.catalogue->samples() > kCachedSamplesMost) return false;
   caches_.resize(s_.datasets.size());
   ItemCaches& caches = caches_[s_.dataset_of.at(dataset.id.value)];
+  bool opened = false;
   const auto open = [&](ShareUse use, Digest prefix, Bytes slot_bytes, Slots all) {
     if (caches.find(node, prefix)) return;
+    opened = true;
     ItemCache made{node, prefix};
     for (const Tier tier : {Tier::dram, Tier::nvme}) {
       const Place place{s_.nodes[node].id, tier, 0};
@@ -44,6 +47,7 @@ void Items::open_shares(std::uint32_t node, const Dataset& dataset, const Pipeli
   if (pipeline.decodes()) {
     open(ShareUse::decoded, pipeline.prefix_hash, pipeline.decoded_bytes, catalogue.samples());
   }
+  return opened;
 }
 
 void Items::close_shares(std::uint32_t node) {
@@ -74,19 +78,69 @@ void Items::settle(const Dataset& dataset) {
   count_jobs(dataset);
 }
 
+// Who reads what is kept: all jobs of the dataset that use the form; but where nodes share nothing,
+// those of the node, and one for others that may come there.
 void Items::count_jobs(const Dataset& dataset) {
+  FlatMap here;  // jobs of a node
+  std::vector<std::pair<Digest, std::uint32_t>> all;
+  std::uint32_t jobs = 0;
+  const auto of = [&](Digest prefix) -> std::uint32_t {
+    if (prefix == 0) return jobs;
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.first == prefix; });
+    return found == all.end() ? 0 : found->second;
+  };
+  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+    if (!s_.streams.live(index)) continue;
+    const Stream& stream = s_.streams[index];
+    if (s_.datasets[stream.dataset].id != dataset.id || stream.jobs.empty()) continue;
+    const auto more = static_cast<std::uint32_t>(stream.jobs.size());
+    jobs += more;
+    const Digest prefix = stream.pipeline->prefix_hash;
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.first == prefix; });
+    if (found == all.end()) {
+      all.emplace_back(prefix, more);
+    } else {
+      found->second += more;
+    }
+    if (s_.config.share_nodes) continue;
+    for (const StreamNode& part : stream.nodes) {
+      const std::uint32_t node = s_.node_of.at(part.node.value);
+      const std::uint32_t before = here.find(node);
+      here.set(node, (before == kNone ? 0 : before) + more);
+    }
+  }
   for (const ItemCache& cache : caches(dataset.id).all()) {
-    std::uint32_t jobs = 0;
-    for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
-      if (!s_.streams.live(index)) continue;
-      const Stream& stream = s_.streams[index];
-      const bool reads = s_.datasets[stream.dataset].id == dataset.id &&
-                         (cache.prefix == 0 || stream.pipeline->prefix_hash == cache.prefix);
-      if (reads) jobs += static_cast<std::uint32_t>(stream.jobs.size());
+    std::uint32_t readers = of(cache.prefix);
+    if (!s_.config.share_nodes && readers > 0) {
+      const std::uint32_t own = here.find(cache.node);
+      readers = own == kNone ? 1 : std::min(own, readers);
     }
     for (const std::uint32_t share : {cache.dram, cache.nvme}) {
-      if (share != kNone) s_.memory.set_jobs(share, jobs);
+      if (share != kNone) s_.memory.set_jobs(share, readers);
     }
+  }
+}
+
+void Items::close_unused(std::span<const std::uint32_t> shares) {
+  for (const std::uint32_t index : shares) {
+    if (!s_.memory.live(index) || !s_.memory.unused(index)) continue;
+    const ShareSpec spec = s_.memory[index].spec;
+    ItemCaches& caches = caches_[s_.dataset_of.at(spec.dataset.value)];
+    const std::uint32_t node = s_.node_of.at(spec.place.node.value);
+    const ItemCache* cache = caches.find(node, spec.prefix);
+    BF_CHECK(cache != nullptr);
+    const std::array<std::uint32_t, 2> both{cache->dram, cache->nvme};
+    const bool in_use = std::any_of(both.begin(), both.end(), [&](std::uint32_t share) {
+      return share != kNone && !s_.memory.unused(share);
+    });
+    if (in_use) continue;
+    caches.remove(node, spec.prefix);
+    for (const std::uint32_t share : both) {
+      if (share != kNone) s_.memory.remove_share(share);
+    }
+    if (spec.prefix == 0) settle_homes(caches);
   }
 }
 

@@ -30,9 +30,12 @@ class Items {
  public:
   Items(EngineState& state, Reads& reads) : s_(state), reads_(reads) {}
 
-  // The shares of a dataset and a pipeline's prefix on a node exist from here on; `settle` follows.
-  void open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline);
+  // The shares of a dataset and a pipeline's prefix on a node exist from here on, as long as
+  // anybody uses them; true if they are new, and `settle` is to follow.
+  bool open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline);
   void close_shares(std::uint32_t node);
+  // Those that nobody uses and nothing is in.
+  void close_unused(std::span<const std::uint32_t> shares);
   // Nodes that keep the dataset have come, or jobs that read it have come or gone.
   void settle(const Dataset& dataset);
 

@@ -109,9 +109,7 @@ void Membership::joined(const JobJoined& event) {
   job.stream = stream_for(event, position);
   Stream& stream = s_.streams[job.stream];
   if (event.order == Order::listed) {
-    for (const NodeId node : event.ranks) {
-      items_.open_shares(s_.node_of.at(node.value), dataset, *stream.pipeline);
-    }
+    open_homes(stream, event.ranks);
   } else {
     cover_nodes(stream, event.ranks);
   }
@@ -227,30 +225,60 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
 void Membership::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
   for (const NodeId node : ranks) add_node(stream, node);
   add_helpers(stream);
+  open_homes(stream, ranks);
   items_.settle(s_.datasets[stream.dataset]);
   size_lanes(stream);
 }
 
-// So many of the nodes that can prepare, found as the homes of samples are: all streams of a
-// dataset have the same, and one that leaves changes no other.
-bool Membership::add_helpers(Stream& stream) {
+// So many of the nodes, or of those that can prepare: the same for all streams of a dataset, and
+// found as the homes of samples are: one that leaves changes no other.
+std::vector<NodeId> Membership::nodes_for(const Dataset& dataset, std::size_t count,
+                                          bool to_prepare) const {
   std::vector<std::pair<std::uint64_t, NodeId>> scored;
-  const Digest version = s_.datasets[stream.dataset].catalogue->version();
+  const Digest version = dataset.catalogue->version();
   for (const Node& node : s_.nodes) {
-    if (!node.takes_work || node.workers == 0 || !s_.memory.has(dram_of(node.id))) continue;
+    if (!node.takes_work || !node.has_memory || (to_prepare && node.workers == 0)) continue;
     scored.emplace_back(hash(version, node.id.value), node.id);
   }
-  if (scored.size() > s_.config.helper_nodes) {
-    std::nth_element(scored.begin(), scored.begin() + s_.config.helper_nodes, scored.end());
-    scored.resize(s_.config.helper_nodes);
+  if (scored.size() > count) {
+    std::nth_element(scored.begin(), scored.begin() + static_cast<std::ptrdiff_t>(count),
+                     scored.end());
+    scored.resize(count);
   }
   // In the order of their joining, so that a small cluster's nodes stand as they came.
-  std::sort(scored.begin(), scored.end(), [&](const auto& a, const auto& b) {
-    return s_.node_of.at(a.second.value) < s_.node_of.at(b.second.value);
-  });
+  std::vector<NodeId> nodes;
+  for (const auto& [score, node] : scored) nodes.push_back(node);
+  std::sort(nodes.begin(), nodes.end(),
+            [&](NodeId a, NodeId b) { return s_.node_of.at(a.value) < s_.node_of.at(b.value); });
+  return nodes;
+}
+
+bool Membership::add_helpers(Stream& stream) {
   bool added = false;
-  for (const auto& [score, node] : scored) added = add_node(stream, node) || added;
+  for (const NodeId node : nodes_for(s_.datasets[stream.dataset], s_.config.helper_nodes, true)) {
+    added = add_node(stream, node) || added;
+  }
   return added;
+}
+
+// The nodes that keep samples of a dataset stay the same whoever trains on it where, so that what
+// is kept is found: its helpers, and more of their kind until they hold it twice. Without helpers,
+// and where each node keeps what it reads, they are those of the ranks.
+bool Membership::open_homes(Stream& stream, std::span<const NodeId> ranks) {
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  const auto open = [&](NodeId node) {
+    return items_.open_shares(s_.node_of.at(node.value), dataset, *stream.pipeline);
+  };
+  bool opened = false;
+  if (!s_.config.share_nodes || s_.config.helper_nodes == 0) {
+    for (const NodeId node : ranks) opened = open(node) || opened;
+    return opened;
+  }
+  const Bytes mean = std::max<Bytes>(1, s_.memory.capacity_of_all() / s_.nodes.size());
+  const std::size_t hold_it = 2 * dataset.catalogue->total_bytes() / mean + 1;
+  const std::size_t count = std::max<std::size_t>(s_.config.helper_nodes, hold_it);
+  for (const NodeId node : nodes_for(dataset, count, false)) opened = open(node) || opened;
+  return opened;
 }
 
 bool Membership::add_node(Stream& stream, NodeId node) {
@@ -258,7 +286,6 @@ bool Membership::add_node(Stream& stream, NodeId node) {
     if (part.node == node) return false;
   }
   const Dataset& dataset = s_.datasets[stream.dataset];
-  items_.open_shares(s_.node_of.at(node.value), dataset, *stream.pipeline);
   StreamNode part;
   part.node = node;
   const std::uint64_t blocks =

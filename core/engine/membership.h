@@ -54,8 +54,10 @@ class Membership {
   Bytes sample_bytes(const JobJoined& event) const;
   std::uint32_t block_samples(const JobJoined& event, const Position& position) const;
   void cover_nodes(Stream& stream, std::span<const NodeId> ranks);
-  // True: some are new, and the caches of its dataset are to be settled.
+  std::vector<NodeId> nodes_for(const Dataset& dataset, std::size_t count, bool to_prepare) const;
   bool add_helpers(Stream& stream);
+  // True: some are new, and the caches of its dataset are to be settled.
+  bool open_homes(Stream& stream, std::span<const NodeId> ranks);
   bool add_node(Stream& stream, NodeId node);
   void size_lanes(Stream& stream);
   bool reserve(Job& job, std::uint32_t credits_wanted, std::uint64_t& needed,

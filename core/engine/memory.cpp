@@ -47,6 +47,7 @@ Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> evictio
 
 void Memory::set_capacity(Place place, Bytes bytes) {
   PlacePart& part = places_[place];
+  capacity_of_all_ += bytes - part.capacity;
   part.capacity = bytes;
   plan_again(place);
 }
@@ -65,6 +66,7 @@ void Memory::forget_node(NodeId node) {
   for (auto place = places_.begin(); place != places_.end();) {
     if (place->first.node == node) {
       BF_CHECK(place->second.shares.empty());
+      capacity_of_all_ -= place->second.capacity;
       place = places_.erase(place);
     } else {
       ++place;
@@ -120,6 +122,7 @@ void Memory::remove_share(std::uint32_t index) {
   std::erase(place.shares, index);
   std::erase(adopting_, index);
   plan_again(part.spec.place);
+  refused_evictions_ += part.share->counters().refused;
   shares_.release(index);
 }
 
@@ -133,9 +136,10 @@ void Memory::promise(std::uint32_t index, Slots least) {
   plan_again(part.spec.place);
 }
 
-void Memory::set_jobs(std::uint32_t index, std::uint32_t jobs, Slots ahead) {
+void Memory::set_jobs(std::uint32_t index, std::uint32_t jobs, Slots ahead, std::uint32_t ranks) {
   SharePart& part = shares_[index];
-  if (part.jobs == jobs && part.ahead == ahead) return;
+  if (part.jobs == jobs && part.ahead == ahead && part.ranks == ranks) return;
+  part.ranks = ranks;
   part.jobs = jobs;
   part.ahead = ahead;
   plan_again(part.spec.place);
@@ -224,7 +228,7 @@ void Memory::plan(Instant now, Place place, PlacePart& part) {
                      share.share->capacity(), share.least, share.ahead, share.spec.slots_all,
                      share.jobs, share.requests.per_second(now),
                      requests > 0 ? static_cast<double>(counters.hits) / requests : 0.0,
-                     share.saved_s_per_hit});
+                     share.saved_s_per_hit, share.ranks});
   }
   std::vector<Slots> slots(views.size(), 0);
   allocate_->allocate({place, part.capacity, views}, slots);
@@ -270,11 +274,18 @@ void Memory::set_share_capacity(PlacePart& part, SharePart& share, Slots capacit
   part.granted += capacity * share.spec.slot_bytes;
 }
 
+bool Memory::unused(std::uint32_t index) const {
+  const SharePart& part = shares_[index];
+  return !of_blocks(part.spec.use) && part.jobs == 0 && part.share->used() == 0 &&
+         part.share->capacity() == 0;
+}
+
 // True when all shares are at or below their targets.
 bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted) {
   bool all = true;
   for (const std::uint32_t index : part.shares) {
     SharePart& share = shares_[index];
+    if (unused(index)) unused_.push_back(index);
     if (share.share->capacity() <= share.target) continue;
     const Slots pinned = share.share->used() - share.share->evictable();
     const Slots goal = std::max(share.target, pinned);
@@ -285,6 +296,7 @@ bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& 
     note_evicted(index, gone, evicted);
     share.share->set_capacity(std::max(goal, share.share->used()));
     all = all && share.share->capacity() <= share.target;
+    if (unused(index)) unused_.push_back(index);
   }
   part.granted = 0;
   for (const std::uint32_t index : part.shares) {
@@ -391,6 +403,7 @@ bool Memory::adopt(std::size_t limit, std::vector<Resident>& adopted) {
 Memory::Counters Memory::counters() const {
   Counters counters;
   counters.refused_allocations = refused_allocations_;
+  counters.refused_evictions = refused_evictions_;
   for (std::uint32_t index = 0; index < shares_.size(); ++index) {
     if (shares_.live(index)) counters.refused_evictions += shares_[index].share->counters().refused;
   }

@@ -47,6 +47,7 @@ struct SharePart {
   Slots target = 0;        // what the allocation policy wants, raised to `least`
   std::uint32_t jobs = 0;  // that read from it
   Slots ahead = 0;         // that workers of single jobs fill
+  std::uint32_t ranks = 0;
   std::uint64_t policy_changes = 0;
   // A policy may go on reading its parameters: they stay as long as it is there.
   std::shared_ptr<const PolicyChoice> choice;
@@ -90,6 +91,7 @@ class Memory {
   // ------------------------------------------------------------------------------ places ----
   void set_capacity(Place place, Bytes bytes);
   Bytes capacity(Place place) const;
+  Bytes capacity_of_all() const { return capacity_of_all_; }
   bool has(Place place) const { return places_.count(place) != 0; }
   // What all promises of a place take together.
   Bytes promised(Place place) const;
@@ -105,7 +107,7 @@ class Memory {
   bool live(std::uint32_t share) const { return shares_.live(share); }
   std::uint32_t share_count() const { return shares_.size(); }
   void promise(std::uint32_t share, Slots least);
-  void set_jobs(std::uint32_t share, std::uint32_t jobs, Slots ahead = 0);
+  void set_jobs(std::uint32_t share, std::uint32_t jobs, Slots ahead = 0, std::uint32_t ranks = 0);
 
   // Puts something of one slot, owned by `owner`, into a share of blocks or batches and pins it
   // once. Nothing when everything in it is pinned.
@@ -121,10 +123,15 @@ class Memory {
   // -------------------------------------------------------------------------- allocation ----
   // Something changed: ask the allocation policy before the next `settle`.
   void plan_again(Place place);
+  bool plan_due() const { return !to_plan_.empty(); }
   // Asks it at once where that is due; nothing moves yet. What it is told of rates is as of `now`.
   void plan_now(Instant now);
   // Moves memory towards the targets, at most `limit` evictions; true when more is left to do.
   bool settle(Instant now, std::size_t limit, std::vector<Resident>& evicted);
+  // Shares of items that nobody uses and nothing is in, as far as this was found since it was last
+  // asked.
+  bool unused(std::uint32_t share) const;
+  std::vector<std::uint32_t> take_unused() { return std::exchange(unused_, {}); }
   // Places in which targets have been set anew, and in which a share has grown, since this was last
   // asked.
   std::vector<Place> take_planned() { return std::exchange(planned_, {}); }
@@ -180,9 +187,12 @@ class Memory {
   Pool<SharePart> shares_;
   std::vector<std::uint32_t> adopting_;
   std::uint64_t refused_allocations_ = 0;
-  std::vector<Place> to_plan_;    // plan_due
-  std::vector<Place> to_settle_;  // not settled
+  std::uint64_t refused_evictions_ = 0;  // in shares that are no more
+  std::vector<Place> to_plan_;           // plan_due
+  std::vector<Place> to_settle_;         // not settled
   std::vector<Place> grown_;
+  std::vector<std::uint32_t> unused_;
+  Bytes capacity_of_all_ = 0;
   std::vector<Place> planned_;
 };
 

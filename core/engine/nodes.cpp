@@ -28,8 +28,9 @@ void Membership::node_quiesced(const NodeQuiesced& event) {
 
 // A stream's helpers are always the first of those that can prepare.
 void Membership::worker_joined(NodeId node) {
-  if (s_.node_of.count(node.value) == 0 || !s_.memory.has(dram_of(node))) return;
+  if (s_.node_of.count(node.value) == 0) return;
   const std::uint32_t index = s_.node_of.at(node.value);
+  if (!s_.nodes[index].has_memory) return;
   helpers_due_ = helpers_due_ || s_.nodes[index].workers == 1;
   standby_nodes_.push_back(index);
 }
@@ -41,6 +42,7 @@ void Membership::capacity_changed(const CapacityChanged& event) {
   const bool known = s_.memory.has(event.place);
   s_.memory.set_capacity(event.place, event.bytes);
   if (event.place.tier == Tier::dram) {
+    s_.nodes[s_.node_of.at(event.place.node.value)].has_memory = true;
     standby_nodes_.push_back(s_.node_of.at(event.place.node.value));
     helpers_due_ = helpers_due_ || !known;
   }

@@ -67,7 +67,8 @@ bool Membership::stand_by() {
       if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
       Stream& stream = s_.streams[index];
       if (stream.family == Order::listed) continue;
-      if (add_helpers(stream)) items_.settle(s_.datasets[stream.dataset]);
+      add_helpers(stream);
+      if (open_homes(stream, {})) items_.settle(s_.datasets[stream.dataset]);
     }
   }
   if (standby_nodes_.empty()) return false;
@@ -195,7 +196,8 @@ void Membership::find_stranded() {
     bool stranded = !stream.jobs.empty() && is_stranded(s_, stream);
     if (stranded) {
       // Others may be the first of those that can prepare now.
-      if (add_helpers(stream)) items_.settle(s_.datasets[stream.dataset]);
+      add_helpers(stream);
+      if (open_homes(stream, {})) items_.settle(s_.datasets[stream.dataset]);
       stand_by();
       stranded = is_stranded(s_, stream);
     }

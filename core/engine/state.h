@@ -55,6 +55,7 @@ struct Node {
   NodeId id;
   bool takes_work = true;
   bool lost = false;
+  bool has_memory = false;
   std::vector<std::uint32_t> idle;  // workers, used last in first out
   std::uint32_t workers = 0;        // idle and busy
   std::uint32_t cores = 1;

@@ -21,6 +21,8 @@ struct LeftOut {
   std::uint64_t too_large = 0;         // need more GPUs than the cluster has
   std::uint64_t by_window = 0;         // --from, --to
   std::uint64_t by_scale = 0;          // --scale-gpus
+  // Not left out, but taken to be slower than drawn: as fast as their nodes could have fed them.
+  std::uint64_t slowed_down = 0;
 };
 
 struct AssignedJob {

@@ -146,12 +146,13 @@ void add_replay_command(CLI::App& app, Action& action) {
   add_whole_number(*command, "--seeds", options->seeds, 1, 1000,
                    "So many seeds from there on, with intervals over them (default: 1)");
   add_whole_number(*command, "--items", options->grain.items, 1, 4096,
-                   "A data set is counted in so many parts, at most (default: 64)");
+                   "A data set is counted in so many parts, at most (default: 256)");
   add_whole_number(*command, "--steps", options->grain.steps, 1, 1'000'000,
                    "About so many steps for a job of an hour, others by the root of their\n"
-                   "time: more is finer and slower (default: 12)");
-  add_whole_number(*command, "--workers-per-node", options->grain.workers_per_node, 1, 1024,
-                   "Groups into which a node's cores are put to prepare blocks (default: 4)");
+                   "time: more is finer and slower (default: 6)");
+  command->add_flag(
+      "--fine", options->grain.fine,
+      "Batch by batch, of windows and small clusters: what the coarse grain leaves out");
   add_whole_number(*command, "-j,--jobs", options->at_once, 1, 1024,
                    "Runs at once (default: as many as there are cores)");
   command->add_flag("--sensitivity", options->sensitivity,

@@ -30,11 +30,11 @@ FluidBound fluid_bound(const Scenario& scenario) {
     const DatasetModel& dataset = scenario.datasets[index];
     const PipelineModel& pipeline = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
     const double epochs = std::max(1u, pipeline.epochs_per_block);
-    const double step_samples =
-        std::min(static_cast<double>(job.batch) * job.ranks, static_cast<double>(dataset.samples));
+    const double ranks = pipeline.items_per_block > 0 ? 1 : job.ranks;
+    const double step_samples = std::min(job.batch * ranks, static_cast<double>(dataset.samples));
     const double samples = step_samples * static_cast<double>(job.steps) * epochs;
     const double compute_s = seconds_of(job.step) * static_cast<double>(job.steps) * epochs;
-    bound.samples += samples;
+    bound.samples += job.samples_in_all > 0 ? static_cast<double>(job.samples_in_all) : samples;
     gpu_s += compute_s * job.ranks;
     const Instant begins = std::max(job.arrives, job.not_before);
     bound.arrivals_s = std::max(bound.arrivals_s, seconds_of(begins - Instant{}) + compute_s);

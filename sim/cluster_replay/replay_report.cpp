@@ -93,6 +93,13 @@ std::string left_out_text(const JobTrace& trace, const LeftOut& out, std::size_t
   for (const auto& [why, count] : left_out_reasons(out)) {
     if (count > 0) text += fmt::format("; {} {}", count_text(count), why);
   }
+  if (out.slowed_down > 0) {
+    text += fmt::format(
+        "; {} of them are taken to train slower than drawn, as fast as cards and cores of their "
+        "nodes "
+        "could have fed them",
+        count_text(out.slowed_down));
+  }
   return text;
 }
 
@@ -127,6 +134,7 @@ std::string replay_json(std::span<const RunResult> runs, const Replayed& replaye
       {"without_gpus", out.without_gpus},   {"without_duration", out.without_duration},
       {"without_start", out.without_start}, {"too_large", out.too_large},
       {"by_window", out.by_window},         {"by_scale", out.by_scale}};
+  json["slowed_down"] = out.slowed_down;
   json.update(Json::parse(more));
   return json.dump();
 }

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "core/config_error.h"
 #include "core/random.h"
@@ -39,6 +40,21 @@ std::uint32_t power_of_two(double at_most) {
   return at_most < 1 ? 1 : std::bit_floor(static_cast<std::uint32_t>(std::min(at_most, 1e9)));
 }
 
+// Of a GPU, at the fine grain; of small data sets a part that leaves them many.
+constexpr std::uint64_t kBatch = 256;
+
+// Of a data set, and that nine of ten of its jobs go through.
+constexpr double kItemsLeast = 16;
+constexpr double kItemsAJob = 2;
+constexpr double kItemsANode = 32;  // of a data set that would fill its cache
+
+// So far off what a job trains on may be, by its steps being whole, if they are few.
+constexpr double kRoundedMost = 0.1;
+constexpr double kFewSteps = 4;
+
+// That a node prepares; each of its GPUs may train a job of its own.
+constexpr std::uint32_t kBlocksAtOnce = 4;
+
 class Builder {
  public:
   Builder(Scenario base, const JobTrace& trace, const OverlayModel& overlay,
@@ -47,18 +63,25 @@ class Builder {
 
   Scenario run(const ReplayWindow& window, LeftOut& left_out) {
     scale_cluster(scenario_.cluster, window.scale);
-    scenario_.engine.hold_ingredients = false;
-    std::uint32_t& workers = scenario_.engine.workers_per_rank;
-    for (NodeModel& node : scenario_.cluster.nodes) {
-      const auto parts = static_cast<std::uint32_t>(grain_.workers_per_node);
-      node.cores_per_worker = workers > 0 ? workers : std::max(1u, node.cores / parts);
-    }
-    workers = std::min(workers, 1u);
+    if (!grain_.fine) coarsen_engine();
     gpus_ = scenario_.cluster.gpus();
-    const Assignment assignment = assign(trace_, overlay_, scenario_.seed);
+    for (const NodeModel& node : scenario_.cluster.nodes) {
+      if (node.gpus == 0) continue;
+      gpus_a_node_ = std::max(gpus_a_node_, node.gpus);
+      cache_ = std::min(cache_, std::max(1., static_cast<double>(node.cache)));
+      gpu_bytes_per_s_ = std::max(gpu_bytes_per_s_, node.nic_bytes_per_s / node.gpus);
+      gpu_cores_ = std::max(gpu_cores_, node.cores * node.core_speed / node.gpus);
+    }
+    Assignment assignment = assign(trace_, overlay_, scenario_.seed);
+    std::vector<bool> slowed;
+    for (AssignedJob& job : assignment.jobs) slowed.push_back(slow_down(job, assignment));
     dataset_of_.assign(assignment.datasets.size(), -1);
-    for (const AssignedJob& job : assignment.jobs) {
-      if (fits(job, window, left_out)) add(job, assignment.datasets[job.dataset]);
+    count_items(assignment);
+    for (std::size_t i = 0; i < assignment.jobs.size(); ++i) {
+      const AssignedJob& job = assignment.jobs[i];
+      if (!fits(job, window, left_out)) continue;
+      left_out.slowed_down += slowed[i];
+      add(job, assignment.datasets[job.dataset]);
     }
     if (scenario_.jobs.empty()) {
       throw ConfigError(fmt::format(
@@ -70,6 +93,19 @@ class Builder {
   }
 
  private:
+  void coarsen_engine() {
+    EngineConfig& engine = scenario_.engine;
+    engine.hold_ingredients = false;
+    engine.look_ahead_most = 0;
+    engine.credits = 1;
+    engine.late_after_p99 = 0;
+    engine.blocks_in_flight_per_worker = 1;
+    cores_a_rank_ = std::exchange(engine.workers_per_rank, std::min(engine.workers_per_rank, 1u));
+    for (NodeModel& node : scenario_.cluster.nodes) {
+      node.workers = std::max(kBlocksAtOnce, node.gpus);
+    }
+  }
+
   bool fits(const AssignedJob& job, const ReplayWindow& window, LeftOut& out) const {
     const JobRecord& record = trace_.jobs[job.record];
     const auto leave_out = [](std::uint64_t& why) {
@@ -89,6 +125,44 @@ class Builder {
     return true;
   }
 
+  // A job that computed nearly all of its recorded time was fed by its nodes meanwhile: a model is
+  // no faster than the card and the cores of its GPUs could feed it.
+  bool slow_down(AssignedJob& job, const Assignment& assignment) const {
+    const OverlayClass& one = overlay_.classes[assignment.datasets[job.dataset].class_index];
+    const PipelineInfo info = one.pipeline.info(one.dataset.bytes);
+    const double core_s =
+        static_cast<double>((info.decode_cost + info.augment_cost).count()) * 1e-9;
+    double most = job.samples_per_s;
+    if (gpu_bytes_per_s_ > 0 && one.dataset.bytes > 0) {
+      most = std::min(most, gpu_bytes_per_s_ / static_cast<double>(one.dataset.bytes));
+    }
+    if (gpu_cores_ > 0 && core_s > 0) most = std::min(most, gpu_cores_ / core_s);
+    if (most >= job.samples_per_s) return false;
+    job.passes *= most / job.samples_per_s;
+    job.samples_per_s = most;
+    return true;
+  }
+
+  // By all jobs of the trace, so that a part of it is replayed as it is within the whole.
+  void count_items(const Assignment& assignment) {
+    std::vector<std::vector<double>> passes(assignment.datasets.size());
+    for (const AssignedJob& job : assignment.jobs) {
+      if (job.passes > 0) passes[job.dataset].push_back(job.passes);
+    }
+    items_of_.assign(passes.size(), grain_.items);
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      if (passes[i].empty()) continue;
+      const auto tenth = passes[i].begin() + static_cast<std::ptrdiff_t>(passes[i].size() / 10);
+      std::nth_element(passes[i].begin(), tenth, passes[i].end());
+      const AssignedDataset& data = assignment.datasets[i];
+      const double bytes = static_cast<double>(data.samples) *
+                           static_cast<double>(overlay_.classes[data.class_index].dataset.bytes);
+      const double wanted = std::max({kItemsLeast, std::min(kItemsAJob / *tenth, 1e9),
+                                      std::min(kItemsANode * bytes / cache_, 1e9)});
+      items_of_[i] = std::min(grain_.items, std::bit_ceil(static_cast<std::uint64_t>(wanted)));
+    }
+  }
+
   int dataset(std::uint32_t index, const AssignedDataset& assigned) {
     int& known = dataset_of_[index];
     if (known >= 0) return known;
@@ -97,7 +171,11 @@ class Builder {
     DatasetModel model = one.dataset;
     model.name = fmt::format("{}-{}", one.name, assigned.number);
     model.bytes_spread = {};  // an item is the mean of many
-    const std::uint64_t items = std::min<std::uint64_t>(grain_.items, assigned.samples);
+    std::uint64_t items = std::min(items_of_[index], assigned.samples);
+    if (grain_.fine) {
+      const std::uint64_t batch = std::min<std::uint64_t>(kBatch, (assigned.samples + 63) / 64);
+      items = assigned.samples / batch;
+    }
     model.samples_per_item =
         static_cast<std::uint32_t>(std::max<std::uint64_t>(1, assigned.samples / items));
     model.samples = items * model.samples_per_item;
@@ -107,12 +185,14 @@ class Builder {
 
   // The pipeline of a class with blocks of this size; jobs with another one share no blocks.
   int pipeline(const OverlayClass& one, std::uint32_t variant, std::uint32_t items,
-               std::uint32_t epochs) {
+               std::uint32_t epochs, std::uint32_t cores) {
     PipelineModel model = one.pipeline;
     model.items_per_block = items;
     model.epochs_per_block = epochs;
+    model.cores_most = cores;
     if (variant > 0) model.name += fmt::format("/{}", variant);
-    model.name += fmt::format(" {}x{}", items, epochs);
+    if (items > 0) model.name += fmt::format(" {}x{}", items, epochs);
+    if (cores > 0) model.name += fmt::format(" {}", cores);
     const auto [known, is_new] =
         pipeline_of_.emplace(model.name, static_cast<int>(scenario_.pipelines.size()));
     if (is_new) scenario_.pipelines.push_back(std::move(model));
@@ -124,10 +204,7 @@ class Builder {
   double steps_of(const AssignedJob& job) const {
     const double hours = static_cast<double>(job.compute.count()) / 3.6e12;
     const auto at_one_hour = static_cast<double>(grain_.steps);
-    const double steps =
-        std::clamp(at_one_hour * std::sqrt(hours), at_one_hour / 6, 2 * at_one_hour);
-    // One worker prepares for few GPUs as fast as they train.
-    return steps * std::clamp(job.gpus / 4., 1., 8.);
+    return std::clamp(at_one_hour * std::sqrt(hours), at_one_hour / 3, 3 * at_one_hour);
   }
 
   void add(const AssignedJob& assigned, const AssignedDataset& data) {
@@ -140,27 +217,66 @@ class Builder {
     job.ranks = assigned.gpus;
     const DatasetModel& stored = scenario_.datasets[static_cast<std::size_t>(job.dataset)];
     const double items = static_cast<double>(scenario_.items(stored));
-    // A step's part of a pass, or so many passes.
-    const double part = assigned.passes / steps_of(assigned);
-    const std::uint32_t epochs = power_of_two(part);
-    const std::uint32_t block = power_of_two(std::min(items, std::max(1., part * items)));
-    const std::uint32_t batch = std::max(1u, block / job.ranks);
-    job.batch = batch * stored.samples_per_item;
-    const double step_items = std::min(items, static_cast<double>(batch) * job.ranks);
-    job.drop_last = static_cast<double>(batch) * job.ranks <= items;
-    const double steps = std::max(1., std::round(assigned.passes * items / (step_items * epochs)));
-    job.steps = static_cast<std::uint64_t>(steps);
-    job.step = Duration(std::llround(static_cast<double>(assigned.compute.count()) /
-                                     (steps * static_cast<double>(epochs))));
-    const double steps_an_epoch = std::floor(items / step_items);
-    const double passes = std::ceil(steps / steps_an_epoch);
-    job.epochs = static_cast<std::uint32_t>(std::min(passes, 1e6) + 1) * epochs;
-    job.pipeline = pipeline(overlay_.classes[data.class_index], assigned.variant, block, epochs);
     job.arrives = Instant(Duration(record.submit_ns));
     if (scenario_.scheduler == Scheduler::recorded) {
       job.not_before = Instant(Duration(record.start_ns));
     }
+    if (grain_.fine) {
+      train_by_batches(job, assigned, data, items);
+    } else {
+      train_by_streams(job, assigned, data, items);
+    }
     scenario_.jobs.push_back(std::move(job));
+  }
+
+  void train_by_batches(JobModel& job, const AssignedJob& assigned, const AssignedDataset& data,
+                        double items) {
+    const DatasetModel& stored = scenario_.datasets[static_cast<std::size_t>(job.dataset)];
+    job.batch = stored.samples_per_item;
+    job.drop_last = items >= job.ranks;
+    const double step = std::min<double>(items, job.ranks);
+    set_steps(job, assigned, std::round(assigned.passes * items / step), std::floor(items / step),
+              1);
+    job.pipeline = pipeline(overlay_.classes[data.class_index], assigned.variant, 0, 0, 0);
+  }
+
+  void set_steps(JobModel& job, const AssignedJob& assigned, double steps, double steps_an_epoch,
+                 std::uint32_t epochs) const {
+    steps = std::max(1., steps);
+    job.steps = static_cast<std::uint64_t>(steps);
+    job.step = Duration(std::llround(static_cast<double>(assigned.compute.count()) /
+                                     (steps * static_cast<double>(epochs))));
+    const double passes = std::ceil(steps / steps_an_epoch);
+    job.epochs = static_cast<std::uint32_t>(std::min(passes, 1e6) + 1) * epochs;
+  }
+
+  void train_by_streams(JobModel& job, const AssignedJob& assigned, const AssignedDataset& data,
+                        double items) {
+    const DatasetModel& stored = scenario_.datasets[static_cast<std::size_t>(job.dataset)];
+    // A block for each node that the job needs.
+    const std::uint32_t nodes = std::bit_ceil((assigned.gpus + gpus_a_node_ - 1) / gpus_a_node_);
+    const std::uint32_t least = std::min(nodes, power_of_two(items));
+    // A step's part of a pass, or so many passes.
+    double part = assigned.passes / steps_of(assigned);
+    std::uint32_t step = 0;
+    std::uint32_t epochs = 0;
+    double steps = 0;
+    for (;; part /= 2) {
+      epochs = power_of_two(part);
+      step = std::max(least, power_of_two(std::min(items, part * items)));
+      steps = assigned.passes * items / step / epochs;
+      const double off = std::abs(std::round(steps) - steps);
+      if (off <= kRoundedMost * steps || steps > kFewSteps || part * items < 2 * least) break;
+    }
+    job.batch = step * stored.samples_per_item;
+    job.drop_last = true;
+    job.node_local = least > 1;
+    set_steps(job, assigned, std::round(steps), std::floor(items / step), epochs);
+    job.samples_in_all = static_cast<std::uint64_t>(
+        std::max(1., std::round(assigned.passes * static_cast<double>(data.samples))));
+    const std::uint32_t cores = cores_a_rank_ * std::min(assigned.gpus, gpus_a_node_);
+    job.pipeline =
+        pipeline(overlay_.classes[data.class_index], assigned.variant, step / least, epochs, cores);
   }
 
   Scenario scenario_;
@@ -168,7 +284,14 @@ class Builder {
   const OverlayModel& overlay_;
   const ReplayGrain& grain_;
   std::uint32_t gpus_ = 0;
+  std::uint32_t gpus_a_node_ = 1;  // of the largest
+  double cache_ = 1e18;            // of the smallest
+  // That a GPU has for itself, at most.
+  double gpu_bytes_per_s_ = 0;
+  double gpu_cores_ = 0;
+  std::uint32_t cores_a_rank_ = 0;          // where each has workers of its own
   std::vector<int> dataset_of_;             // by assigned data set; -1: not used yet
+  std::vector<std::uint64_t> items_of_;     // by assigned data set
   std::map<std::string, int> pipeline_of_;  // by name
 };
 

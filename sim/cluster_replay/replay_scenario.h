@@ -7,10 +7,11 @@
 // over the data set, or several passes. Jobs share prepared blocks with jobs of their data set that
 // prepare alike and have blocks of the same size; encoded and decoded items with all of them.
 //
-// What is coarse is stated: a block lies in memory as one of the engine's size, because it stands
-// for a stream of those; and a part of a node's cores prepare it together, as they would prepare
-// the many blocks it stands for: a loader's workers of one rank, or all of a node in
-// `workers_per_node` groups.
+// What is coarse is stated: a block stands for a stream of blocks of the engine's size, and takes
+// the memory of one. What it is made from comes while it is prepared, all cores of a node (of a
+// loader's ranks there, without sharing) prepare it beside others, and it is used as it comes: so
+// nothing is prepared ahead, and a step takes as long as the slowest of its storage, network, cores
+// and GPUs.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,13 @@
 namespace batchflow::sim {
 
 struct ReplayGrain {
-  std::uint64_t items = 64;  // a data set is cut into, at most
-  std::uint64_t steps = 12;  // a job of an hour takes, about; others by the root of their time
-  std::uint64_t workers_per_node = 4;  // each has its part of the cores
+  // A data set is cut into, at most: so many that most of its jobs go through some of them, and
+  // that a node's cache holds many of them; 16 at least, as far as this lets it.
+  std::uint64_t items = 256;
+  std::uint64_t steps = 6;  // a job of an hour takes, about; others by the root of their time
+  // Batch by batch, as a job would be simulated alone: items are of a batch of one GPU, and none of
+  // the above holds. For windows of a trace, to see what the coarse grain leaves out.
+  bool fine = false;
 };
 
 struct ReplayWindow {

@@ -8,6 +8,14 @@
 
 namespace batchflow::sim {
 
+namespace {
+
+bool keeps_on_drive(const Read& order) {
+  return !order.keep.is_none() && order.keep_at.tier == Tier::nvme;
+}
+
+}  // namespace
+
 Backend::Backend(const Parts& parts, Customer& customer)
     : kernel_(parts.kernel),
       errands_(parts.errands),
@@ -18,6 +26,7 @@ Backend::Backend(const Parts& parts, Customer& customer)
       counters_(parts.counters),
       watch_(parts.watch),
       customer_(customer),
+      streams_(parts.platform),
       nodes_(parts.scenario.cluster.nodes.size()) {
   for (const Workload::Preparation& one : workload_.preparations()) {
     step_s_.emplace_back(one.steps.size(), 0.);
@@ -34,7 +43,7 @@ void Backend::bring_up() {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const NodeModel& model = scenario_.cluster.nodes[i];
     const NodeId id(static_cast<std::uint32_t>(i));
-    reports_.fact(NodeJoined{id, std::max(1u, model.cores / model.cores_per_worker)});
+    reports_.fact(NodeJoined{id, model.workers > 0 ? model.workers : model.cores});
     reports_.fact(CapacityChanged{{id, Tier::dram, 0}, model.cache});
     if (model.nvme > 0) reports_.fact(CapacityChanged{{id, Tier::nvme, 0}, model.nvme});
   }
@@ -78,35 +87,43 @@ void Backend::on(const Read& order) {
   const std::uint64_t samples =
       Workload::items_of(order) * workload_.data(order.dataset).samples_per_item * times;
   const Request request = order.request;
+  if (workload_.preparation(order.lineage.pipeline).streams) {
+    count_read(order, samples, bytes);
+    streams_.add(order, kernel_.now(), {samples, bytes});
+    return reports_.completion(request.id, ReadDone{request, Outcome::done, {}});
+  }
   const ErrandId errand = begin(request, [this, request] {
     if (errands_.ended_by_transfer()) watch_.came_by_links(request.id);
     reports_.completion(request.id, ReadDone{request, Outcome::done, {}});
   });
   running_.at(request.id.value).bytes = bytes;
+  count_read(order, samples, bytes);
   const std::size_t to = index_of(order.to.node);
   if (order.from.tier == Tier::store) {
-    counters_.storage_bytes += bytes;
-    counters_.samples_read += samples;
-    ++counters_.storage_reads;
-    if (platform_.store_is_remote(to)) counters_.network_bytes += bytes;
     platform_.read_store(errand, to, {samples, bytes}, read_chance(Chance::store_latency, order));
   } else {
     const std::size_t from = index_of(order.from.node);
     if (order.from.tier == Tier::nvme) {
-      counters_.nvme_bytes += bytes;
       platform_.read_nvme(errand, from, {samples, bytes}, read_chance(Chance::nvme_latency, order));
     }
-    if (from != to) {
-      counters_.network_bytes += bytes;
-      platform_.copy(errand, from, to, bytes);
-    }
+    if (from != to) platform_.copy(errand, from, to, bytes);
   }
   // What is kept on a drive is kept when it has been written there, while it is read.
-  if (!order.keep.is_none() && order.keep_at.tier == Tier::nvme) {
-    counters_.nvme_written_bytes += bytes;
-    platform_.write_nvme(errand, index_of(order.keep_at.node), bytes);
-  }
+  if (keeps_on_drive(order)) platform_.write_nvme(errand, index_of(order.keep_at.node), bytes);
   errands_.go(errand);
+}
+
+void Backend::count_read(const Read& order, std::uint64_t samples, Bytes bytes) {
+  if (order.from.tier == Tier::store) {
+    counters_.storage_bytes += bytes;
+    counters_.samples_read += samples;
+    ++counters_.storage_reads;
+    if (platform_.store_is_remote(index_of(order.to.node))) counters_.network_bytes += bytes;
+  } else {
+    if (order.from.tier == Tier::nvme) counters_.nvme_bytes += bytes;
+    if (order.from.node != order.to.node) counters_.network_bytes += bytes;
+  }
+  if (keeps_on_drive(order)) counters_.nvme_written_bytes += bytes;
 }
 
 // ---------------------------------------------------------------------------- preparations ----
@@ -120,9 +137,8 @@ Duration Backend::preparation_time(const Prepare& order, std::uint64_t visits,
   Random chance = block_chance(Chance::preparation, order.lineage, order.request.attempt);
   const auto samples = static_cast<double>(preparation.stored(visits));
   const NodeModel& node = scenario_.cluster.nodes[index_of(order.node)];
-  const double factor =
-      preparation.spread.draw(chance, samples) /
-      (node.core_speed * node.cores_per_worker * workers_[order.worker.value].speed);
+  const double factor = preparation.spread.draw(chance, samples) /
+                        (node.core_speed * workers_[order.worker.value].speed);
   return scaled(mean, factor);
 }
 
@@ -153,7 +169,37 @@ void Backend::on(const Prepare& order) {
   // Copies name the share alone.
   if (item_bytes_of_.size() <= order.share.value) item_bytes_of_.resize(order.share.value + 1);
   item_bytes_of_[order.share.value] = preparation.moved_bytes * preparation.epochs;
+  if (preparation.streams) return prepare_stream(order);
   prepare_for(order.worker.value, preparation_time(order, worker.visits, worker.decodings));
+}
+
+// Reads and cores at once; but one after the other where a worker that reads does nothing else.
+void Backend::prepare_stream(const Prepare& order) {
+  const std::uint32_t index = order.worker.value;
+  Worker& worker = workers_[index];
+  const std::size_t node = index_of(order.node);
+  const std::uint32_t cores = scenario_.cluster.nodes[node].cores;
+  const std::uint32_t most = workload_.preparation(worker.pipeline).cores_most;
+  worker.core_s = seconds(preparation_time(order, worker.visits, worker.decodings));
+  const auto over = [this, index, node] {
+    watch_.waited_for(workers_[index].request.id, streams_.cause_of(errands_, node));
+    prepared(index);
+  };
+  const auto work = [this, index, node, most](ErrandId errand) {
+    running_.at(workers_[index].request.id.value).worker = index;
+    platform_.prepare(errand, node, workers_[index].core_s, most);
+    errands_.go(errand);
+  };
+  const bool first_read = scenario_.engine.workers_held_during_reads;
+  const ErrandId errand =
+      first_read ? begin(order.request,
+                         [this, index, over, work] { work(begin(workers_[index].request, over)); })
+                 : begin(order.request, over);
+  streams_.start(order, errand, block_chance(Chance::store_latency, order.lineage, 0),
+                 most > 0 ? std::min(most, cores) : cores);
+  if (!first_read) return work(errand);
+  running_.at(order.request.id.value).worker = index;
+  errands_.go(errand);
 }
 
 void Backend::prepare_for(std::uint32_t index, Duration time) {
@@ -165,17 +211,18 @@ void Backend::prepare_for(std::uint32_t index, Duration time) {
   errands_.go(errand);
 }
 
-std::int64_t Backend::cores_of(const Worker& worker) const {
-  return scenario_.cluster.nodes[index_of(worker.node)].cores_per_worker;
+// Of one core.
+Duration Backend::core_time(const Worker& worker) const {
+  return worker.core_s > 0 ? duration_of(worker.core_s) : kernel_.now() - worker.began;
 }
 
 void Backend::prepared(std::uint32_t index) {
   Worker& worker = workers_[index];
   counters_.samples_prepared += workload_.preparation(worker.pipeline).stored(worker.visits);
   ++counters_.blocks_prepared;
-  const Duration took = kernel_.now() - worker.began;
-  counters_.preparation += took * cores_of(worker);
-  count_steps(worker, took * cores_of(worker));
+  const Duration took = core_time(worker);
+  counters_.preparation += took;
+  count_steps(worker, took);
   worker.busy = false;
   reports_.completion(worker.request.id, PreparationDone{worker.request, Outcome::done, {}});
   match_workers(worker.node);
@@ -292,7 +339,9 @@ void Backend::on(const Cancel& order) {
   if (found->second.worker != kNone) {
     Worker& worker = workers_[found->second.worker];
     worker.busy = false;
-    counters_.cancelled_preparation += (kernel_.now() - worker.began) * cores_of(worker);
+    const std::int64_t cores = scenario_.cluster.nodes[index_of(worker.node)].cores;
+    counters_.cancelled_preparation +=
+        std::min(core_time(worker), (kernel_.now() - worker.began) * cores);
   }
   running_.erase(found);
 }

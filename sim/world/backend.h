@@ -14,6 +14,7 @@
 #include "sim/world/errands.h"
 #include "sim/world/platform.h"
 #include "sim/world/reports.h"
+#include "sim/world/streams.h"
 #include "sim/world/watch.h"
 #include "sim/world/workload.h"
 
@@ -87,6 +88,7 @@ class Backend {
     std::uint64_t visits = 0;     // of items, in all epochs the block stands for
     std::uint64_t decodings = 0;  // of these, from their stored form
     PipelineId pipeline;
+    double core_s = 0;  // of its cores together, if they prepare together
     Instant began{};
     Instant ends{};
   };
@@ -109,8 +111,10 @@ class Backend {
   void on(const SetTimer& order);
 
   ErrandId begin(const Request& request, Then over);
+  void count_read(const Read& order, std::uint64_t samples, Bytes bytes);
   void prepare_for(std::uint32_t worker, Duration time);
-  std::int64_t cores_of(const Worker& worker) const;
+  void prepare_stream(const Prepare& order);
+  Duration core_time(const Worker& worker) const;
   void prepared(std::uint32_t worker);
   void count_steps(const Worker& worker, Duration took);
   Random block_chance(Chance what, const Lineage& lineage, std::uint64_t more) const;
@@ -130,6 +134,7 @@ class Backend {
   Counters& counters_;
   Watch& watch_;
   Customer& customer_;
+  Streams streams_;
   std::unordered_map<std::uint64_t, Running> running_;  // by request; looked up, never walked
   std::vector<Worker> workers_;
   std::vector<Node> nodes_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/types.h"
+#include "sim/world/sim_time.h"
 
 namespace batchflow::sim {
 
@@ -21,17 +22,17 @@ struct Counters {
   std::uint64_t samples_decoded = 0;    // of these, from their encoded form
   std::uint64_t samples_prepared = 0;
   std::uint64_t blocks_prepared = 0;
-  Duration preparation{0};            // core time of what is done
+  TotalTime preparation{0};           // core time of what is done
   std::uint64_t batches_trained = 0;  // of one rank each
   std::uint64_t samples_trained = 0;
   std::uint64_t repeats = 0;
-  Bytes cancelled_read_bytes = 0;     // of reads that came to nothing
-  Duration cancelled_preparation{0};  // core time of preparations that came to nothing
-  std::uint64_t samples_lost = 0;     // trained on in steps that were never completed
-  Duration compute{0};                // of all ranks
-  Duration stall{0};
-  Duration idle{0};
-  Duration down{0};
+  Bytes cancelled_read_bytes = 0;      // of reads that came to nothing
+  TotalTime cancelled_preparation{0};  // core time of preparations that came to nothing
+  std::uint64_t samples_lost = 0;      // trained on in steps that were never completed
+  TotalTime compute{0};                // of all ranks
+  TotalTime stall{0};
+  TotalTime idle{0};
+  TotalTime down{0};
 };
 
 }  // namespace batchflow::sim

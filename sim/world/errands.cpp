@@ -53,7 +53,7 @@ void Errands::start_part(ErrandId id, Server& server, const Kernel::Work& work) 
       std::erase_if(errand->parts, [&](const Part& part) { return part.server == &server; });
     }
     leave(server);
-    part_over(id);
+    part_over(id, &server);
   });
   find(id)->parts.push_back({flow, &server});
 }
@@ -71,7 +71,8 @@ void Errands::add_transfer(ErrandId id, simgrid::s4u::Host& from, simgrid::s4u::
 void Errands::start_transfer(ErrandId id, simgrid::s4u::Host& from, simgrid::s4u::Host& to,
                              double bytes) {
   find(id)->parts.push_back(
-      {kernel_.start_transfer(from, to, bytes, [this, id] { part_over(id, true); }), nullptr});
+      {kernel_.start_transfer(from, to, bytes, [this, id] { part_over(id, nullptr, true); }),
+       nullptr});
 }
 
 void Errands::go(ErrandId id) {
@@ -82,12 +83,13 @@ void Errands::go(ErrandId id) {
   }
 }
 
-void Errands::part_over(ErrandId id, bool by_transfer) {
+void Errands::part_over(ErrandId id, const Server* server, bool by_transfer) {
   Errand* errand = find(id);
   if (errand == nullptr || --errand->open > 0) return;
   const Then then = std::move(errand->then);
   release(index_of(id));
   ended_by_transfer_ = by_transfer;
+  ended_on_ = server;
   then();
 }
 

@@ -53,8 +53,10 @@ class Errands {
                     Duration latency);
   void go(ErrandId errand);
 
-  // Of the errand that is just over, within its `then`: a transfer was the last of its parts.
+  // Of the errand that is just over, within its `then`: what the last of its parts was on. A delay
+  // is on no server, nor is a transfer.
   bool ended_by_transfer() const { return ended_by_transfer_; }
+  const Server* ended_on() const { return ended_on_; }
 
   // All that is left of it ends here, and `then` is not called. Nothing if it is over.
   void cancel(ErrandId errand);
@@ -74,12 +76,13 @@ class Errands {
   Errand* find(ErrandId id);
   void start_part(ErrandId id, Server& server, const Kernel::Work& work);
   void start_transfer(ErrandId id, simgrid::s4u::Host& from, simgrid::s4u::Host& to, double bytes);
-  void part_over(ErrandId id, bool by_transfer = false);
+  void part_over(ErrandId id, const Server* server = nullptr, bool by_transfer = false);
   void leave(Server& server);
   void release(std::uint32_t index);
 
   Kernel& kernel_;
   bool ended_by_transfer_ = false;
+  const Server* ended_on_ = nullptr;
   std::vector<Errand> errands_;
   std::vector<std::uint32_t> free_;
 };

@@ -1,6 +1,7 @@
 #include "sim/world/gpu_queue.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace batchflow::sim {
@@ -56,11 +57,17 @@ std::vector<NodeId> GpuQueue::take_first(std::uint32_t wanted) {
   if (fits != free_.end()) {
     return std::vector<NodeId>(wanted, node_id(static_cast<std::size_t>(fits - free_.begin())));
   }
+  // On as few as there are, in the order of the nodes.
+  std::vector<std::size_t> nodes(free_.size());
+  std::iota(nodes.begin(), nodes.end(), std::size_t{0});
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [&](std::size_t a, std::size_t b) { return free_[a] > free_[b]; });
   std::vector<NodeId> ranks;
-  for (std::size_t node = 0; ranks.size() < wanted; ++node) {
-    const std::size_t here = std::min<std::size_t>(free_[node], wanted - ranks.size());
-    ranks.insert(ranks.end(), here, node_id(node));
+  for (std::size_t i = 0; ranks.size() < wanted; ++i) {
+    const std::size_t here = std::min<std::size_t>(free_[nodes[i]], wanted - ranks.size());
+    ranks.insert(ranks.end(), here, node_id(nodes[i]));
   }
+  std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
 

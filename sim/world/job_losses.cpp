@@ -89,9 +89,9 @@ void Jobs::let_go(JobId id, Rank rank, std::uint64_t step) {
 
 // ----------------------------------------------------------------------------- preemption ----
 
-Duration Jobs::attained(const Job& job) const {
+TotalTime Jobs::attained(const Job& job) const {
   return job.attained +
-         (kernel_.now() - job.has_gpus_since) * static_cast<std::int64_t>(job.gpus.size());
+         TotalTime(kernel_.now() - job.has_gpus_since) * static_cast<double>(job.gpus.size());
 }
 
 // Jobs that have had much leave their GPUs to one that has not, who got them last first.
@@ -140,7 +140,7 @@ void Jobs::resume(std::uint32_t index) {
   Job& job = jobs_[index];
   // As many as before, or others: its GPUs may be seated otherwise.
   const Duration away = kernel_.now() - job.ranks.front().since;
-  job.down += away * static_cast<std::int64_t>(job.gpus.size());
+  job.down += TotalTime(away) * static_cast<double>(job.gpus.size());
   job.ranks.assign(job.nodes.size(), {});
   for (RankState& rank : job.ranks) rank.since = kernel_.now();
   job.state = Job::State::joining;

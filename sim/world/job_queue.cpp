@@ -4,7 +4,7 @@
 
 namespace batchflow::sim {
 
-void JobQueue::add(std::uint32_t job, const JobModel& model, Duration work, Duration attained) {
+void JobQueue::add(std::uint32_t job, const JobModel& model, Duration work, TotalTime attained) {
   std::int64_t rank = 0;
   switch (scheduler_) {
     case Scheduler::fifo:

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "configs/reader/scenario.h"
+#include "sim/world/sim_time.h"
 
 namespace batchflow::sim {
 
@@ -19,7 +20,7 @@ class JobQueue {
 
   // `work`: what each of its GPUs will compute; `attained`: GPU time that it had so far, before it
   // was preempted.
-  void add(std::uint32_t job, const JobModel& model, Duration work, Duration attained);
+  void add(std::uint32_t job, const JobModel& model, Duration work, TotalTime attained);
   // Before all others.
   void add_first(std::uint32_t job) { waiting_.insert({INT64_MIN, --first_, job}); }
   // Calls `start` with each in order, while it answers anything but `stop`; `took` leaves.
@@ -35,7 +36,7 @@ class JobQueue {
 
   // Whether a job with so much GPU time leaves its GPUs to those that had less: two levels of
   // service, so that jobs of one level do not take turns for ever.
-  static bool has_had_much(Duration attained) { return attained >= kMuch; }
+  static bool has_had_much(TotalTime attained) { return attained >= kMuch; }
 
  private:
   static constexpr Duration kMuch = std::chrono::hours(1);

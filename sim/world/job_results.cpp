@@ -32,18 +32,20 @@ std::string bottleneck(const JobResult& job) {
 
 void Jobs::add_under_way(const Job& job, UnderWay& sum) const {
   if (job.state == Job::State::down || job.state == Job::State::preempted) return;
+  std::uint64_t stalling = 0;
   for (const RankState& rank : job.ranks) {
     const Duration spent = kernel_.now() - rank.since;
-    (rank.training ? sum.compute : rank.done ? sum.idle : sum.stall) += spent * job.gpus_per_rank;
-    const auto gpus = static_cast<std::uint64_t>(job.gpus_per_rank);
-    sum.ranks += gpus;
-    if (!rank.training && !rank.done) sum.stalling += gpus;
+    (rank.training ? sum.compute : rank.done ? sum.idle : sum.stall) += of_gpus(job, spent);
+    if (!rank.training && !rank.done) ++stalling;
   }
+  const std::uint64_t gpus = job.ranks.empty() ? 0 : job.gpus.size();
+  sum.ranks += gpus;
+  sum.stalling += gpus * stalling / std::max<std::size_t>(1, job.ranks.size());
 }
 
 Jobs::UnderWay Jobs::under_way() const {
   UnderWay sum;
-  for (const Job& job : jobs_) add_under_way(job, sum);
+  for (const std::uint32_t index : running_) add_under_way(jobs_[index], sum);
   return sum;
 }
 

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <bit>
+#include <map>
 #include <utility>
 
 #include "core/permutation.h"
@@ -121,29 +122,37 @@ void Jobs::start_queued() {
   });
 }
 
-// GPUs of a node that move on together anyway are one rank where blocks stand for streams of them.
+// Where blocks stand for streams of them, GPUs that move on together anyway are one rank: as many
+// as a step has blocks, on nodes of their own as far as there are so many.
 void Jobs::seat(Job& job, std::vector<NodeId> gpus) const {
   job.gpus = std::move(gpus);
   job.nodes = job.gpus;
-  job.gpus_per_rank = 1;
-  if (!job.preparation->streams || scenario_.engine.workers_per_rank > 0) return;
-  std::sort(job.nodes.begin(), job.nodes.end());
-  std::int64_t common = 0;
-  for (auto at = job.nodes.begin(); at != job.nodes.end();) {
-    const auto next = std::upper_bound(at, job.nodes.end(), *at);
-    common = std::gcd(common, next - at);
-    at = next;
-  }
-  job.gpus_per_rank = common;
-  std::vector<NodeId> ranks;
-  for (std::size_t i = 0; i < job.nodes.size(); i += static_cast<std::size_t>(common)) {
-    ranks.push_back(job.nodes[i]);
-  }
-  job.nodes = std::move(ranks);
+  if (!job.preparation->streams) return;
+  std::map<NodeId, std::uint32_t> on;
+  for (const NodeId node : job.gpus) ++on[node];
+  std::vector<std::pair<std::uint32_t, NodeId>> nodes;
+  for (const auto& [node, count] : on) nodes.emplace_back(count, node);
+  std::stable_sort(nodes.begin(), nodes.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  const std::uint32_t blocks =
+      scenario_.item_batch(*job.model) /
+      scenario_.pipelines[static_cast<std::size_t>(job.model->pipeline)].items_per_block;
+  nodes.resize(std::bit_floor(std::min<std::size_t>(nodes.size(), std::max(1u, blocks))));
+  job.nodes.clear();
+  for (const auto& [count, node] : nodes) job.nodes.push_back(node);
 }
 
 std::uint32_t Jobs::item_batch(const Job& job) const {
-  return scenario_.item_batch(*job.model) * static_cast<std::uint32_t>(job.gpus_per_rank);
+  const std::uint32_t batch = scenario_.item_batch(*job.model);
+  if (!job.preparation->streams) return batch;
+  return batch / static_cast<std::uint32_t>(job.nodes.size());
+}
+
+// The time of its GPUs, in which one of its ranks is at something.
+TotalTime Jobs::of_gpus(const Job& job, Duration of_one_rank) {
+  if (job.nodes.size() == job.gpus.size()) return of_one_rank;
+  return TotalTime(of_one_rank) * static_cast<double>(job.gpus.size()) /
+         static_cast<double>(job.nodes.size());
 }
 
 void Jobs::start(std::uint32_t index) {
@@ -166,8 +175,8 @@ void Jobs::join(std::uint32_t index) {
   job.state = Job::State::joining;
   for (RankState& rank : job.ranks) {
     rank.since = kernel_.now();
-    job.idle += model.start_up * job.gpus_per_rank;
-    counters_.idle += model.start_up * job.gpus_per_rank;
+    job.idle += of_gpus(job, model.start_up);
+    counters_.idle += of_gpus(job, model.start_up);
   }
   JobJoined event;
   event.job = JobId(index);
@@ -253,13 +262,13 @@ void Jobs::count_unfinished(Job& job) {
                        : rank.done   ? Watch::Doing::idle
                                      : Watch::Doing::stall;
     if (!down) watch_.spent(id, number, job.step, doing, rank.since, kernel_.now());
-    const auto clock_of = [&](auto& clocks) -> Duration& {
+    const auto clock_of = [&](auto& clocks) -> TotalTime& {
       if (down) return clocks.down;
       return rank.training ? clocks.compute : rank.done ? clocks.idle : clocks.stall;
     };
     const Duration spent = kernel_.now() - rank.since;
-    clock_of(job) += spent * job.gpus_per_rank;
-    clock_of(counters_) += spent * job.gpus_per_rank;
+    clock_of(job) += of_gpus(job, spent);
+    clock_of(counters_) += of_gpus(job, spent);
     rank.since = kernel_.now();
   }
 }
@@ -321,8 +330,8 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   const Instant trains_since = kernel_.now() - computed;
   watch_.spent(JobId(index), number, job.step, Watch::Doing::stall, rank.since, trains_since);
   rank.since = trains_since;
-  job.stall += waited * job.gpus_per_rank;
-  counters_.stall += waited * job.gpus_per_rank;
+  job.stall += of_gpus(job, waited);
+  counters_.stall += of_gpus(job, waited);
   kernel_.after(compute - computed, [this, index, number, restarts = job.restarts] {
     if (jobs_[index].restarts == restarts) trained(index, number);
   });
@@ -339,9 +348,9 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   rank.done = true;
   watch_.spent(JobId(index), number, batch.step, Watch::Doing::compute, rank.since, kernel_.now());
   rank.since = kernel_.now();
-  job.compute += rank.computes * job.gpus_per_rank;
-  counters_.compute += rank.computes * job.gpus_per_rank;
-  if (job.first_step == Instant{}) job.first_compute += rank.computes * job.gpus_per_rank;
+  job.compute += of_gpus(job, rank.computes);
+  counters_.compute += of_gpus(job, rank.computes);
+  if (job.first_step == Instant{}) job.first_compute += of_gpus(job, rank.computes);
   job.samples_done += batch.samples;
   job.fillers_done += batch.fillers;
   job.rehearsed_done += batch.rehearsed;
@@ -354,6 +363,13 @@ void Jobs::step_done(std::uint32_t index) {
   Job& job = jobs_[index];
   if (job.first_step == Instant{}) job.first_step = kernel_.now();
   const std::uint64_t batches = job.gpus.size() * job.preparation->epochs;
+  if (const std::uint64_t all = job.model->samples_in_all; all > 0) {
+    const auto until = [&](std::uint64_t steps) -> std::uint64_t {
+      return static_cast<std::uint64_t>(static_cast<unsigned __int128>(all) * steps /
+                                        job.model->steps);
+    };
+    job.samples_done = until(job.steps_done + 1) - until(job.steps_done);
+  }
   counters_.batches_trained += batches;
   counters_.samples_trained += job.samples_done;
   job.result.batches += batches;
@@ -372,8 +388,8 @@ void Jobs::step_done(std::uint32_t index) {
     reports_.fact(BatchWanted{JobId(index), number, 1});
     watch_.spent(JobId(index), number, job.step, Watch::Doing::idle, rank.since, kernel_.now());
     const Duration waited = kernel_.now() - rank.since;
-    job.idle += waited * job.gpus_per_rank;
-    counters_.idle += waited * job.gpus_per_rank;
+    job.idle += of_gpus(job, waited);
+    counters_.idle += of_gpus(job, waited);
     rank.since = kernel_.now();
     rank.done = false;
     train_rank(index, number);

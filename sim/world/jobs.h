@@ -23,6 +23,7 @@
 #include "sim/world/job_queue.h"
 #include "sim/world/kernel.h"
 #include "sim/world/reports.h"
+#include "sim/world/sim_time.h"
 #include "sim/world/workload.h"
 
 namespace batchflow::sim {
@@ -40,9 +41,9 @@ class Jobs final : public Customer {
   double progress() const;
   // What ranks are at, as far as it is not in the counters yet.
   struct UnderWay {
-    Duration compute{0};
-    Duration stall{0};
-    Duration idle{0};
+    TotalTime compute{0};
+    TotalTime stall{0};
+    TotalTime idle{0};
     std::uint64_t ranks = 0;
     std::uint64_t stalling = 0;
   };
@@ -88,7 +89,6 @@ class Jobs final : public Customer {
     const Workload::Preparation* preparation = nullptr;
     std::vector<NodeId> gpus;   // the node of each
     std::vector<NodeId> nodes;  // of its ranks
-    std::int64_t gpus_per_rank = 1;
     std::vector<RankState> ranks;
     std::uint64_t step = 0;        // its number, which after a loss is one that was never given
     std::uint64_t steps_done = 0;  // how many
@@ -99,15 +99,15 @@ class Jobs final : public Customer {
     std::uint64_t rehearsed_done = 0;
     Instant started{};
     Instant has_gpus_since{};
-    Duration attained{0};  // GPU time, before it was preempted the last time
+    TotalTime attained{0};  // GPU time, before it was preempted the last time
     Instant ended{};
     Instant first_batch{};
     Instant first_step{};
-    Duration compute{0};  // of all ranks
-    Duration stall{0};
-    Duration idle{0};
-    Duration down{0};
-    Duration first_compute{0};  // of the first step
+    TotalTime compute{0};  // of all ranks
+    TotalTime stall{0};
+    TotalTime idle{0};
+    TotalTime down{0};
+    TotalTime first_compute{0};  // of the first step
     JobResult result;
   };
 
@@ -118,8 +118,9 @@ class Jobs final : public Customer {
   void start_queued();
   void seat(Job& job, std::vector<NodeId> gpus) const;
   std::uint32_t item_batch(const Job& job) const;
+  static TotalTime of_gpus(const Job& job, Duration of_one_rank);
   bool preempts() const { return scenario_.scheduler == Scheduler::las; }
-  Duration attained(const Job& job) const;
+  TotalTime attained(const Job& job) const;
   bool make_room_for(std::uint32_t index);
   void preempt(std::uint32_t index);
   void resume(std::uint32_t index);

@@ -15,14 +15,15 @@ using NetPoint = simgrid::kernel::routing::NetPoint;
 
 constexpr double kUnlimited_bytes_per_s = 1e15;
 
-// What one reader gets when nobody else reads: so many operations under way, each with its latency
+// What readers get when nobody else reads: so many operations under way each, each with its latency
 // and its bytes at the reader's rate. 0: no limit.
 double alone_bytes_per_s(const DriveModel& drive, double operation_bytes, double latency_s,
-                         std::uint64_t operations) {
-  const auto ahead =
-      static_cast<double>(std::min<std::uint64_t>(drive.operations_ahead, operations));
-  const double cap = drive.reader_bytes_per_s;
-  const double one_s = latency_s + (cap > 0 ? operation_bytes / cap : 0);
+                         const Platform::Amount& amount) {
+  const auto ahead = static_cast<double>(std::min<std::uint64_t>(
+      std::uint64_t{drive.operations_ahead} * amount.readers, amount.operations));
+  const double cap = drive.reader_bytes_per_s * amount.readers;
+  const double own = drive.reader_bytes_per_s;
+  const double one_s = latency_s + (own > 0 ? operation_bytes / own : 0);
   if (one_s <= 0) return 0;
   const double rate = ahead * operation_bytes / one_s;
   return cap > 0 ? std::min(rate, cap) : rate;
@@ -42,7 +43,8 @@ Platform::Platform(Kernel& kernel, Errands& errands, const ClusterModel& cluster
     nodes_.push_back({nullptr,
                       drive(node.name + ".nvme", node.nvme_drive, hardware_.nvme(nodes_.size())),
                       server(node.name + ".memory", node.memory_bytes_per_s),
-                      server(node.name + ".pcie", node.pcie_bytes_per_s)});
+                      server(node.name + ".pcie", node.pcie_bytes_per_s),
+                      server(node.name + ".cores", node.workers > 0 ? node.cores : 0)});
   }
   const auto limited = [&](const NodeModel& node) { return limits(node); };
   if (cluster.store_nic_bytes_per_s > 0 || link_limits(cluster.store_link) ||
@@ -150,6 +152,15 @@ void Platform::build_network() {
     connect(hardware_.nic(i), node.name + ".nic", nodes_[i].endpoint->get_netpoint(),
             end_of(node.link), node.nic_bytes_per_s);
   }
+  // Where all nodes hang on one link, what goes between them does not go up it.
+  const auto alike = [&](const NodeModel& node) { return node.link == cluster_.nodes[0].link; };
+  const bool together = std::all_of(cluster_.nodes.begin(), cluster_.nodes.end(), alike);
+  peers_endpoint_ = endpoint("peers");
+  auto* peers = simgrid_api::add_duplex_link(zone, "peers.nic", kUnlimited_bytes_per_s);
+  peers->set_latency(0);
+  simgrid_api::add_route(zone, peers_endpoint_->get_netpoint(),
+                         end_of(together ? cluster_.nodes[0].link : -1),
+                         s4u::LinkInRoute(peers, s4u::LinkInRoute::Direction::UP));
   store_endpoint_ = endpoint("store");
   connect(hardware_.store_nic(), "store.nic", store_endpoint_->get_netpoint(),
           end_of(cluster_.store_link), cluster_.store_nic_bytes_per_s);
@@ -191,7 +202,7 @@ void Platform::read(ErrandId errand, Drive& drive, Amount amount, double weight,
       pauses > 0 ? model.pauses.length_s * model.pauses.spread.draw(chance, pauses) : 0;
   const double latency_s = seconds(model.latency) * model.latency_spread.draw(chance, operations) +
                            pauses * pause_s / operations;
-  const double alone = alone_bytes_per_s(model, each, latency_s, amount.operations) * drive.speed;
+  const double alone = alone_bytes_per_s(model, each, latency_s, amount) * drive.speed;
   if (drive.metadata.limited()) errands_.add_work(errand, drive.metadata, {operations, 0, weight});
   // However many others go on meanwhile.
   if (pause_s > 0) errands_.add_delay(errand, duration_of(pause_s));
@@ -233,6 +244,16 @@ void Platform::copy(ErrandId errand, std::size_t from_node, std::size_t to_node,
   } else if (from.memory.limited()) {
     errands_.add_work(errand, from.memory, {static_cast<double>(bytes)});
   }
+}
+
+void Platform::gather(ErrandId errand, std::size_t to_node, Bytes bytes) {
+  if (peers_endpoint_ == nullptr) return;
+  errands_.add_transfer(errand, *peers_endpoint_, *nodes_[to_node].endpoint,
+                        static_cast<double>(bytes), 2 * cluster_.nodes[to_node].nic_latency);
+}
+
+void Platform::prepare(ErrandId errand, std::size_t node, double core_s, std::uint32_t cores_most) {
+  errands_.add_work(errand, nodes_[node].cores, {core_s, static_cast<double>(cores_most)});
 }
 
 void Platform::to_gpu(ErrandId errand, std::size_t node, Bytes bytes) {

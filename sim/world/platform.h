@@ -55,17 +55,28 @@ class Platform {
   Platform(const Platform&) = delete;
   Platform& operator=(const Platform&) = delete;
 
-  // What a person would call it: operations of bytes / operations each.
+  // What a person would call it: operations of bytes / operations each, by so many readers.
   struct Amount {
-    std::uint64_t operations;
-    Bytes bytes;
+    std::uint64_t operations = 0;
+    Bytes bytes = 0;
+    std::uint32_t readers = 1;
   };
   // `chance` draws the tail of the latency.
   void read_store(ErrandId errand, std::size_t to_node, Amount amount, Random chance);
   void read_nvme(ErrandId errand, std::size_t node, Amount amount, Random chance);
   void write_nvme(ErrandId errand, std::size_t node, Bytes bytes);
   void copy(ErrandId errand, std::size_t from_node, std::size_t to_node, Bytes bytes);
+  // From several nodes that each have a part of it: no limit at any one of them is met.
+  void gather(ErrandId errand, std::size_t to_node, Bytes bytes);
   void to_gpu(ErrandId errand, std::size_t node, Bytes bytes);
+  // On a node whose cores prepare together: so many seconds of one, on so many of them at most.
+  void prepare(ErrandId errand, std::size_t node, double core_s, std::uint32_t cores_most);
+  bool is_cores(const Server* server, std::size_t node) const {
+    return server == &nodes_[node].cores;
+  }
+  bool is_store(const Server* server) const {
+    return server == &store_.data || server == &store_.metadata;
+  }
 
   // From now on so many times as fast as it was built, for all that is under way, too; but reads
   // that were begun before keep the latency, and the bound of one reader, that they have.
@@ -90,6 +101,7 @@ class Platform {
     Drive nvme;
     Server memory;
     Server pcie;
+    Server cores;  // if they prepare together
   };
 
   struct Wire {
@@ -115,7 +127,8 @@ class Platform {
   std::vector<Wire> wires_;     // by number of the hardware; none where there is no network
   Drive store_;
   simgrid::s4u::Host* store_endpoint_ = nullptr;
-  std::deque<NodePart> nodes_;  // servers stay where they are
+  simgrid::s4u::Host* peers_endpoint_ = nullptr;  // all nodes, as one that only they limit
+  std::deque<NodePart> nodes_;                    // servers stay where they are
 };
 
 }  // namespace batchflow::sim

@@ -12,6 +12,13 @@
 
 namespace batchflow::sim {
 
+// Of many GPUs or cores together, for months: beyond what a Duration holds. Whole nanoseconds up to
+// 104 days, and then as exact as a double.
+using TotalTime = std::chrono::duration<double, std::nano>;
+
+inline double seconds(TotalTime time) {
+  return time.count() * 1e-9;
+}
 inline double seconds(Duration duration) {
   return static_cast<double>(duration.count()) * 1e-9;
 }

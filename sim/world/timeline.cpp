@@ -100,8 +100,9 @@ void Timeline::add_flow(std::span<const Point> points) {
 }
 
 std::string Timeline::json(std::span<const SeriesPoint> series, const std::string& scenario) const {
-  std::string text = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"scenario\":" + json_text(scenario) +
-                     fmt::format(",\"complete\":{}}},\n\"traceEvents\":[\n", !ended_);
+  std::string text =
+      "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"scenario\":" + json_text(scenario) +
+      fmt::format(",\"complete\":{}}},\n\"traceEvents\":[\n", !ended_);
   std::vector<std::string> processes;
   std::vector<std::size_t> process_of;
   for (const auto& [process, thread] : tracks_) {

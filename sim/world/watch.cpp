@@ -11,13 +11,6 @@ namespace batchflow::sim {
 
 namespace {
 
-std::uint64_t stream_key(const Lineage& lineage) {
-  return hash(lineage.dataset.value, lineage.pipeline.value, lineage.seed);
-}
-std::uint64_t block_key(const Lineage& lineage) {
-  const BlockName& name = lineage.name;
-  return hash(stream_key(lineage), name.generation, name.lane, name.pass, name.block);
-}
 std::uint64_t slot_key(ShareId share, SlotId slot) {
   return std::uint64_t{share.value} << 32 | slot.value;
 }
@@ -61,9 +54,11 @@ std::uint64_t Watch::workers() const {
   return sum;
 }
 
-Duration Watch::busy(Instant now) const {
-  Duration sum{0};
-  for (const Gate& gate : node_gates_) sum += gate.used + (now - gate.since) * gate.busy;
+TotalTime Watch::busy(Instant now) const {
+  TotalTime sum{0};
+  for (const Gate& gate : node_gates_) {
+    sum += gate.used + TotalTime(now - gate.since) * gate.busy;
+  }
   return sum;
 }
 
@@ -71,7 +66,7 @@ Duration Watch::busy(Instant now) const {
 
 void Watch::change(Gate& gate, int busy, int limit) {
   gate.full = gate.full_until(now_);
-  gate.used += (now_ - gate.since) * gate.busy;
+  gate.used += TotalTime(now_ - gate.since) * gate.busy;
   gate.busy += static_cast<std::uint32_t>(busy);
   gate.limit += static_cast<std::uint32_t>(limit);
   gate.since = now_;
@@ -165,6 +160,7 @@ void Watch::on(const Read& order) {
 
 void Watch::on(const Prepare& order) {
   Running one{Running::Kind::prepare, {now_, now_, 0}};
+  one.cause = Cause::preparation;
   one.block = order.lineage.name;
   one.number = one.block.block;
   one.worker = order.worker;
@@ -315,7 +311,7 @@ void Watch::prepared(Running& one) {
   if (!one.items_share.is_none()) {
     residency_.add(one.place, Form::decoded, one.items_bytes);
   }
-  one.way.prepared = one.span;
+  one.way.prepared = Sourced{one.span, one.cause};
   one.way.gathered.reset();
   slots_[slot_key(one.share, one.slot)] = std::move(one.way);
 }
@@ -385,7 +381,7 @@ Waited Watch::why(const JobSeen& job, Rank rank, const Batch* batch, Instant fro
   }
   if (way.prepared) {
     back_to(Cause::other, way.prepared->to);
-    back_to(Cause::preparation, way.prepared->from);
+    back_to(way.prepared->cause, way.prepared->from);
   }
   if (way.read) {
     back_to(Cause::cores, way.read->to);

@@ -20,13 +20,14 @@
 #include "configs/reader/scenario.h"
 #include "core/event.h"
 #include "sim/world/residency.h"
+#include "sim/world/sim_time.h"
 #include "sim/world/timeline.h"
 #include "sim/world/workload.h"
 
 namespace batchflow::sim {
 
 enum class Cause : std::uint8_t { storage, drive, network, cores, preparation, delivery, other };
-using Waited = std::array<Duration, 7>;  // by cause
+using Waited = std::array<TotalTime, 7>;  // by cause
 
 // In seconds, in the mean of so many ranks.
 Waits waits(const Waited& waited, double ranks = 1);
@@ -39,6 +40,11 @@ class Watch {
   void step(Instant now, std::span<const Event> events, std::span<const Command> commands);
   // Of a read that is over: its last bytes were on links, not in the store.
   void came_by_links(RequestId read) { by_links_.push_back(read); }
+  // Of the preparation of a stream, which is just over: what it waited for last.
+  void waited_for(RequestId preparation, Cause cause) {
+    const auto found = running_.find(preparation.value);
+    if (found != running_.end()) found->second.cause = cause;
+  }
 
   // What a rank did until now, since `from`; by jobs, without a gap.
   enum class Doing : std::uint8_t { stall, compute, idle };
@@ -52,7 +58,7 @@ class Watch {
   std::uint64_t preparing() const { return preparing_; }
   std::uint64_t workers() const;
   // Of all workers, until now: they prepare, or are held by a read.
-  Duration busy(Instant now) const;
+  TotalTime busy(Instant now) const;
 
  private:
   // Something that took its time, and the track it is on.
@@ -67,7 +73,7 @@ class Watch {
   // How what is in a slot has come there.
   struct Way {
     std::optional<Sourced> read;
-    std::optional<Span> prepared;
+    std::optional<Sourced> prepared;
     std::optional<Sourced> gathered;
     Duration full_before{0};  // of its gate, when the first of it was ordered
     std::uint64_t stream = 0;
@@ -78,7 +84,7 @@ class Watch {
     std::uint32_t busy = 0;
     Instant since{};
     Duration full{0};
-    Duration used{0};  // busy x time
+    TotalTime used{0};  // busy x time
     bool is_full() const { return limit > 0 && busy >= limit; }
     Duration full_until(Instant now) const { return is_full() ? full + (now - since) : full; }
   };

@@ -41,6 +41,15 @@ Catalogue make_catalogue(const DatasetModel& dataset, const Scenario& scenario, 
 
 }  // namespace
 
+std::uint64_t stream_key(const Lineage& lineage) {
+  return hash(lineage.dataset.value, lineage.pipeline.value, lineage.seed);
+}
+
+std::uint64_t block_key(const Lineage& lineage) {
+  const BlockName& name = lineage.name;
+  return hash(stream_key(lineage), name.generation, name.lane, name.pass, name.block);
+}
+
 std::uint64_t Workload::key(const JobModel& job) {
   return static_cast<std::uint64_t>(job.dataset) << 32 | static_cast<std::uint32_t>(job.pipeline);
 }
@@ -72,7 +81,7 @@ Workload::Workload(const Scenario& scenario) {
     const std::uint64_t epochs =
         model.epochs_per_block > 0 ? model.epochs_per_block : scenario.grain.epochs_per_block;
     preparations_.push_back({id, job.dataset, job.pipeline, info, model.spread, std::move(steps),
-                             moved, epochs, per_item, model.items_per_block > 0});
+                             moved, epochs, per_item, model.items_per_block > 0, model.cores_most});
   }
 }
 

@@ -12,6 +12,10 @@
 
 namespace batchflow::sim {
 
+// Of a stream's blocks, and of one of them.
+std::uint64_t stream_key(const Lineage& lineage);
+std::uint64_t block_key(const Lineage& lineage);
+
 class Workload {
  public:
   explicit Workload(const Scenario& scenario);
@@ -44,6 +48,7 @@ class Workload {
     std::uint64_t epochs;    // that a block stands for
     std::uint64_t per_item;  // stored samples
     bool streams;            // a block stands for many that come one after the other
+    std::uint32_t cores_most;
 
     // Samples of so many items: as they are stored, and as they are visited in all epochs.
     std::uint64_t stored(std::uint64_t items) const { return items * per_item; }

@@ -210,7 +210,8 @@ Aggregate World::aggregate(const RunResult& run) const {
   sum.failed_reads = engine_.counters().failed_reads;
   sum.replaced_samples = engine_.counters().corrupt_samples;
   sum.lost_samples = counters_.samples_lost;
-  const Duration ranks_time = counters_.compute + counters_.stall + counters_.idle + counters_.down;
+  const TotalTime ranks_time =
+      counters_.compute + counters_.stall + counters_.idle + counters_.down;
   if (ranks_time.count() > 0) sum.stall_fraction = seconds(counters_.stall) / seconds(ranks_time);
   if (sum.samples_requested > 0) {
     // Reads that fail are read again, and may be more than what was asked for.

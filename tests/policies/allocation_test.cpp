@@ -134,13 +134,25 @@ TEST_CASE("encoded-first fills windows to a sixteenth, what is stored, what is d
   CHECK(given(60 + 7200) == List{3 + 60, 1000, 1000});
   CHECK(given(60 + 9200) == List{3 + 160, 1000, 1000});
   CHECK(given(1 << 20) == List{3 + 160, 1000, 1000});
+  // Ranks have something in time, too.
+  blocks.ranks = 3;
+  CHECK(given(60 + 1200) == List{3 + 24, 720, 0});
+  CHECK(given(60 + 400) == List{3 + 10, 200, 0});
+  blocks.ranks = 100;
+  CHECK(given(1 << 20) == List{3 + 160, 1000, 1000});
+  blocks.ranks = 0;
   // Who nobody reads from gets what it was promised.
   blocks.jobs = decoded.jobs = 0;
   CHECK(given(60 + 500) == List{3, 500, 0});
-  // Of two data sets each gets a part of what it could keep.
+  // Of two data sets the small one is kept whole, if its part lets it; others have the same for
+  // each of their jobs.
   ShareView larger = encoded;
   larger.slots_all = 3000;
+  CHECK(answer("encoded-first", 400, {encoded, larger}) == List{200, 200});
+  CHECK(answer("encoded-first", 2500, {larger, encoded}) == List{1500, 1000});
+  larger.jobs = 6;
   CHECK(answer("encoded-first", 400, {encoded, larger}) == List{100, 300});
+  CHECK(answer("encoded-first", 4000, {larger, encoded}) == List{3000, 1000});
   decoded.jobs = 1;
   CHECK(answer("encoded-first:forms=decoded", 400, {encoded, decoded}) == List{0, 80});
   // A form that is not kept gets its promise and what is made ahead, before others get more.

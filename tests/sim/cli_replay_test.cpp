@@ -38,7 +38,7 @@ TEST_CASE("a replay answers with a table, JSON, CSV and a report that stands alo
                                       "--json", "--html", html_path, "--jobs-csv=" + csv_path}));
   CAPTURE(outcome.err);
   REQUIRE(outcome.code == 0);
-  CHECK(outcome.err.find("60 of 60 jobs are replayed\n") != std::string::npos);
+  CHECK(outcome.err.find("60 of 60 jobs are replayed") != std::string::npos);
   CHECK(outcome.err.find("GPU time lost") != std::string::npos);
   CHECK(outcome.err.find("preset=default against preset=independent: completion ") !=
         std::string::npos);
@@ -108,9 +108,10 @@ TEST_CASE("sensitivity: each assumption lower and higher, beside the runs as the
   if (!can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string html_path = folder.name("r.html");
-  const Outcome outcome = run(replay(
-      {"--policy", "preset=independent,default", "--sensitivity", "--json", "--html", html_path},
-      "gen:cluster,jobs=20,days=1,gpus=16"));
+  const Outcome outcome =
+      run(replay({"--policy", "preset=independent,default", "--sensitivity", "--json", "--html",
+                  html_path, "--set", "cluster.store.bytes_per_s=50mb"},
+                 "gen:cluster,jobs=20,days=1,gpus=16"));
   CAPTURE(outcome.err);
   REQUIRE(outcome.code == 0);
   CHECK(outcome.err.find("GPU time lost, by what is assumed:\n") != std::string::npos);

@@ -4,8 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "core/config_error.h"
 #include "sim/cluster_replay/replay_report.h"
@@ -38,13 +40,18 @@ TEST_CASE("at any grain a job computes as long, and trains on as much, as it is 
   const JobTrace trace = made_trace(600, 3, 32);
   const OverlayModel overlay = read_overlay(load_overlay("mixed"));
   const Assignment assignment = assign(trace, overlay, 9);
-  for (const ReplayGrain grain : {ReplayGrain{1, 1, 1}, ReplayGrain{8, 4, 1}, ReplayGrain{},
-                                  ReplayGrain{256, 100, 4}, ReplayGrain{1000, 3000, 8}}) {
+  Scenario base = base_of(9);
+  for (NodeModel& node : base.cluster.nodes) node.cores = 1 << 20;  // so that nobody is too fast
+  for (const ReplayGrain grain :
+       {ReplayGrain{1, 1}, ReplayGrain{8, 4}, ReplayGrain{}, ReplayGrain{256, 100},
+        ReplayGrain{1000, 3000}, ReplayGrain{256, 6, true}}) {
     CAPTURE(grain.items);
+    CAPTURE(grain.fine);
     LeftOut out;
-    const Scenario scenario = replay_scenario(base_of(9), trace, overlay, grain, {}, out);
+    const Scenario scenario = replay_scenario(base, trace, overlay, grain, {}, out);
     REQUIRE(scenario.jobs.size() + all_of(out) == trace.jobs.size());
     REQUIRE(scenario.jobs.size() == trace.jobs.size());
+    CHECK(out.slowed_down == 0);
     for (std::size_t i = 0; i < scenario.jobs.size(); ++i) {
       const JobModel& job = scenario.jobs[i];
       const AssignedJob& assigned = assignment.jobs[i];
@@ -56,22 +63,84 @@ TEST_CASE("at any grain a job computes as long, and trains on as much, as it is 
       // The time of a batch is rounded to a nanosecond, by half of one at most.
       CHECK(std::abs((job.step * batches - assigned.compute).count()) <= (batches + 1) / 2);
       // Steps are whole, and there is one at least.
-      const double step =
-          static_cast<double>(std::min(std::uint64_t{job.batch} * job.ranks, dataset.samples)) *
-          std::max(1u, pipeline.epochs_per_block);
+      const std::uint64_t batch = grain.fine ? std::uint64_t{job.batch} * job.ranks : job.batch;
+      const double step = static_cast<double>(std::min<std::uint64_t>(batch, dataset.samples)) *
+                          std::max(1u, pipeline.epochs_per_block);
       const double trained = step * static_cast<double>(job.steps);
+      const std::uint64_t samples = assignment.datasets[assigned.dataset].samples;
       const double asked = assigned.passes * static_cast<double>(dataset.samples);
       CHECK(std::abs(trained - asked) <= step * (job.steps == 1 ? 1 : 0.5) * (1 + 1e-9));
-      // Items are whole, and there are as many as a data set is cut into.
-      const std::uint64_t samples = assignment.datasets[assigned.dataset].samples;
+      if (!grain.fine) {
+        const double in_all = assigned.passes * static_cast<double>(samples);
+        CHECK(std::abs(static_cast<double>(job.samples_in_all) - std::max(1., in_all)) <= 0.5);
+        // A step has a block for each node that it needs; a block is of whole items.
+        const std::uint64_t blocks =
+            job.batch / scenario.samples_per_item(dataset) / pipeline.items_per_block;
+        CHECK(blocks * pipeline.items_per_block * scenario.samples_per_item(dataset) == job.batch);
+        CHECK(blocks <= std::bit_ceil((job.ranks + 7) / 8));
+      }
+      // Items are whole, and there are no more than a data set may be cut into.
       CHECK(dataset.samples <= samples);
-      CHECK(scenario.items(dataset) == std::min(grain.items, samples));
+      if (!grain.fine) CHECK(scenario.items(dataset) <= std::min(grain.items, samples));
       CHECK(job.batch % scenario.samples_per_item(dataset) == 0);
       CHECK(job.ranks == assigned.gpus);
       // Its epochs last for its steps.
-      const std::uint64_t an_epoch =
-          std::max<std::uint64_t>(1, dataset.samples / (std::uint64_t{job.batch} * job.ranks));
+      const std::uint64_t an_epoch = std::max<std::uint64_t>(1, dataset.samples / batch);
       CHECK(job.epochs / std::max(1u, pipeline.epochs_per_block) * an_epoch >= job.steps);
+    }
+  }
+}
+
+TEST_CASE("a data set has items for its jobs and for the caches, the same in a part of a trace") {
+  const JobTrace trace = made_trace(400, 3, 32);
+  const auto items_of = [&](const char* dataset, const ReplayWindow& window) {
+    LeftOut out;
+    const Scenario scenario =
+        replay_scenario(base_of(1), trace, one_class("busy: 50%\n", dataset), {}, window, out);
+    return scenario.items(scenario.datasets.front());
+  };
+  const ReplayWindow later{trace.jobs[200].submit_ns, kNoTime, 1};
+  // Jobs make many passes: 16 are enough. A node's cache of 32 GiB holds 32 items of what would
+  // fill it, and of the largest there are 256.
+  CHECK(items_of("{samples: 100, bytes: 1}", {}) == 16);
+  CHECK(items_of("{samples: 100, bytes: 1}", later) == 16);
+  CHECK(items_of("{samples: 102400, bytes: 600kb}", {}) == 64);
+  CHECK(items_of("{samples: 102400, bytes: 600kb}", later) == 64);
+  CHECK(items_of("{samples: 102400, bytes: 600mb}", {}) == 256);
+  // Few jobs get through a thousandth of it.
+  CHECK(items_of("{samples: 100000000000, bytes: 1}", {}) == 256);
+}
+
+TEST_CASE("no job is taken to train faster than its nodes could feed it") {
+  const JobTrace trace = made_trace(50, 1, 32);
+  const auto replayed = [&](const char* dataset, const char* steps, LeftOut& out) {
+    Scenario base = base_of(1);
+    for (NodeModel& node : base.cluster.nodes) node.nic_bytes_per_s = 8e9;
+    const OverlayModel overlay = overlay_of(
+        "busy: 100%\nclasses: [{name: only, samples_per_s: 1000, dataset: " + std::string(dataset) +
+        ", steps: " + steps + "}]\n");
+    return replay_scenario(base, trace, overlay, {}, {}, out);
+  };
+  const auto speed_of = [&](const Scenario& scenario, std::size_t i) {
+    return static_cast<double>(scenario.jobs[i].samples_in_all) * 1e9 /
+           (static_cast<double>(trace.jobs[i].duration_ns) * scenario.jobs[i].ranks);
+  };
+  // One GB/s and one core for each GPU.
+  for (const auto& [dataset, steps, speed, slowed] :
+       {std::tuple{"{samples: 100000, bytes: 900kb}", "[]", 1000., 0u},
+        std::tuple{"{samples: 100000, bytes: 2mb}", "[]", 500., 50u},
+        std::tuple{"{samples: 100000, bytes: 1}", "[{name: work, cost: 900us, output: 1}]", 1000.,
+                   0u},
+        std::tuple{"{samples: 100000, bytes: 1}", "[{name: work, cost: 2ms, output: 1}]", 500.,
+                   50u}}) {
+    CAPTURE(dataset);
+    CAPTURE(steps);
+    LeftOut out;
+    const Scenario scenario = replayed(dataset, steps, out);
+    CHECK(out.slowed_down == slowed);
+    REQUIRE(scenario.jobs.size() == 50);
+    for (std::size_t i = 0; i < 50; ++i) {
+      CHECK(speed_of(scenario, i) == doctest::Approx(speed).epsilon(1e-3));
     }
   }
 }
@@ -110,6 +179,9 @@ TEST_CASE("what cannot be replayed is counted by its reason, and nothing else is
   CHECK(recorded.without_start == 1);
   CHECK(recorded.too_large == 1);
   CHECK(all_of(recorded) == 5);
+  CHECK(left_out_text(trace, recorded, 395).find(" are taken to train slower ") !=
+        std::string::npos);
+  recorded.slowed_down = 0;
   CHECK(left_out_text(trace, recorded, 395) ==
         "gen:cluster: 395 of 400 jobs are replayed; 1 use no GPU; 2 never ran, or nobody knows for "
         "how long; 1 have no start on record; 1 need more GPUs than there are");
