@@ -227,7 +227,7 @@ void Membership::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
   add_helpers(stream);
   open_homes(stream, ranks);
   items_.settle(s_.datasets[stream.dataset]);
-  size_lanes(stream);
+  maybe_stranded_.push_back(stream.id.value);
 }
 
 // So many of the nodes, or of those that can prepare: the same for all streams of a dataset, and

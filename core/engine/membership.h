@@ -89,7 +89,9 @@ class Membership {
   Delivery& delivery_;
   Dispatching& dispatching_;
   std::vector<std::uint32_t> joining_;
-  bool stranded_due_ = false;  // some stream may have lost, or found, who prepares for it
+  // These streams, or any at all, may have lost, or found, who prepares for them.
+  std::vector<std::uint32_t> maybe_stranded_;
+  bool stranded_due_ = false;
   // On which streams may be promised a slot that were not before.
   std::vector<std::uint32_t> standby_nodes_;
   bool helpers_due_ = false;            // a node can prepare that could not before

@@ -1,5 +1,6 @@
 // What jobs are promised of each place when they join, and what becomes of the promises.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/check.h"
@@ -72,12 +73,13 @@ bool Membership::stand_by() {
     }
   }
   if (standby_nodes_.empty()) return false;
-  stranded_due_ = true;
   std::sort(standby_nodes_.begin(), standby_nodes_.end());
   standby_nodes_.erase(std::unique(standby_nodes_.begin(), standby_nodes_.end()),
                        standby_nodes_.end());
   bool changed = false;
   for (const std::uint32_t node : std::exchange(standby_nodes_, {})) {
+    const std::vector<std::uint32_t>& streams = s_.nodes[node].streams;
+    maybe_stranded_.insert(maybe_stranded_.end(), streams.begin(), streams.end());
     changed = stand_by(s_.nodes[node]) || changed;
   }
   return changed;
@@ -189,8 +191,14 @@ static bool is_stranded(const EngineState& s, const Stream& stream) {
 // Workers may come back, and memory may become free. But ranks wait for an answer no longer than
 // for one of their own.
 void Membership::find_stranded() {
-  if (!std::exchange(stranded_due_, false)) return;
-  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
+  if (std::exchange(stranded_due_, false)) {
+    maybe_stranded_.resize(s_.streams.size());
+    std::iota(maybe_stranded_.begin(), maybe_stranded_.end(), 0u);
+  }
+  std::sort(maybe_stranded_.begin(), maybe_stranded_.end());
+  maybe_stranded_.erase(std::unique(maybe_stranded_.begin(), maybe_stranded_.end()),
+                        maybe_stranded_.end());
+  for (const std::uint32_t index : std::exchange(maybe_stranded_, {})) {
     if (!s_.streams.live(index) || s_.streams[index].family == Order::listed) continue;
     Stream& stream = s_.streams[index];
     bool stranded = !stream.jobs.empty() && is_stranded(s_, stream);

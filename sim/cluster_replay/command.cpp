@@ -149,7 +149,7 @@ void add_replay_command(CLI::App& app, Action& action) {
                    "A data set is counted in so many parts, at most (default: 256)");
   add_whole_number(*command, "--steps", options->grain.steps, 1, 1'000'000,
                    "About so many steps for a job of an hour, others by the root of their\n"
-                   "time: more is finer and slower (default: 6)");
+                   "time: more is finer and slower (default: 4)");
   command->add_flag(
       "--fine", options->grain.fine,
       "Batch by batch, of windows and small clusters: what the coarse grain leaves out");

@@ -36,6 +36,11 @@ void scale_cluster(ClusterModel& cluster, double scale) {
   cluster.store_nic_bytes_per_s *= scale;
 }
 
+// The nearest, and 1 at least.
+double power_of_four(double to) {
+  return to < 2 ? 1 : std::exp2(2 * std::round(std::log2(std::min(to, 1e9)) / 2));
+}
+
 std::uint32_t power_of_two(double at_most) {
   return at_most < 1 ? 1 : std::bit_floor(static_cast<std::uint32_t>(std::min(at_most, 1e9)));
 }
@@ -256,17 +261,18 @@ class Builder {
     // A block for each node that the job needs.
     const std::uint32_t nodes = std::bit_ceil((assigned.gpus + gpus_a_node_ - 1) / gpus_a_node_);
     const std::uint32_t least = std::min(nodes, power_of_two(items));
-    // A step's part of a pass, or so many passes.
-    double part = assigned.passes / steps_of(assigned);
+    // Blocks are a part of a pass, or so many passes, of few sizes, so that jobs share them.
+    const std::uint32_t whole = power_of_two(items);
     std::uint32_t step = 0;
     std::uint32_t epochs = 0;
     double steps = 0;
-    for (;; part /= 2) {
-      epochs = power_of_two(part);
-      step = std::max(least, power_of_two(std::min(items, part * items)));
+    for (double block = power_of_four(assigned.passes * items / steps_of(assigned) / least);;
+         block /= 4) {
+      step = static_cast<std::uint32_t>(std::min<double>(block * least, whole));
+      epochs = static_cast<std::uint32_t>(std::clamp(block * least / whole, 1., 1e9));
       steps = assigned.passes * items / step / epochs;
       const double off = std::abs(std::round(steps) - steps);
-      if (off <= kRoundedMost * steps || steps > kFewSteps || part * items < 2 * least) break;
+      if (off <= kRoundedMost * steps || steps > kFewSteps || block < 4) break;
     }
     job.batch = step * stored.samples_per_item;
     job.drop_last = true;

@@ -27,7 +27,7 @@ struct ReplayGrain {
   // A data set is cut into, at most: so many that most of its jobs go through some of them, and
   // that a node's cache holds many of them; 16 at least, as far as this lets it.
   std::uint64_t items = 256;
-  std::uint64_t steps = 6;  // a job of an hour takes, about; others by the root of their time
+  std::uint64_t steps = 4;  // a job of an hour takes, about; others by the root of their time
   // Batch by batch, as a job would be simulated alone: items are of a batch of one GPU, and none of
   // the above holds. For windows of a trace, to see what the coarse grain leaves out.
   bool fine = false;

@@ -3,7 +3,6 @@
 // Each line is a scenario in a process of its own, with the bound it has to keep; the exit code is
 // 1 if one is not kept. `--small` runs a hundredth, for the tests: there the bounds mean little.
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
@@ -14,6 +13,7 @@
 #include "core/config_error.h"
 #include "sim/forked_runs.h"
 #include "sim/simulate.h"
+#include "tools/bench/process_cost.h"
 
 namespace batchflow::sim {
 namespace {
@@ -24,21 +24,6 @@ struct Cost {
   double batches = 0;
   std::string digest;
 };
-
-double cpu_s() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-double memory_mib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
-}
 
 Cost measure(const ConfigNode& base, const std::vector<std::string>& set) {
   const auto outcomes = ForkedRuns::run({[&](const ForkedRuns::Tell&) {

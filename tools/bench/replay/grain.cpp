@@ -1,0 +1,161 @@
+#include "tools/bench/replay/grain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "configs/reader/yaml.h"
+#include "core/random.h"
+#include "sim/cluster_replay/replay_scenario.h"
+#include "sim/planned_runs.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+// Philly's two kinds of nodes and its store, in proportion.
+constexpr char kCluster[] =
+    "cluster:\n"
+    "  name: 128 GPUs\n"
+    "  links: [{name: spine, bytes_per_s: 40gb}]\n"
+    "  nodes:\n"
+    "    - {name: two, count: 16, cores: 12, gpus: 2, memory: 112gb, cache: 50%,\n"
+    "       nic_bytes_per_s: 1.25gb, link: spine}\n"
+    "    - {name: eight, count: 12, cores: 48, gpus: 8, memory: 448gb, cache: 50%,\n"
+    "       nic_bytes_per_s: 5gb, link: spine}\n"
+    "  store: {bytes_per_s: 5gb, reader_bytes_per_s: 500mb, latency: 5ms, latency_jitter: 1,\n"
+    "          operations_ahead: 16}\n";
+
+// Sixty jobs of nine users within forty minutes, of one to sixteen GPUs, a minute and a half to
+// twenty-five long: as many batches as can be simulated one by one.
+JobTrace window() {
+  constexpr std::uint32_t kGpus[] = {1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 4, 4, 4, 8, 8, 8, 8, 16};
+  JobTrace trace;
+  trace.name = "window";
+  Random random(7);
+  for (std::uint32_t i = 0; i < 60; ++i) {
+    JobRecord job;
+    job.submit_ns = static_cast<TraceTime>(random.below(2400 * kNanosPerSecond));
+    job.start_ns = job.submit_ns;
+    // Between the ends, evenly by the logarithm.
+    const double way = static_cast<double>(random.below(1 << 20)) / (1 << 20);
+    job.duration_ns = static_cast<std::int64_t>(90e9 * std::exp(way * std::log(1500. / 90)));
+    job.gpus_hundredths = 100 * kGpus[random.below(std::size(kGpus))];
+    job.id = trace.texts.keep(fmt::format("job{}", i));
+    job.user = trace.texts.intern(fmt::format("user{}", i % 9));
+    trace.jobs.push_back(job);
+  }
+  std::sort(trace.jobs.begin(), trace.jobs.end(),
+            [](const JobRecord& a, const JobRecord& b) { return a.submit_ns < b.submit_ns; });
+  return trace;
+}
+
+struct Policy {
+  const char* name;
+  const char* engine;
+};
+constexpr Policy kPolicies[] = {
+    {"default", "{}"},
+    {"independent", "{preset: independent}"},
+    {"equal shares", "{policies: {allocation: equal}}"},
+    {"nodes share nothing", "{share_nodes: false, helper_nodes: 0}"},
+};
+
+// In the mean over seeds.
+struct Figures {
+  double samples_per_s = 0;
+  double storage_bytes = 0;
+  double stall = 0;  // of the GPUs' time: waiting for data, or for other ranks that do
+  double completion_s = 0;
+  double cpu_s = 0;
+};
+
+Figures figures_of(const RunResult& run) {
+  Figures of;
+  double time_s = 0;
+  double lost_s = 0;
+  for (const JobResult& job : run.jobs) {
+    time_s += job.time_s * static_cast<double>(job.ranks);
+    lost_s += (job.stall_s + job.idle_s) * static_cast<double>(job.ranks);
+    of.completion_s += (job.ended_s - job.arrived_s) / static_cast<double>(run.jobs.size());
+  }
+  of.samples_per_s = run.aggregate.samples_per_s;
+  of.storage_bytes = static_cast<double>(run.aggregate.storage_bytes);
+  of.stall = lost_s / time_s;
+  of.cpu_s = run.wall_s;
+  return of;
+}
+
+std::vector<Figures> run(const JobTrace& trace, const ReplayGrain& grain, std::uint64_t seeds) {
+  const OverlayModel overlay = read_overlay(load_overlay("mixed"));
+  std::vector<PlannedRun> planned;
+  for (const Policy& policy : kPolicies) {
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+      ConfigNode tree = parse_yaml(std::string(kCluster) + "engine: " + policy.engine + "\n" +
+                                       fmt::format("seed: {}\n", seed),
+                                   "window");
+      LeftOut out;
+      planned.push_back({policy.name, replay_scenario(read_cluster_and_engine(tree), trace, overlay,
+                                                      grain, {}, out)});
+    }
+  }
+  const auto results = run_all(planned, {});
+  std::vector<Figures> means(std::size(kPolicies));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Figures one = figures_of(*results[i]);
+    Figures& mean = means[i / seeds];
+    const auto n = static_cast<double>(seeds);
+    mean.samples_per_s += one.samples_per_s / n;
+    mean.storage_bytes += one.storage_bytes / n;
+    mean.stall += one.stall / n;
+    mean.completion_s += one.completion_s / n;
+    mean.cpu_s += one.cpu_s / n;
+  }
+  return means;
+}
+
+// What docs/replay.md says of it.
+constexpr double kThroughputMost = 0.05;
+constexpr double kStallMost = 0.03;  // points
+constexpr double kStorageMost = 0.1;
+constexpr double kCompletionMost = 0.05;
+// Policies that the fine grain sets so far apart in stalls are in the same order.
+constexpr double kApart = 0.02;
+
+}  // namespace
+
+bool compare_grains(std::uint64_t seeds) {
+  const JobTrace trace = window();
+  const std::vector<Figures> coarse = run(trace, {}, seeds);
+  ReplayGrain by_batches;
+  by_batches.fine = true;
+  const std::vector<Figures> fine = run(trace, by_batches, seeds);
+  bool good = true;
+  fmt::print("60 jobs on 128 GPUs, {} seeds: the default grain over batch by batch\n", seeds);
+  fmt::print("{:<20} {:>10} {:>8} {:>11} {:>16} {:>14}\n", "policy", "samples/s", "storage",
+             "completion", "GPU time stalled", "CPU time");
+  for (std::size_t i = 0; i < fine.size(); ++i) {
+    const auto ratio = [&](double Figures::*of) { return coarse[i].*of / fine[i].*of; };
+    fmt::print("{:<20} {:>10.3f} {:>8.3f} {:>11.3f} {:>7.1f} % : {:>4.1f} % {:>5.2f} : {:.1f} s\n",
+               kPolicies[i].name, ratio(&Figures::samples_per_s), ratio(&Figures::storage_bytes),
+               ratio(&Figures::completion_s), 100 * coarse[i].stall, 100 * fine[i].stall,
+               coarse[i].cpu_s, fine[i].cpu_s);
+    good = good && std::abs(ratio(&Figures::samples_per_s) - 1) <= kThroughputMost &&
+           std::abs(ratio(&Figures::storage_bytes) - 1) <= kStorageMost &&
+           std::abs(ratio(&Figures::completion_s) - 1) <= kCompletionMost &&
+           std::abs(coarse[i].stall - fine[i].stall) <= kStallMost;
+    for (std::size_t j = 0; j < fine.size(); ++j) {
+      if (fine[i].stall + kApart < fine[j].stall && coarse[i].stall >= coarse[j].stall) {
+        fmt::print("{} and {} are in another order\n", kPolicies[i].name, kPolicies[j].name);
+        good = false;
+      }
+    }
+  }
+  return good;
+}
+
+}  // namespace batchflow::sim
