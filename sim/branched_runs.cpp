@@ -22,10 +22,10 @@ std::string joined(const std::vector<std::string>& lines) {
 std::string run_group(const Branching& group, std::size_t at_once, const ForkedRuns::Tell& tell) {
   const ForkedRuns::Tell* told = &tell;  // in a branch's process, its own
   SimulateOptions how;
-  how.goes_on = [&told](double done, double simulated_s) { return (*told)(done, simulated_s); };
+  how.goes_on = [&told](const HowFar& so) { return (*told)(so); };
   const auto simulation = start_simulation(group.beginning, how);
   if (!simulation->run_until(group.at)) {
-    if (!tell(0, 0)) return "";  // interrupted
+    if (!tell({})) return "";  // interrupted
     throw ConfigError("key 'warm_start.at': all jobs are done before; write an earlier time");
   }
   std::vector<ForkedRuns::Work> works;
@@ -41,8 +41,7 @@ std::string run_group(const Branching& group, std::size_t at_once, const ForkedR
   }
   bool goes_on = true;
   const auto outcomes = ForkedRuns::run(
-      works, static_cast<unsigned>(at_once),
-      [&](double done, double simulated_s) { goes_on = tell(done, simulated_s); }, {},
+      works, static_cast<unsigned>(at_once), [&](const HowFar& so) { goes_on = tell(so); }, {},
       [&] { return goes_on; });
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
@@ -68,7 +67,7 @@ std::vector<std::optional<RunResult>> run_branches(const std::vector<Branching>&
   ProgressBar bar(fmt::format("simulating {} branches", count));
   ForkedRuns::run(
       works, static_cast<unsigned>(groups_at_once),
-      [&](double done, double simulated_s) { bar.show(done, simulated_text(simulated_s)); },
+      [&](const HowFar& so) { bar.show(so.done, simulated_text(so.simulated_s)); },
       [&](std::size_t g, const ForkedRuns::Outcome& outcome) {
         if (!outcome.problem.empty()) throw ConfigError(outcome.problem);
         std::size_t from = 0;

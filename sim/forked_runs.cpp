@@ -34,10 +34,12 @@ struct Progress {
   std::atomic<bool> begun;
   std::atomic<double> done;
   std::atomic<double> simulated_s;
+  std::atomic<std::uint64_t> jobs;
   std::atomic<bool> stop;
 };
 // They are shared with other processes.
-static_assert(std::atomic<double>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+static_assert(std::atomic<double>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
+              std::atomic<std::uint64_t>::is_always_lock_free);
 
 // Memory that children write and the parent reads.
 class SharedProgress {
@@ -80,10 +82,11 @@ void leave_signals_to_parent(pid_t parent) {
 [[noreturn]] void be_child(const ForkedRuns::Work& work, int out, Progress& progress) {
   std::string text;
   try {
-    text = kAnswer + work([&](double done, double simulated_s) {
+    text = kAnswer + work([&](const HowFar& so) {
              progress.begun.store(true, std::memory_order_relaxed);
-             progress.done.store(done, std::memory_order_relaxed);
-             progress.simulated_s.store(simulated_s, std::memory_order_relaxed);
+             progress.done.store(so.done, std::memory_order_relaxed);
+             progress.simulated_s.store(so.simulated_s, std::memory_order_relaxed);
+             progress.jobs.store(so.jobs, std::memory_order_relaxed);
              return !progress.stop.load(std::memory_order_relaxed);
            });
   } catch (const ConfigError& error) {
@@ -175,7 +178,7 @@ class Children {
 }  // namespace
 
 std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works, unsigned at_once,
-                                                 const std::function<void(double, double)>& shown,
+                                                 const std::function<void(const HowFar&)>& shown,
                                                  const Finished& finished,
                                                  const std::function<bool()>& goes_on) {
   std::vector<Outcome> outcomes(works.size());
@@ -200,13 +203,13 @@ std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works,
       running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
       if (finished) finished(work, outcomes[work]);
     }
-    double done = 0;
-    double simulated_s = 0;
+    HowFar all;
     for (std::size_t i = 0; i < works.size(); ++i) {
-      done += progress[i].done.load() / static_cast<double>(works.size());
-      simulated_s = std::max(simulated_s, progress[i].simulated_s.load());
+      all.done += progress[i].done.load() / static_cast<double>(works.size());
+      all.simulated_s = std::max(all.simulated_s, progress[i].simulated_s.load());
+      all.jobs += progress[i].jobs.load();
     }
-    shown(done, simulated_s);
+    shown(all);
     if (!interrupted && (was_interrupted() || (goes_on && !goes_on()))) {
       interrupted = true;
       next = works.size();

@@ -10,13 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "sim/how_far.h"
+
 namespace batchflow::sim {
 
 class ForkedRuns {
  public:
-  // In the run's process: how far it is, in [0, 1], and at what simulated time. False: it is to end
-  // here, with what it has so far.
-  using Tell = std::function<bool(double done, double simulated_s)>;
+  // In the run's process: how far it is. False: it is to end here, with what it has so far.
+  using Tell = std::function<bool(const HowFar&)>;
   using Work = std::function<std::string(const Tell& tell)>;
 
   struct Outcome {
@@ -30,12 +31,13 @@ class ForkedRuns {
   using Finished = std::function<void(std::size_t work, const Outcome& outcome)>;
 
   // At most `at_once` processes at a time. `shown` is called now and then with the share of all
-  // work that is done and the greatest simulated time; `finished` with each outcome as it comes: if
-  // that throws, all processes end with the call. After `goes_on` says no, or an interrupt
-  // (check_interrupted) all runs are told to end, and those that have not begun do not begin: a
-  // process that has told nothing yet has no results, and is ended where it is.
+  // work that is done, the greatest simulated time, and the jobs that are over in all; `finished`
+  // with each outcome as it comes: if that throws, all processes end with the call. After `goes_on`
+  // says no, or an interrupt (check_interrupted) all runs are told to end, and those that have not
+  // begun do not begin: a process that has told nothing yet has no results, and is ended where it
+  // is.
   static std::vector<Outcome> run(const std::vector<Work>& works, unsigned at_once,
-                                  const std::function<void(double, double)>& shown,
+                                  const std::function<void(const HowFar&)>& shown,
                                   const Finished& finished = {},
                                   const std::function<bool()>& goes_on = {});
 };

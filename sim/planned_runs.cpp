@@ -65,20 +65,21 @@ std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& pla
                   : planned.size() == 1   ? "simulating"
                                           : fmt::format("simulating {} runs", planned.size()));
   const auto began = std::chrono::steady_clock::now();
-  const auto beside = [&](double done, double simulated_s) {
+  const auto beside = [&](const HowFar& so) {
     const double spent_s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    std::string text = settings.clock ? settings.clock(simulated_s) : simulated_text(simulated_s);
+    std::string text = settings.clock ? settings.clock(so) : simulated_text(so.simulated_s);
     // An estimate of less is none.
-    if (spent_s > 2 && done > 0.01) {
-      text += fmt::format(", about {} left", time_text(std::ceil(spent_s * (1 - done) / done)));
+    if (spent_s > 2 && so.done > 0.01) {
+      text +=
+          fmt::format(", about {} left", time_text(std::ceil(spent_s * (1 - so.done) / so.done)));
     }
     return text;
   };
   std::vector<std::optional<RunResult>> results(planned.size());
   ForkedRuns::run(
       works, static_cast<unsigned>(settings.processes()),
-      [&](double done, double simulated_s) { bar.show(done, beside(done, simulated_s)); },
+      [&](const HowFar& so) { bar.show(so.done, beside(so)); },
       [&](std::size_t i, const ForkedRuns::Outcome& outcome) {
         results[i] = result_of(planned[i], outcome);
         if (results[i] && settings.finished) settings.finished(i, *results[i]);

@@ -26,8 +26,8 @@ struct RunSettings {
   bool series = false;      // results keep theirs
   SimulateOptions how = {};
   std::string label = {};  // of the bar; empty: how many runs there are
-  // The simulated time in words, beside the bar.
-  std::function<std::string(double simulated_s)> clock = {};
+  // How far it is in words, beside the bar.
+  std::function<std::string(const HowFar&)> clock = {};
   // Told each result as it comes, by its index.
   std::function<void(std::size_t, const RunResult&)> finished = {};
 

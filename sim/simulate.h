@@ -13,6 +13,7 @@
 
 #include "configs/reader/results.h"
 #include "configs/reader/scenario.h"
+#include "sim/how_far.h"
 
 namespace batchflow::sim {
 
@@ -23,9 +24,9 @@ struct SimulateOptions {
   // Told each event (<), decision of a policy (?) and order (>) with its time, in words; empty:
   // nobody is.
   std::function<void(const std::string&)> explain;
-  // Asked when the first step of the engine is over, and often from then on, with the share that is
-  // done and the simulated time; false: stop here, with the results so far.
-  std::function<bool(double done, double simulated_s)> goes_on;
+  // Asked when the first step of the engine is over, and often from then on; false: stop here, with
+  // the results so far.
+  std::function<bool(const HowFar&)> goes_on;
 };
 
 // Throws ConfigError for what the scenario asks for and cannot be simulated.

@@ -12,6 +12,7 @@
 #include "sim/commands.h"
 #include "sim/output_flags.h"
 #include "sim/report/run_html.h"
+#include "sim/sizes.h"
 #include "sim/terminal.h"
 #include "sim/usage.h"
 #include "traces/job_synth.h"
@@ -78,8 +79,11 @@ int run_replay(const Options& options) {
   RunSettings settings;
   settings.series = true;
   settings.at_once = options.at_once;
-  settings.clock = [&](double simulated_s) { return simulated_date(replayed, simulated_s); };
   const std::vector<PlannedRun> planned = plan.runs(overlay);
+  settings.clock = [&](const HowFar& so) {
+    return fmt::format("{}, {} jobs done", simulated_date(replayed, so.simulated_s),
+                       count_text(so.jobs));
+  };
   const std::vector<RunResult> runs = begun(run_all(planned, settings));
   if (runs.empty()) return exit_code(runs, planned.size());
   std::optional<Sensitivity> study;

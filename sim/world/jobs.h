@@ -36,6 +36,7 @@ class Jobs final : public Customer {
   // Sets the timers of all arrivals.
   void begin();
   bool all_over() const { return over_ == jobs_.size(); }
+  std::size_t over() const { return over_; }
   Instant last_end() const { return last_end_; }
   // Of all steps that all jobs will take, about how many have been taken.
   double progress() const;

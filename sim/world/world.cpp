@@ -162,7 +162,7 @@ void World::set_speed(FaultInjector::Part part, std::uint32_t which, double fact
 bool World::goes_on() {
   constexpr std::uint64_t kStepsBetween = 64;  // of a large cluster a step may take milliseconds
   if (!options_.goes_on || steps_ % kStepsBetween != 1) return true;
-  stopped_ = !options_.goes_on(jobs_.progress(), seconds(kernel_.now()));
+  stopped_ = !options_.goes_on({jobs_.progress(), seconds(kernel_.now()), jobs_.over()});
   return !stopped_;
 }
 

@@ -19,7 +19,7 @@ namespace batchflow::sim::test {
 // What `work` answers, run in a child.
 inline std::string in_child(const std::function<std::string()>& work) {
   const auto outcomes =
-      ForkedRuns::run({[&](const ForkedRuns::Tell&) { return work(); }}, 1, [](double, double) {});
+      ForkedRuns::run({[&](const ForkedRuns::Tell&) { return work(); }}, 1, [](const HowFar&) {});
   REQUIRE_MESSAGE(outcomes[0].done, outcomes[0].problem, outcomes[0].failure);
   return outcomes[0].text;
 }

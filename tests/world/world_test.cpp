@@ -121,7 +121,7 @@ TEST_CASE("who stops a run gets its results so far") {
   const Scenario scenario = scenario_of(varied(), {"jobs.0.epochs=200", "jobs.1.epochs=200"});
   const RunResult run = decode_run(in_child([&] {
     SimulateOptions options;
-    options.goes_on = [](double done, double) { return done < 0.1; };
+    options.goes_on = [](const HowFar& so) { return so.done < 0.1; };
     return encode_run(simulate(scenario, options));
   }));
   CHECK(run.interrupted);

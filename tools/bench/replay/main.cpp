@@ -50,7 +50,7 @@ Cost replay(std::uint64_t jobs, const std::string& preset) {
     return fmt::format("{} {} {} {} {}", cpu_s() - before_s, memory_mib(), run.steps,
                        world.flows_started(), run.aggregate.prepared_blocks);
   };
-  const auto outcomes = ForkedRuns::run({work}, 1, [](double, double) {});
+  const auto outcomes = ForkedRuns::run({work}, 1, [](const HowFar&) {});
   if (!outcomes[0].done) throw ConfigError(outcomes[0].problem + outcomes[0].failure);
   Cost cost;
   std::sscanf(outcomes[0].text.c_str(), "%lf %lf %llu %llu %llu", &cost.cpu_s, &cost.memory_mib,

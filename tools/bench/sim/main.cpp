@@ -38,7 +38,7 @@ Cost measure(const ConfigNode& base, const std::vector<std::string>& set) {
                                           return fmt::format("{} {} {} {}", cpu_s() - before_s,
                                                              memory_mib(), batches, run.digest);
                                         }},
-                                        1, [](double, double) {});
+                                        1, [](const HowFar&) {});
   if (!outcomes[0].done) throw ConfigError(outcomes[0].problem + outcomes[0].failure);
   Cost cost;
   char digest[32] = {};

@@ -240,7 +240,7 @@ int run(std::vector<fs::path> files, bool check) {
   sim::ProgressBar bar(fmt::format("validating: {} cases, {} runs", cases.size(), works.size()));
   const auto outcomes =
       sim::ForkedRuns::run(works, std::max(1u, std::thread::hardware_concurrency()),
-                           [&](double done, double) { bar.show(done, ""); });
+                           [&](const sim::HowFar& so) { bar.show(so.done, ""); });
   std::size_t at = 0;
   for (Runs& one : runs) {
     for (const Overrides& set : one.all()) {
