@@ -70,6 +70,8 @@ std::string faults_table(const RunResult& run) {
   return aligned(rows);
 }
 
+constexpr std::size_t kRefusedShown = 10;
+
 std::string remarks(const RunResult& run) {
   const std::string name = run_name(run);
   std::string text;
@@ -80,9 +82,14 @@ std::string remarks(const RunResult& run) {
   }
   if (!run.failure.empty()) text += fmt::format("{}: failed: {}\n", name, printable(run.failure));
   if (!run.remark.empty()) text += fmt::format("{}: {}\n", name, printable(run.remark));
+  std::size_t refused = 0;
   for (const JobResult& job : run.jobs) {
-    if (job.refusal.empty()) continue;
+    if (job.refusal.empty() || ++refused > kRefusedShown) continue;
     text += fmt::format("{}: job {} was refused: {}\n", name, printable(job.name), job.refusal);
+  }
+  if (refused > kRefusedShown) {
+    text += fmt::format("{}: {} more jobs were refused; --json and --jobs-csv say why\n", name,
+                        refused - kRefusedShown);
   }
   if (run.protocol_errors > 0 || run.refused_proposals > 0) {
     text += fmt::format("{}: {} protocol errors, {} proposals of policies refused\n", name,

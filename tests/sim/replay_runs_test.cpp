@@ -1,6 +1,9 @@
 // Replays as they run: what GPUs compute is what was recorded, and no policy beats the bound.
 #include <doctest/doctest.h>
 
+#include <set>
+
+#include "policies/registry.h"
 #include "sim/cluster_replay/fluid_bound.h"
 #include "sim/cluster_replay/replay_summary.h"
 #include "sim/planned_runs.h"
@@ -82,6 +85,35 @@ TEST_CASE("what jobs compute is what was recorded, and no run beats its bound") 
       CHECK(sum.fairness <= 1 + 1e-12);
     }
   }
+}
+
+TEST_CASE("every eviction policy runs at the grain of replays, and their caches differ") {
+  if (!can_simulate()) return batchflow::test::skipped("built without SimGrid");
+  const JobTrace trace = made_trace(60, 1, 32);
+  const OverlayModel model = read_overlay(load_overlay("vision"));
+  std::vector<PlannedRun> planned;
+  for (const PolicyEntry* entry : policy_list().of_kind(PolicyKind::eviction)) {
+    const std::string name(entry->name);
+    Scenario base = base_of(1,
+                            "engine: {policies: {allocation: 'proportional:forms=encoded', "
+                            "eviction: {encoded: " +
+                                name + ", decoded: " + name + ", prepared: " + name + "}}}\n");
+    for (NodeModel& node : base.cluster.nodes) node.cache /= 4;
+    LeftOut out;
+    planned.push_back({name, replay_scenario(std::move(base), trace, model, {}, {}, out)});
+  }
+  const auto results = run_all(planned, {});
+  std::set<Bytes> read;
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    CAPTURE(planned[i].label);
+    REQUIRE(results[i]);
+    CHECK(results[i]->failure.empty());
+    CHECK(results[i]->refused_proposals == 0);
+    CHECK(results[i]->aggregate.repeats == 0);
+    for (const JobResult& job : results[i]->jobs) CHECK(job.state == "done");
+    read.insert(results[i]->aggregate.storage_bytes);
+  }
+  CHECK(read.size() >= planned.size() / 2);
 }
 
 TEST_CASE("policies are compared by the seeds that ran to their end in both") {

@@ -284,6 +284,11 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--check") {
       check = true;
+    } else if (argv[i][0] == '-') {
+      std::fprintf(stderr,
+                   "bench_validation: unknown option '%s'; write --check, or cases' files\n",
+                   argv[i]);
+      return 2;
     } else {
       files.emplace_back(argv[i]);
     }
