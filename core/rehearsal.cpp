@@ -63,7 +63,7 @@ void ExemplarBuffer::keep_whole() {
   whole_ = nullptr;
   if (told_.empty()) return;
   Digest digest = told_.size();
-  for (const SampleId sample : told_) digest = mix(digest ^ sample.value);
+  for (const SampleId sample : told_) digest = hash(digest, sample.value);
   whole_ = std::make_shared<const Exemplars>(Exemplars{told_, digest | 1});
 }
 

@@ -106,6 +106,19 @@ TEST_CASE("a block of draws is named by its place, up to the last that can be") 
   }
 }
 
+TEST_CASE("small buffers have names of their own, whatever is in them how often") {
+  std::set<Digest> names;
+  for (std::uint64_t a = 0; a < 8; ++a) {
+    names.insert(exemplars({a})->digest);
+    for (std::uint64_t b = 0; b < 8; ++b) {
+      names.insert(exemplars({a, b})->digest);
+      for (std::uint64_t c = 0; c < 8; ++c) names.insert(exemplars({a, b, c})->digest);
+    }
+  }
+  CHECK(names.size() == 8 + 8 * 8 + 8 * 8 * 8);
+  CHECK(names.count(0) == 0);
+}
+
 TEST_CASE("a buffer is replaced as a whole, in part, or in several events that count together") {
   ExemplarBuffer buffer;
   CHECK(buffer.whole() == nullptr);
