@@ -151,18 +151,24 @@ class Stopwatch {
   double longest_us_ = 0;
 };
 
-// From the middle of one epoch to the middle of the third.
+// From the middle of one epoch to the middle of the third, in blocks as images have and in those of
+// small samples.
 void BM_EpochSwitchOfTenMillion(benchmark::State& state) {
-  constexpr std::uint64_t kBlocks = 10'000'000 / 4096 + 1;
+  const auto block = static_cast<std::uint32_t>(state.range(0));
+  const std::uint64_t blocks = 10'000'000 / block + 1;
   for (auto _ : state) {
-    World world(10'000'000, 4096, 4, Bytes{4096} * 1000 * 64, 4096);
-    while (world.backend.deliveries() < 4 * kBlocks / 2) world.backend.step();
+    World world(10'000'000, block, 4, Bytes{block} * 1000 * 64, block);
+    while (world.backend.deliveries() < 4 * blocks / 2) world.backend.step();
     Stopwatch watch;
-    while (world.backend.deliveries() < 4 * kBlocks * 5 / 2) watch.step(world.backend);
+    while (world.backend.deliveries() < 4 * blocks * 5 / 2) watch.step(world.backend);
     state.counters["longest_step_us"] = watch.longest_us();
   }
 }
-BENCHMARK(BM_EpochSwitchOfTenMillion)->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_EpochSwitchOfTenMillion)
+    ->Arg(256)
+    ->Arg(4096)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 
 // A new policy adopts a million cached samples while jobs go on.
 void BM_PolicySwap(benchmark::State& state) {
