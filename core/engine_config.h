@@ -54,7 +54,8 @@ struct EngineConfig {
   // The world without sharing is simulated by the same engine: preset `independent`.
   bool share_streams = true;  // false: a stream a job
   bool share_nodes = true;    // false: a node knows its own caches alone
-  // Nodes beyond those of a stream's ranks that prepare for it and keep samples of its dataset.
+  // Nodes beyond those of a stream's ranks that prepare for it; the samples of its dataset have
+  // their homes on these, and on more where they do not hold it twice.
   std::uint32_t helper_nodes = 8;
   std::uint32_t workers_per_rank = 0;      // 0: all workers of a node serve all jobs
   bool workers_held_during_reads = false;  // a worker waits for the reads of its block

@@ -81,44 +81,35 @@ void Items::settle(const Dataset& dataset) {
 // Who reads what is kept: all jobs of the dataset that use the form; but where nodes share nothing,
 // those of the node, and one for others that may come there.
 void Items::count_jobs(const Dataset& dataset) {
-  FlatMap here;  // jobs of a node
-  std::vector<std::pair<Digest, std::uint32_t>> all;
-  std::uint32_t jobs = 0;
-  const auto of = [&](Digest prefix) -> std::uint32_t {
-    if (prefix == 0) return jobs;
-    const auto found =
-        std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.first == prefix; });
-    return found == all.end() ? 0 : found->second;
+  FlatMap here;                                           // jobs of a node
+  std::vector<std::pair<Digest, std::uint32_t>> readers;  // of each form; 0: as it is stored
+  const auto readers_of = [&](Digest prefix) -> std::uint32_t& {
+    const auto found = std::find_if(readers.begin(), readers.end(),
+                                    [&](const auto& one) { return one.first == prefix; });
+    return found != readers.end() ? found->second : readers.emplace_back(prefix, 0).second;
   };
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index)) continue;
     const Stream& stream = s_.streams[index];
     if (s_.datasets[stream.dataset].id != dataset.id || stream.jobs.empty()) continue;
-    const auto more = static_cast<std::uint32_t>(stream.jobs.size());
-    jobs += more;
-    const Digest prefix = stream.pipeline->prefix_hash;
-    const auto found =
-        std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.first == prefix; });
-    if (found == all.end()) {
-      all.emplace_back(prefix, more);
-    } else {
-      found->second += more;
-    }
+    const auto jobs = static_cast<std::uint32_t>(stream.jobs.size());
+    readers_of(0) += jobs;
+    if (stream.pipeline->prefix_hash != 0) readers_of(stream.pipeline->prefix_hash) += jobs;
     if (s_.config.share_nodes) continue;
     for (const StreamNode& part : stream.nodes) {
       const std::uint32_t node = s_.node_of.at(part.node.value);
       const std::uint32_t before = here.find(node);
-      here.set(node, (before == kNone ? 0 : before) + more);
+      here.set(node, (before == kNone ? 0 : before) + jobs);
     }
   }
   for (const ItemCache& cache : caches(dataset.id).all()) {
-    std::uint32_t readers = of(cache.prefix);
-    if (!s_.config.share_nodes && readers > 0) {
+    std::uint32_t jobs = readers_of(cache.prefix);
+    if (!s_.config.share_nodes && jobs > 0) {
       const std::uint32_t own = here.find(cache.node);
-      readers = own == kNone ? 1 : std::min(own, readers);
+      jobs = own == kNone ? 1 : std::min(own, jobs);
     }
     for (const std::uint32_t share : {cache.dram, cache.nvme}) {
-      if (share != kNone) s_.memory.set_jobs(share, readers);
+      if (share != kNone) s_.memory.set_jobs(share, jobs);
     }
   }
 }

@@ -8,14 +8,6 @@
 
 namespace batchflow::sim {
 
-namespace {
-
-bool keeps_on_drive(const Read& order) {
-  return !order.keep.is_none() && order.keep_at.tier == Tier::nvme;
-}
-
-}  // namespace
-
 Backend::Backend(const Parts& parts, Customer& customer)
     : kernel_(parts.kernel),
       errands_(parts.errands),

@@ -30,9 +30,7 @@ void Streams::add(const Read& order, Instant now, const Platform::Amount& amount
       }
     }
   }
-  if (!order.keep.is_none() && order.keep_at.tier == Tier::nvme) {
-    add(stream.written, order.keep_at.node.value, amount);
-  }
+  if (keeps_on_drive(order)) add(stream.written, order.keep_at.node.value, amount);
 }
 
 void Streams::start(const Prepare& order, ErrandId errand, Random chance, std::uint32_t readers) {

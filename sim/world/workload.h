@@ -16,6 +16,11 @@ namespace batchflow::sim {
 std::uint64_t stream_key(const Lineage& lineage);
 std::uint64_t block_key(const Lineage& lineage);
 
+// What is read is written to a drive, too, and kept there.
+inline bool keeps_on_drive(const Read& order) {
+  return !order.keep.is_none() && order.keep_at.tier == Tier::nvme;
+}
+
 class Workload {
  public:
   explicit Workload(const Scenario& scenario);
