@@ -1,0 +1,61 @@
+// A pipeline: the ordered steps from a stored sample to the fields of a batch.
+//
+// Read from YAML (configs/pipelines/), checked against what the dataset holds, and compiled into a
+// plan that any number of workers carry out. A random step draws by the key it is given and by
+// nothing else, so that a block made anew is the same bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/catalogue.h"
+#include "core/config.h"
+#include "core/types.h"
+#include "runtime/batch/batch_spec.h"
+#include "runtime/sources/sample_index.h"
+
+namespace batchflow {
+
+class Pipeline {
+ public:
+  virtual ~Pipeline() = default;
+  virtual const std::string& name() const = 0;
+  virtual const BatchSpec& spec() const = 0;
+  // Hashes, whether it has a random step, and sizes; costs are first guesses.
+  virtual const PipelineInfo& info() const = 0;
+  virtual std::string describe() const = 0;  // its steps, one a line
+};
+
+// Throws ConfigError for a pipeline that cannot be carried out on this dataset.
+std::unique_ptr<Pipeline> compile_pipeline(ConfigSection& section, const SampleIndex& dataset);
+
+// What preparing one sample came to.
+enum class Prepared : std::uint8_t { done, corrupt };
+
+// One for each worker: holds the scratch memory, so that nothing is allocated per sample once the
+// largest has been seen. Not for use by two threads at once.
+class Preparer {
+ public:
+  virtual ~Preparer() = default;
+
+  struct Input {
+    SampleId sample;
+    std::span<const std::byte> bytes;  // encoded as stored, or the decoded form
+    bool decoded = false;
+    std::int64_t label = -1;     // of the index; -1: none
+    std::uint64_t draw_key = 0;  // core/keys.h
+  };
+  // Fills place `place` of every field. `keep_decoded`, if given, gets the decoded form.
+  virtual Prepared prepare(const Pipeline& pipeline, const Input& input, const BlockWriter& out,
+                           std::uint32_t place, std::vector<std::byte>* keep_decoded) = 0;
+  // What was wrong with the last corrupt one.
+  virtual std::string_view problem() const = 0;
+};
+std::unique_ptr<Preparer> make_preparer();
+
+}  // namespace batchflow

@@ -1,0 +1,77 @@
+// A ring of records in shared memory, one writer and one reader, neither of which trusts the other.
+//
+// A ring is a page of words that the writer owns (tail, futex) and a page that the reader owns
+// (head, whether it sleeps), and the records between them. Down, from the service to a job, the
+// records and the writer's page lie in a sealed memory file the job maps read-only; the reader's
+// page lies in the job's own file. Up, it is the other way round. Either side keeps its own count
+// in private memory and treats what the other wrote as a number that may be anything: read once,
+// checked, and if it cannot be right the ring is broken, for good.
+//
+// A record is at most kRecordMost bytes and never wraps: a writer skips what is left at the end.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace batchflow {
+
+struct RingWriterPage {  // written by the writer alone
+  std::atomic<std::uint64_t> tail;
+  std::atomic<std::uint32_t> wakes;  // the futex a sleeping reader waits on
+};
+struct RingReaderPage {  // written by the reader alone
+  std::atomic<std::uint64_t> head;
+  std::atomic<std::uint32_t> asleep;
+};
+
+inline constexpr std::size_t kRecordMost = 32768;
+
+// The parts of a ring in this process's memory. `records` has a size that is a power of two, at
+// least 4 * kRecordMost.
+struct RingMemory {
+  RingWriterPage* writer = nullptr;
+  RingReaderPage* reader = nullptr;
+  std::span<std::byte> records;
+};
+
+class RingWriter {
+ public:
+  explicit RingWriter(RingMemory memory) : memory_(memory) {}
+  // False when there is no room, or the ring is broken. REQUIRES: record.size() <= kRecordMost
+  bool write(std::span<const std::byte> record);
+  // What was written becomes readable; true: the reader sleeps and is to be woken.
+  bool publish();
+  void wake();  // by futex
+  bool broken() const { return broken_; }
+
+ private:
+  RingMemory memory_;
+  std::uint64_t tail_ = 0;
+  bool broken_ = false;
+};
+
+class RingReader {
+ public:
+  explicit RingReader(RingMemory memory) : memory_(memory) {}
+  // A copy of the next record, in memory of the reader's; empty when there is none now.
+  std::optional<std::span<const std::byte>> next();
+  void free_read();  // the writer may use again what has been read
+  // Says that the reader is about to sleep. False: there is something to read.
+  bool fall_asleep();
+  void awake();
+  // Waits on the futex, at most so long; false: time is over. For readers that do not poll a
+  // descriptor.
+  bool wait(std::uint64_t nanoseconds);
+  bool broken() const { return broken_; }
+
+ private:
+  RingMemory memory_;
+  std::uint64_t head_ = 0;
+  bool broken_ = false;
+  alignas(16) std::byte copy_[kRecordMost];
+};
+
+}  // namespace batchflow

@@ -1,0 +1,89 @@
+// A dataset version as the runtime knows it: which bytes of which file each sample is, what it is
+// called, and its label. Built once by a source (folder, tar shards, ...), kept in a file, mapped
+// from there, and immutable: a changed dataset is another index with another version.
+//
+// An encoded sample is one run of bytes of one file, whatever the source; `RecordKind` says how the
+// fields are found in it (runtime/sources/record.h), which is the first thing a pipeline does.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/catalogue.h"
+#include "core/types.h"
+#include "runtime/batch/batch_spec.h"
+
+namespace batchflow {
+
+enum class RecordKind : std::uint8_t {
+  whole,    // the file is the sample: a picture, or any bytes
+  tar,      // tar headers and members of one WebDataset sample, one after the other
+  example,  // the payload of a TFRecord: a tf.train.Example
+  packed,   // a record of our own format
+  rows,     // dense numbers: a row of a .npy file, or a run of tokens
+};
+
+struct Extent {
+  std::uint32_t file = 0;
+  std::uint64_t offset = 0;
+  Bytes bytes = 0;
+};
+
+class SampleIndex {
+ public:
+  virtual ~SampleIndex() = default;
+
+  virtual const std::string& name() const = 0;
+  virtual Digest version() const = 0;  // D
+  virtual RecordKind kind() const = 0;
+  virtual std::uint64_t samples() const = 0;
+  // Of kinds that know their fields beforehand (packed, rows); else empty.
+  virtual const BatchSpec& stored_fields() const = 0;
+  virtual const std::vector<std::string>& classes() const = 0;
+
+  // REQUIRES: sample < samples()
+  virtual Extent extent(SampleId sample) const = 0;
+  virtual std::optional<std::int64_t> label(SampleId sample) const = 0;
+  virtual std::string sample_name(SampleId sample) const = 0;
+
+  virtual std::uint32_t files() const = 0;
+  virtual std::string_view path(std::uint32_t file) const = 0;  // below the root
+  virtual Bytes file_bytes(std::uint32_t file) const = 0;
+
+  // What the engine needs to know of it.
+  virtual Catalogue catalogue() const = 0;
+};
+
+// Of a long piece of work, for a progress bar: done of how many (0: not known yet), in `what`.
+using IndexProgress =
+    std::function<void(std::uint64_t done, std::uint64_t of, std::string_view what)>;
+
+struct SourceOptions {
+  std::string name;
+  std::filesystem::path root;
+  std::string format;                   // empty: found out
+  std::filesystem::path index_folder;   // where indices are kept
+  std::uint64_t tokens_per_sample = 0;  // token files
+  std::string token_type;               // u16 or u32; empty: by the file's ending
+  std::function<bool()> stop;           // asked now and then; true ends the work with an error
+  IndexProgress progress;
+};
+
+// The index of what is there now: from its file if that is still true of the dataset, else built
+// anew. Throws DatasetError.
+std::unique_ptr<SampleIndex> open_index(const SourceOptions& options);
+
+// What is wrong with a dataset and what to do about it.
+class DatasetError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace batchflow

@@ -1,0 +1,80 @@
+// Reads pieces of files into memory, many at a time: by io_uring on a thread of its own, or by a
+// pool of threads that call pread where the kernel refuses a ring.
+//
+// A file is named by the dataset's root, an open directory, and a path below it; neither links nor
+// `..` lead out of the root. Memory that reads land in is the engine's own: staging areas, handed
+// out whole, aligned for O_DIRECT.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/types.h"
+
+namespace batchflow {
+
+// One piece of one file. With O_DIRECT whole sectors are read around it: `to` begins at a multiple
+// of 4096 and has `room` >= room_for(offset, bytes); the bytes asked for are at `to +
+// lead(offset)`.
+struct ReadPiece {
+  int root = -1;  // of the dataset
+  const char* path = nullptr;
+  std::uint64_t file = 0;   // names the file among all of all roots; large ones stay open by it
+  bool whole_file = false;  // opened, read, closed at once: small files
+  std::uint64_t offset = 0;
+  Bytes bytes = 0;
+  std::byte* to = nullptr;
+  std::uint64_t tag = 0;  // for whoever asked
+};
+constexpr Bytes kSector = 4096;
+constexpr Bytes lead(std::uint64_t offset) {
+  return offset % kSector;
+}
+constexpr Bytes room_for(std::uint64_t offset, Bytes bytes) {
+  return (lead(offset) + bytes + kSector - 1) / kSector * kSector;
+}
+
+struct ReadResult {
+  std::uint64_t tag = 0;
+  int error = 0;    // errno; 0: all bytes are there. EIO and its like are worth another try
+  Bytes bytes = 0;  // what was read; less than asked for at the end of a file that has shrunk
+};
+
+struct ReadEngineOptions {
+  std::string engine = "auto";  // auto, io_uring, pread
+  unsigned depth = 32;          // reads at once
+  bool direct = true;           // O_DIRECT where the file system knows it
+  unsigned threads = 8;         // of the pool
+  Bytes staging = Bytes{256} << 20;
+};
+
+class ReadEngine {
+ public:
+  // Called on a thread of the engine's, with everything that came back at once.
+  using Done = std::function<void(std::span<const ReadResult>)>;
+
+  virtual ~ReadEngine() = default;
+  // `io_uring`, or `pread` and why: for people.
+  virtual std::string_view description() const = 0;
+  // Pieces live until they are done; paths and roots, too. From any thread. Never blocks: what is
+  // beyond the depth waits inside.
+  virtual void submit(std::span<const ReadPiece> pieces) = 0;
+  // Staging memory of at least so many bytes, aligned to 4096; null when there is none now.
+  // REQUIRES: bytes <= staging_bytes()
+  virtual std::byte* stage(Bytes bytes) = 0;
+  virtual void unstage(std::byte* memory) = 0;
+  virtual Bytes staging_bytes() const = 0;
+  // Forgets open files of a root. REQUIRES: no read of it is under way
+  virtual void close_root(int root) = 0;
+};
+
+// Throws std::runtime_error when what `options` asks for by name is not to be had.
+std::unique_ptr<ReadEngine> make_read_engine(const ReadEngineOptions& options,
+                                             ReadEngine::Done done);
+
+}  // namespace batchflow
