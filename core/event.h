@@ -329,6 +329,7 @@ struct Transfer {
   SlotId to_slot;
   Slice slice;
   std::uint32_t offset_samples = 0;  // where in the batch
+  std::uint32_t slot_samples = 0;    // that `to_slot` has room for
 };
 
 // Hand a batch to a rank; its batches are ordered in the order of their steps. In place: `slot` is

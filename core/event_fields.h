@@ -92,7 +92,7 @@ BATCHFLOW_FIELDS(Read, request, dataset, from, to, form, keep, keep_at, held, li
 BATCHFLOW_FIELDS(Prepare, request, worker, node, lineage, share, slot, staging, ingredients,
                  decoded_share, replacements)
 BATCHFLOW_FIELDS(Transfer, request, from, to, from_share, from_slot, to_share, to_slot, slice,
-                 offset_samples)
+                 offset_samples, slot_samples)
 BATCHFLOW_FIELDS(Deliver, request, job, rank, step, epoch, last_of_epoch, in_place, place, share,
                  slot, block_samples, lane_blocks, slices, drawn_from, samples,
                  rehearsed_block_samples, ingredients, replacements, repeats)

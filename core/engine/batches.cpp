@@ -183,7 +183,8 @@ bool Delivery::gather(Job& job, std::uint32_t index) {
     batch.written = true;
     s_.order(Transfer{request, s_.memory[block->share].spec.place,
                       s_.memory[batch.share].spec.place, s_.memory[block->share].id, block->slot,
-                      s_.memory[batch.share].id, batch.slot, piece.slice, piece.offset});
+                      s_.memory[batch.share].id, batch.slot, piece.slice, piece.offset,
+                      std::max(job.batch_samples, s_.streams[job.stream].block_samples)});
     // The piece may have been copied before, and come to nothing.
     const std::uint32_t end = piece.offset + (piece.slice.to - piece.slice.from);
     std::erase_if(batch.replacements, [&](const Replacement& old) {

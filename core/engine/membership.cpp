@@ -5,6 +5,7 @@
 #include "core/block_size.h"
 #include "core/check.h"
 #include "core/engine/books.h"
+#include "core/seed_group.h"
 
 namespace batchflow {
 
@@ -145,13 +146,11 @@ void Membership::begin_weights(Job& job, std::uint64_t samples) {
   draw(s_, job, was.epoch);
 }
 
-// Where streams are not shared nobody has to agree with others on an order: a job shuffles for
-// itself, and one that goes on does so in the order it had.
+// Where streams are not shared, a job that goes on does so in the order it had.
 std::uint64_t Membership::seed_group(const JobJoined& event) const {
-  if (event.has_shuffle_seed) return hash(1, event.shuffle_seed);
-  if (event.order == Order::strict || event.order == Order::sequential) return 0;
-  if (s_.config.share_streams) return hash(2, event.user);
-  return event.position ? event.position->fields().seed : hash(3, event.user, event.job.value);
+  const bool own = !s_.config.share_streams && !event.has_shuffle_seed && event.position &&
+                   event.order != Order::strict && event.order != Order::sequential;
+  return own ? event.position->fields().seed : seed_group_of(event, s_.config.share_streams);
 }
 
 std::uint32_t Membership::stream_for(const JobJoined& event, const Position& position) {

@@ -139,6 +139,23 @@ void BlockWriter::end_rows(std::size_t field, std::uint32_t place, std::uint64_t
   set_offset(offsets, place + 1, offset_at(offsets, place) + static_cast<std::int64_t>(rows));
 }
 
+std::byte* BlockWriter::resize_rows(std::size_t field, std::uint32_t place,
+                                    std::uint64_t rows) const {
+  const BlockLayout::FieldPlace& where = layout_->fields[field];
+  BF_CHECK(rows <= where.rows_most);
+  std::byte* offsets = slot_ + where.offsets;
+  std::byte* values = slot_ + where.values;
+  const std::int64_t begin = offset_at(offsets, place);
+  const std::int64_t end = offset_at(offsets, place + 1);
+  const std::int64_t more = begin + static_cast<std::int64_t>(rows) - end;
+  const auto row_bytes = static_cast<std::int64_t>(where.row_bytes);
+  std::memmove(values + (end + more) * row_bytes, values + end * row_bytes,
+               static_cast<Bytes>((offset_at(offsets, layout_->samples) - end) * row_bytes));
+  for (std::uint32_t k = place + 1; k <= layout_->samples; ++k)
+    set_offset(offsets, k, offset_at(offsets, k) + more);
+  return values + begin * row_bytes;
+}
+
 void BlockWriter::set_key(std::uint32_t place, SampleId used, SampleId wanted_key,
                           std::uint8_t marks) const {
   std::memcpy(slot_ + layout_->keys + Bytes{place} * 8, &used.value, 8);

@@ -83,6 +83,9 @@ class BlockWriter {
   // REQUIRES: all places before this one have been ended
   std::byte* begin_rows(std::size_t field, std::uint32_t place) const;
   void end_rows(std::size_t field, std::uint32_t place, std::uint64_t rows) const;
+  // Room for so many rows where `place` has had others: all that follow move.
+  // REQUIRES: all places have been ended
+  std::byte* resize_rows(std::size_t field, std::uint32_t place, std::uint64_t rows) const;
   void set_key(std::uint32_t place, SampleId used, SampleId wanted, std::uint8_t marks) const;
 
  private:

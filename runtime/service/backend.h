@@ -1,0 +1,195 @@
+// Carries out the engine's orders on a real node: reads files, has blocks prepared, gathers batches
+// and hands them to the jobs' sessions. It decides nothing; what it is not told to do does not
+// happen.
+//
+// Lives on the service's thread. Other threads report through `Post`, which runs a function there.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/event.h"
+#include "core/order.h"
+#include "runtime/service/copier.h"
+#include "runtime/service/datasets.h"
+#include "runtime/service/inbox.h"
+#include "runtime/service/item_store.h"
+#include "runtime/service/slot_memory.h"
+#include "runtime/service/worker_pool.h"
+#include "runtime/storage/read_engine.h"
+
+namespace batchflow {
+
+// Whom the backend tells: the jobs.
+class Customer {
+ public:
+  virtual void admitted(const Admit& order) = 0;
+  virtual void refused(const Refuse& order) = 0;
+  // False: its session is gone, or takes nothing now.
+  virtual bool deliver(const Deliver& order, const Slot& slot, std::uint32_t slot_samples) = 0;
+  virtual void epoch_ended(const EpochEnded& order) = 0;
+  virtual void slab_gone(std::uint64_t slab) = 0;
+
+ protected:
+  ~Customer() = default;
+};
+
+// Since the start; bytes as they were moved.
+struct BackendCounters {
+  std::uint64_t read_samples = 0;
+  Bytes read_bytes = 0;
+  std::uint64_t read_errors = 0;
+  std::uint64_t prepared_samples = 0;
+  std::uint64_t prepared_blocks = 0;
+  std::uint64_t decoded_hits = 0;   // samples prepared from their decoded form
+  std::uint64_t encoded_hits = 0;   // from their stored form, out of the cache
+  std::uint64_t copied_samples = 0;
+  std::uint64_t delivered_batches = 0;
+  std::uint64_t delivered_samples = 0;
+  std::uint64_t unregistered_staging = 0;  // reads that found no room in the staging memory
+};
+
+class Backend {
+ public:
+  using Post = std::function<void(std::function<void()>)>;
+
+  struct Options {
+    NodeId node{0};
+    std::uint32_t workers_most = 1;
+    Bytes slots_most = 0;  // of shared memory for blocks and batches
+    ReadEngineOptions storage;
+  };
+  Backend(const Options& options, Datasets& datasets, Inbox& inbox, Customer& customer, Post post);
+  ~Backend();
+
+  void carry_out(std::span<const Command> commands);
+  // What timers are due; when the next one is.
+  void fire_timers(Instant now);
+  Instant next_timer() const { return timers_.empty() ? kNever : timers_.begin()->first; }
+  // A gathered batch that its rank has released: its slot is free.
+  void released(ShareId share, SlotId slot);
+
+  const BackendCounters& counters() const { return counters_; }
+  std::string_view storage() const { return reader_->description(); }
+  Bytes item_bytes() const { return items_.bytes(); }
+  Bytes slot_bytes() const { return slots_.bytes(); }
+  std::uint32_t workers() const { return workers_there_; }
+  Duration preparing() const { return workers_->busy(); }
+  // The last samples that could not be decoded, and why.
+  struct Corrupt {
+    DatasetId dataset;
+    SampleId sample;
+    std::string problem;
+  };
+  const std::deque<Corrupt>& corrupt() const { return corrupt_; }
+
+ private:
+  // One sample of a read: where its bytes are once they are there.
+  struct Staged {
+    SampleId sample;
+    std::byte* memory = nullptr;
+    Bytes lead = 0;
+    Bytes bytes = 0;
+    bool failed = false;
+  };
+  struct Reading {
+    Request request;
+    DatasetId dataset;
+    ShareId keep = ShareId::none();
+    bool staged = true;  // until it is released
+    bool cancelled = false;
+    bool submitted = false;
+    std::uint32_t left = 0;
+    std::byte* area = nullptr;
+    std::unique_ptr<std::byte[]> own_area;  // where the engine of reads had none
+    Bytes area_bytes = 0;
+    std::vector<Staged> samples;
+    std::vector<ReadPiece> pieces;
+  };
+  struct Preparing {
+    Request request;
+    DatasetId dataset;
+    std::vector<std::uint32_t> readings;
+  };
+  struct Gathering {  // a ragged batch: its pieces are copied in turn
+    std::uint32_t next = 0;
+    std::vector<CopyOrder> waiting;
+  };
+  struct ShareInfo {
+    PipelineId pipeline;
+    std::uint32_t slot_samples = 0;
+    std::uint64_t audience = 0;  // names the stream
+  };
+
+  void on(const Admit& order) { customer_.admitted(order); }
+  void on(const Refuse& order) { customer_.refused(order); }
+  void on(const Read& order);
+  void on(const Prepare& order);
+  void on(const Transfer& order);
+  void on(const Deliver& order);
+  void on(const Drop& order);
+  void on(const Cancel& order);
+  void on(const Release& order);
+  void on(const EpochEnded& order) { customer_.epoch_ended(order); }
+  void on(const SetWorkers& order);
+  void on(const SetTimer& order);
+
+  void submit(std::uint32_t index);
+  void read_done(std::span<const ReadResult> results);
+  void finish_read(std::uint32_t index);
+  void free_staging(std::uint32_t index);
+  void note_kept(DatasetId dataset, Digest prefix, ShareId share);
+  ItemStore::Item kept(DatasetId dataset, Digest prefix, SampleId sample) const;
+  void add_sample(PreparationOrder& out, const Prepare& order, const ServedDataset& dataset,
+                  std::uint32_t place, SampleId used, SampleId wanted, std::uint32_t occurrence,
+                  Form form, Digest prefix, const Reading* reading);
+  const Staged* staged(const Reading& reading, SampleId sample) const;
+  void prepared(const PreparationReport& report);
+  void copied(Request request, Outcome outcome);
+  std::optional<Slot> slot_of(ShareId share, SlotId slot, PipelineId pipeline,
+                              std::uint32_t samples, std::uint64_t audience);
+
+  const Options options_;
+  Datasets& datasets_;
+  Inbox& inbox_;
+  Customer& customer_;
+  Post post_;
+  BackendCounters counters_;
+  std::deque<Corrupt> corrupt_;
+  SlotMemory slots_;
+  ItemStore items_;
+  Expander expander_;
+  std::map<std::uint32_t, ShareInfo> shares_;  // of blocks and batches
+  // Shares in which samples of a dataset are kept: as stored (prefix 0), or as a prefix of
+  // pipelines leaves them.
+  std::map<std::pair<std::uint32_t, Digest>, std::vector<ShareId>> kept_in_;
+  std::multimap<Instant, TimerId> timers_;
+
+  std::deque<Reading> readings_;  // never moved; reused
+  std::vector<std::uint32_t> free_readings_;
+  std::unordered_map<std::uint64_t, std::uint32_t> reading_of_;  // by request id
+  std::deque<std::uint32_t> waiting_reads_;                      // for staging memory
+  std::unordered_map<std::uint64_t, Preparing> preparing_;       // by request id
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gathering_;  // by share and slot
+  std::unordered_map<std::uint64_t, CopyOrder> copying_;                    // by request id
+  std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> copy_to_;
+
+  std::uint32_t workers_there_ = 0;
+  std::uint32_t next_worker_ = 0;
+  std::vector<WorkerId> working_;
+
+  // Threads last, so that they end before what they use.
+  std::unique_ptr<ReadEngine> reader_;
+  std::unique_ptr<Copier> copier_;
+  std::unique_ptr<WorkerPool> workers_;
+};
+
+}  // namespace batchflow

@@ -1,0 +1,81 @@
+#include "runtime/service/datasets.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace batchflow {
+
+ServedDataset::~ServedDataset() {
+  if (root_descriptor >= 0) close(root_descriptor);
+}
+
+std::shared_ptr<const BlockLayout> ServedPipeline::layout(std::uint32_t samples) {
+  std::shared_ptr<const BlockLayout>& made = layouts_[samples];
+  if (!made) made = std::make_shared<const BlockLayout>(pipeline->spec(), samples);
+  return made;
+}
+
+ServedDataset& Datasets::add(std::string name, const std::filesystem::path& root,
+                             std::shared_ptr<SampleIndex> index) {
+  auto made = std::make_unique<ServedDataset>();
+  // The files of a dataset that is one file lie in its folder.
+  std::error_code ignored;
+  const std::filesystem::path folder =
+      std::filesystem::is_directory(root, ignored) ? root : root.parent_path();
+  made->root_descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  struct stat status {};
+  if (made->root_descriptor < 0 || fstat(made->root_descriptor, &status) != 0) {
+    throw DatasetError(fmt::format("{}: cannot be opened: {}; let the service's user read it",
+                                   folder.string(), std::generic_category().message(errno)));
+  }
+  made->id = DatasetId(static_cast<std::uint32_t>(datasets_.size()));
+  made->name = std::move(name);
+  made->root = root;
+  made->device = status.st_dev;
+  made->inode = status.st_ino;
+  for (std::uint32_t file = 0; file < index->files(); ++file)
+    made->paths.emplace_back(index->path(file));
+  catalogues_.add(made->id, index->catalogue());
+  made->index = std::move(index);
+  return *datasets_.emplace_back(std::move(made));
+}
+
+ServedPipeline& Datasets::add(std::string name, DatasetId dataset,
+                              std::unique_ptr<Pipeline> pipeline) {
+  auto made = std::make_unique<ServedPipeline>();
+  made->id = PipelineId(static_cast<std::uint32_t>(pipelines_.size()));
+  made->name = std::move(name);
+  made->dataset = dataset;
+  catalogues_.add(made->id, pipeline->info());
+  made->pipeline = std::move(pipeline);
+  return *pipelines_.emplace_back(std::move(made));
+}
+
+ServedDataset* Datasets::find(std::string_view name) {
+  const auto found = std::find_if(datasets_.begin(), datasets_.end(),
+                                  [&](const auto& one) { return one->name == name; });
+  return found == datasets_.end() ? nullptr : found->get();
+}
+
+ServedDataset* Datasets::find(const std::filesystem::path& root) {
+  const auto found = std::find_if(datasets_.begin(), datasets_.end(),
+                                  [&](const auto& one) { return one->root == root; });
+  return found == datasets_.end() ? nullptr : found->get();
+}
+
+ServedPipeline* Datasets::find(std::string_view name, DatasetId dataset) {
+  const auto found = std::find_if(pipelines_.begin(), pipelines_.end(), [&](const auto& one) {
+    return one->name == name && one->dataset == dataset;
+  });
+  return found == pipelines_.end() ? nullptr : found->get();
+}
+
+}  // namespace batchflow

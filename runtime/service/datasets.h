@@ -1,0 +1,71 @@
+// The datasets that are served and the pipelines compiled for them: what ids in orders mean.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/catalogue.h"
+#include "core/types.h"
+#include "runtime/prepare/pipeline.h"
+#include "runtime/sources/sample_index.h"
+
+namespace batchflow {
+
+struct ServedDataset {
+  DatasetId id;
+  std::string name;
+  std::filesystem::path root;
+  int root_descriptor = -1;  // an open folder; files are opened below it
+  dev_t device = 0;          // whoever has a descriptor of the same folder may read it
+  ino_t inode = 0;
+  std::string pipeline;      // for jobs that name none
+  std::shared_ptr<SampleIndex> index;
+  std::vector<std::string> paths;  // of its files
+
+  ServedDataset() = default;
+  ~ServedDataset();
+  ServedDataset(const ServedDataset&) = delete;
+  ServedDataset& operator=(const ServedDataset&) = delete;
+};
+
+struct ServedPipeline {
+  PipelineId id;
+  std::string name;
+  DatasetId dataset;
+  std::unique_ptr<Pipeline> pipeline;
+  // Layouts by the number of samples they have room for, made once.
+  std::shared_ptr<const BlockLayout> layout(std::uint32_t samples);
+
+ private:
+  std::map<std::uint32_t, std::shared_ptr<const BlockLayout>> layouts_;
+};
+
+class Datasets {
+ public:
+  // Opens the root. Throws DatasetError.
+  ServedDataset& add(std::string name, const std::filesystem::path& root,
+                     std::shared_ptr<SampleIndex> index);
+  ServedPipeline& add(std::string name, DatasetId dataset, std::unique_ptr<Pipeline> pipeline);
+
+  ServedDataset* find(std::string_view name);
+  ServedDataset* find(const std::filesystem::path& root);
+  ServedPipeline* find(std::string_view name, DatasetId dataset);
+  ServedDataset& dataset(DatasetId id) { return *datasets_.at(id.value); }
+  ServedPipeline& pipeline(PipelineId id) { return *pipelines_.at(id.value); }
+  const std::vector<std::unique_ptr<ServedDataset>>& all() const { return datasets_; }
+
+  const Catalogues& catalogues() const { return catalogues_; }
+
+ private:
+  std::vector<std::unique_ptr<ServedDataset>> datasets_;    // by id
+  std::vector<std::unique_ptr<ServedPipeline>> pipelines_;  // by id
+  Catalogues catalogues_;
+};
+
+}  // namespace batchflow

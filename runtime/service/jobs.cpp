@@ -1,0 +1,501 @@
+#include "runtime/service/jobs.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "core/engine_config.h"
+#include "core/random.h"
+#include "core/seed_group.h"
+#include "fmt/format.h"
+
+namespace batchflow {
+namespace {
+
+template <class Record>
+std::span<const std::byte> bytes_of(const Record& record) {
+  return std::as_bytes(std::span<const Record, 1>(&record, 1));
+}
+
+std::string_view name_of(Refusal why) {
+  constexpr std::array<std::string_view, 11> kNames = {
+      "no_room",        "unknown_dataset",  "unknown_pipeline", "bad_position",
+      "bad_request",    "rank_lost",        "too_many_corrupt", "storage_failed",
+      "no_workers",     "nothing_to_draw",  "wrong_order"};
+  return kNames[static_cast<std::size_t>(why)];
+}
+
+std::string text_of(const Refuse& order) {
+  const auto bytes = [](std::uint64_t count) { return fmt::format("{:.1f} MiB", static_cast<double>(count) / 1048576); };
+  switch (order.why) {
+    case Refusal::no_room:
+      return fmt::format("there is no room for its batches: it needs {} of memory and {} are left; "
+                         "give the service more memory (--memory), or ask for smaller batches",
+                         bytes(order.needed), bytes(order.available));
+    case Refusal::unknown_dataset: return "the service does not know the dataset any more";
+    case Refusal::unknown_pipeline:
+      return fmt::format("the pipeline is another one by now ({:016x}, the job was trained with "
+                         "{:016x}); begin a new job, or restore the pipeline",
+                         order.available, order.needed);
+    case Refusal::bad_position:
+      return fmt::format("the state does not fit this dataset (it says {:016x}, here is {:016x}); "
+                         "begin without a state, or restore the dataset",
+                         order.needed, order.available);
+    case Refusal::bad_request:
+      return "such a job cannot be served: look at its batch size, which must be at least 1 and, if "
+             "the tail is dropped, at most the dataset over the ranks";
+    case Refusal::rank_lost: return "a rank ended and did not come back in time";
+    case Refusal::too_many_corrupt:
+      return fmt::format("{} samples cannot be decoded, {} are allowed; see batchflowctl verify, "
+                         "or raise corrupt_ratio_max",
+                         order.needed, order.available);
+    case Refusal::storage_failed:
+      return "reading the dataset failed again and again; see the service's log for the errors";
+    case Refusal::no_workers: return "nobody could prepare batches for it; see the service's log";
+    case Refusal::nothing_to_draw: return "all weights are zero, so nothing can be drawn";
+    case Refusal::wrong_order: return "this order does not go with what else the job asks for";
+  }
+  return "the service refuses the job";
+}
+
+}  // namespace
+
+Jobs::Jobs(const Options& options, Datasets& datasets, Inbox& inbox, bool share_streams)
+    : options_(options), datasets_(datasets), inbox_(inbox), share_streams_(share_streams) {}
+
+Jobs::~Jobs() = default;
+
+Jobs::RankEnd* Jobs::of(const Peer& peer) const {
+  const auto found = ends_.find(&peer);
+  return found == ends_.end() ? nullptr : found->second.get();
+}
+
+Jobs::Job* Jobs::of(JobId id) const {
+  const auto found = by_id_.find(id.value);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+void Jobs::refuse(Peer& peer, std::string_view why, std::string_view message) {
+  peer.send(encode_refusal(why, message), {});
+  peer.end();
+}
+
+// ----------------------------------------------------------------------------------- joining ----
+
+void Jobs::join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
+                ServedPipeline& pipeline, Instant now) {
+  if (of(peer)) return refuse(peer, "bad_request", "this connection has joined a job already");
+  if (request.world_size == 0 || request.rank >= request.world_size)
+    return refuse(peer, "bad_request",
+                  fmt::format("rank {} of {} does not exist; ranks count from 0", request.rank,
+                              request.world_size));
+  if (request.batch_samples == 0)
+    return refuse(peer, "bad_request", "a batch of no samples; ask for batch_size 1 or more");
+  const std::string name =
+      request.job.empty() ? fmt::format("{}-{}", peer.process(), unnamed_++) : request.job;
+
+  const auto found = std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& one) {
+    return one->user == peer.user() && one->name == name && one->dataset == &dataset && !one->over;
+  });
+  Job* job = found == jobs_.end() ? nullptr : found->get();
+  if (job && request.rank < job->ranks.size() && job->ranks[request.rank]) {
+    return refuse(peer, "busy",
+                  fmt::format("process {} is rank {} of job '{}' already, so process {} cannot be; "
+                              "give one of them another job name",
+                              job->ranks[request.rank]->peer->process(), request.rank, name,
+                              peer.process()));
+  }
+  if (job && job->told)
+    return refuse(peer, "busy", fmt::format("job '{}' has begun with other ranks; it can be joined "
+                                            "again when they have ended", name));
+  if (job && (job->request.world_size != request.world_size ||
+              job->request.batch_samples != request.batch_samples ||
+              job->request.order != request.order || job->pipeline != &pipeline)) {
+    return refuse(peer, "bad_request",
+                  fmt::format("the ranks of job '{}' do not agree: world size {} and {}, batches of "
+                              "{} and {}; start all with the same arguments",
+                              name, job->request.world_size, request.world_size,
+                              job->request.batch_samples, request.batch_samples));
+  }
+  if (!job) {
+    const auto of_user = std::count_if(jobs_.begin(), jobs_.end(), [&](const auto& one) {
+      return one->user == peer.user() && !one->over;
+    });
+    if (of_user >= options_.jobs_of_user_most)
+      return refuse(peer, "quota", fmt::format("this user has {} jobs, which is the most; end one",
+                                               of_user));
+    auto made = std::make_unique<Job>();
+    made->name = name;
+    made->user = peer.user();
+    made->dataset = &dataset;
+    made->pipeline = &pipeline;
+    made->request = request;
+    made->ranks.resize(request.world_size);
+    made->since = now;
+    job = jobs_.emplace_back(std::move(made)).get();
+  }
+  auto end = std::make_unique<RankEnd>();
+  end->peer = &peer;
+  end->job = job;
+  end->rank = request.rank;
+  end->request = request;
+  job->ranks[request.rank] = end.get();
+  ends_[&peer] = std::move(end);
+  if (std::count(job->ranks.begin(), job->ranks.end(), nullptr) > 0) return;
+  if (!begin(*job)) finish_if_left(*job);
+}
+
+// All ranks have come: the engine is told.
+bool Jobs::begin(Job& job) {
+  const JoinRequest& request = job.request;
+  JobJoined event;
+  job.id = JobId(next_job_++);
+  event.job = job.id;
+  event.user = hash(job.user);
+  event.dataset = job.dataset->id;
+  event.pipeline = job.pipeline->id;
+  event.order = request.order;
+  event.has_shuffle_seed = request.shuffle_seed.has_value();
+  event.shuffle_seed = request.shuffle_seed.value_or(0);
+  event.batch_samples = request.batch_samples;
+  event.drop_last = request.drop_last;
+  event.epochs = request.epochs;
+  event.steps = request.steps;
+  event.credits = request.credits == 0 ? options_.credits : request.credits;
+  event.weight = request.weight;
+  event.pipeline_hash = request.pipeline_hash;
+  event.ranks = inbox_.keep(std::vector<NodeId>(job.ranks.size(), NodeId(0)));
+
+  // Ranks that come back may be some batches apart: the job goes on where the last of them is, and
+  // the others leave out what they have had.
+  const std::uint64_t seed = seed_group_of(event, share_streams_);
+  for (const RankEnd* end : job.ranks) {
+    if (end->request.state.empty()) continue;
+    std::string problem;
+    std::optional<Position> position = position_from_json(end->request.state, problem);
+    if (!position) {
+      for (RankEnd* one : job.ranks)
+        refuse(*one->peer, "bad_position",
+               fmt::format("the state cannot be read: {}; begin without one", problem));
+      return false;
+    }
+    const bool earlier = !job.position || position->epoch() < job.position->epoch() ||
+                         (position->epoch() == job.position->epoch() &&
+                          position->consumed() < job.position->consumed());
+    if (earlier) job.position = std::move(position);
+  }
+  if (job.position) event.position = inbox_.keep(*job.position);
+  by_id_[job.id.value] = &job;
+  job.told = true;
+  inbox_.add(event);
+  if (!job.position) {
+    const SampleIndex& index = *job.dataset->index;
+    job.position = Position(request.order, index.version(), index.samples(), seed);
+  }
+  return true;
+}
+
+std::uint64_t Jobs::steps_per_epoch(const Job& job) const {
+  const std::uint64_t samples = job.dataset->index->samples();
+  const std::uint64_t step = std::uint64_t{job.request.batch_samples} * job.ranks.size();
+  return job.request.drop_last ? samples / step : (samples + step - 1) / step;
+}
+
+void Jobs::admitted(const Admit& order) {
+  Job* job = of(order.job);
+  if (!job) return;
+  job->running = true;
+  for (RankEnd* end : job->ranks) {
+    if (!end) continue;
+    std::string problem;
+    end->files = make_rings(options_.ring_bytes, problem);
+    if (!end->files) {
+      refuse(*end->peer, "no_memory", fmt::format("no memory for its rings: {}", problem));
+      continue;
+    }
+    end->down = std::make_unique<RingWriter>(end->files.rings.down());
+    end->up = std::make_unique<RingReader>(end->files.rings.up());
+    end->consumed = order.first_step;
+    Admission admission;
+    admission.job = job->name;
+    admission.dataset_version = job->dataset->index->version();
+    admission.dataset_samples = job->dataset->index->samples();
+    admission.seed = job->position->fields().seed;
+    admission.pipeline_hash = job->pipeline->pipeline->info().hash;
+    admission.credits = order.credits;
+    admission.first_step = order.first_step;
+    admission.steps_per_epoch = steps_per_epoch(*job);
+    admission.classes = static_cast<std::uint32_t>(job->dataset->index->classes().size());
+    admission.spec = job->pipeline->pipeline->spec();
+    admission.ring_bytes = options_.ring_bytes;
+    admission.state = to_json(*job->position);
+    end->peer->send(encode(admission), {end->files.service_file.get(), end->files.job_file.get(),
+                                        end->files.doorbell.get()});
+  }
+}
+
+void Jobs::refused(const Refuse& order) {
+  Job* job = of(order.job);
+  if (!job) return;
+  job->running = false;
+  job->over = true;
+  const std::string message =
+      fmt::format("job '{}' on '{}': {}", job->name, job->dataset->name, text_of(order));
+  for (RankEnd* end : job->ranks) {
+    if (end) end->peer->send(encode_refusal(name_of(order.why), message), {});
+  }
+}
+
+// ----------------------------------------------------------------------------------- leaving ----
+
+void Jobs::leave(Peer& peer) {
+  RankEnd* end = of(peer);
+  if (!end) return;
+  end->left = true;
+  finish_if_left(*end->job);
+}
+
+void Jobs::gone(Peer& peer) {
+  const auto found = ends_.find(&peer);
+  if (found == ends_.end()) return;
+  const std::unique_ptr<RankEnd> end = std::move(found->second);
+  ends_.erase(found);
+  Job& job = *end->job;
+  job.ranks[end->rank] = nullptr;
+  const bool last = std::count(job.ranks.begin(), job.ranks.end(), nullptr) ==
+                    static_cast<std::ptrdiff_t>(job.ranks.size());
+  // What it held is free: nobody reads it any more.
+  if (job.told) {
+    if (!last) {
+      inbox_.add(RankLost{job.id, end->rank});
+    } else {
+      inbox_.add(JobLeft{job.id});
+    }
+    for (const auto& [step, held] : end->held) {
+      if (!held.in_place && backend_) backend_->released(held.share, held.slot);
+    }
+  }
+  if (last) forget(job);
+}
+
+// Nobody of it wants anything any more, or holds anything.
+void Jobs::finish_if_left(Job& job) {
+  const bool over = std::all_of(job.ranks.begin(), job.ranks.end(), [](const RankEnd* end) {
+    return !end || (end->left && end->held.empty());
+  });
+  if (!over) return;
+  for (RankEnd* end : job.ranks) {
+    if (end) end->peer->end();
+  }
+}
+
+void Jobs::forget(Job& job) {
+  if (job.told) by_id_.erase(job.id.value);
+  std::erase_if(jobs_, [&](const auto& one) { return one.get() == &job; });
+}
+
+bool Jobs::kill(JobId id) {
+  Job* job = of(id);
+  if (!job) return false;
+  for (RankEnd* end : std::vector(job->ranks)) {
+    if (end) refuse(*end->peer, "killed", "an operator ended this job (batchflowctl job kill)");
+  }
+  return true;
+}
+
+void Jobs::check_waiting(Instant now) {
+  for (const auto& job : jobs_) {
+    if (job->told || now - job->since < options_.wait_for_ranks) continue;
+    const auto here = std::count_if(job->ranks.begin(), job->ranks.end(),
+                                    [](const RankEnd* end) { return end != nullptr; });
+    for (RankEnd* end : std::vector(job->ranks)) {
+      if (end)
+        refuse(*end->peer, "rank_lost",
+               fmt::format("only {} of {} ranks of job '{}' came within {} s; start the others, or "
+                           "ask for that world size",
+                           here, job->ranks.size(), job->name,
+                           std::chrono::duration_cast<std::chrono::seconds>(options_.wait_for_ranks)
+                               .count()));
+    }
+    return;  // the list may have changed; the next check sees the others
+  }
+}
+
+// -------------------------------------------------------------------------------- batches out ----
+
+void Jobs::write(RankEnd& end, std::span<const std::byte> record) {
+  if (end.down->write(record)) end.to_wake = true;
+}
+
+bool Jobs::deliver(const Deliver& order, const Slot& slot, std::uint32_t slot_samples) {
+  Job* job = of(order.job);
+  RankEnd* end = job && order.rank < job->ranks.size() ? job->ranks[order.rank] : nullptr;
+  if (!end || !end->down) return false;
+  BatchRecord record;
+  record.slices = static_cast<std::uint32_t>(order.slices.size());
+  record.step = order.step;
+  record.epoch = order.epoch;
+  record.last_of_epoch = order.last_of_epoch;
+  record.slab = slot.slab->id();
+  record.offset = slot.offset;
+  record.slot_samples = slot_samples;
+  for (const Slice& slice : order.slices) {
+    const std::uint32_t count = slice.to - slice.from;
+    record.samples += count;
+    if (slice.filler) record.fillers += count;
+    if (slice.rehearsed) record.rehearsed += count;
+  }
+  if (order.in_place && !order.slices.empty()) record.from = order.slices.front().from;
+  record.repeats = order.repeats;
+  record.block_samples = order.block_samples;
+  record.lane_blocks = order.lane_blocks;
+  record.drawn_from = order.drawn_from;
+  std::vector<std::byte> bytes(sizeof record + order.slices.size() * sizeof(SliceRecord));
+  if (bytes.size() > kRecordMost) return false;
+  std::memcpy(bytes.data(), &record, sizeof record);
+  std::byte* at = bytes.data() + sizeof record;
+  for (const Slice& slice : order.slices) {
+    const SliceRecord one{slice.name.generation,
+                          slice.name.lane,
+                          slice.name.pass,
+                          slice.name.block,
+                          slice.from,
+                          slice.to,
+                          (slice.filler ? 1u : 0u) | (slice.rehearsed ? 2u : 0u)};
+    std::memcpy(at, &one, sizeof one);
+    at += sizeof one;
+  }
+  if (end->slabs.insert(record.slab).second) {
+    end->peer->send(fmt::format("{{\"type\":\"slab\",\"slab\":{},\"bytes\":{}}}", record.slab,
+                                slot.slab->bytes()),
+                    {slot.slab->descriptor()});
+  }
+  if (!end->down->write(bytes)) return false;
+  end->to_wake = true;
+  end->held[order.step] = {order.share, order.slot, order.in_place};
+  end->delivered = order.step + 1;
+  job->sums.samples += record.samples;
+  job->sums.repeats += record.repeats;
+  if (!order.in_place) ++job->sums.copied;
+  job->sums.epoch = order.epoch;
+  return true;
+}
+
+void Jobs::epoch_ended(const EpochEnded& order) {
+  Job* job = of(order.job);
+  if (!job) return;
+  EpochEndedRecord record;
+  record.epoch = order.epoch;
+  record.samples = order.samples;
+  for (RankEnd* end : job->ranks) {
+    if (end && end->down) write(*end, bytes_of(record));
+  }
+}
+
+void Jobs::slab_gone(std::uint64_t slab) {
+  for (const auto& [peer, end] : ends_) {
+    if (end->slabs.erase(slab) > 0)
+      end->peer->send(fmt::format("{{\"type\":\"slab_gone\",\"slab\":{}}}", slab), {});
+  }
+}
+
+void Jobs::wake() {
+  for (const auto& [peer, end] : ends_) {
+    if (std::exchange(end->to_wake, false) && end->down->publish()) end->down->wake();
+  }
+}
+
+// --------------------------------------------------------------------------------- answers in ----
+
+const Descriptor* Jobs::doorbell(Peer& peer) const {
+  const RankEnd* end = of(peer);
+  return end && end->up ? &end->files.doorbell : nullptr;
+}
+
+bool Jobs::read_ring(Peer& peer) {
+  RankEnd* end = of(peer);
+  if (!end || !end->up) return true;
+  bool well = true;
+  while (const auto record = end->up->next()) {
+    if (!up(*end, *record)) {
+      well = false;
+      break;
+    }
+  }
+  end->up->free_read();
+  if (end->left) finish_if_left(*end->job);
+  return well && !end->up->broken();
+}
+
+bool Jobs::sleep(Peer& peer) {
+  RankEnd* end = of(peer);
+  return !end || !end->up || end->up->fall_asleep();
+}
+
+bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
+  UpRecord record;
+  if (bytes.size() != sizeof record) return false;
+  std::memcpy(&record, bytes.data(), sizeof record);
+  Job& job = *end.job;
+  switch (record.kind) {
+    case UpKind::wanted:
+      if (record.credits == 0) return false;
+      if (job.running && !end.left)
+        inbox_.add(BatchWanted{job.id, end.rank, std::min(record.credits, kCreditsMost)});
+      return true;
+    case UpKind::consumed: {
+      if (record.step != end.consumed || record.step >= end.delivered) return false;
+      ++end.consumed;
+      // Nobody computes for longer than a year.
+      const auto bounded = [](std::uint64_t nanoseconds) {
+        return std::min(Duration(static_cast<std::int64_t>(
+                            std::min<std::uint64_t>(nanoseconds, INT64_MAX))),
+                        kDurationMost);
+      };
+      job.sums.waited += bounded(record.wait_ns);
+      job.sums.computed += bounded(record.compute_ns);
+      job.sums.steps = std::max(job.sums.steps, end.consumed);
+      if (job.running)
+        inbox_.add(BatchConsumed{job.id, end.rank, record.step, bounded(record.compute_ns)});
+      return true;
+    }
+    case UpKind::released: {
+      const auto found = end.held.find(record.step);
+      if (found == end.held.end()) return false;
+      if (!found->second.in_place && backend_)
+        backend_->released(found->second.share, found->second.slot);
+      end.held.erase(found);
+      inbox_.add(SlotReleased{job.id, end.rank, record.step});
+      return true;
+    }
+  }
+  return false;
+}
+
+// ----------------------------------------------------------------------------------- telling ----
+
+std::vector<Jobs::Told> Jobs::told() const {
+  std::vector<Told> all;
+  for (const auto& job : jobs_) {
+    Told one = job->sums;
+    one.id = job->id;
+    one.name = job->name;
+    one.user = job->user;
+    one.dataset = job->dataset->name;
+    one.pipeline = job->pipeline->name;
+    one.order = job->request.order;
+    one.batch_samples = job->request.batch_samples;
+    one.world_size = job->request.world_size;
+    one.running = job->running;
+    for (const RankEnd* end : job->ranks) {
+      if (!end) continue;
+      ++one.ranks_here;
+      one.held += static_cast<std::uint32_t>(end->held.size());
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,167 @@
+// The jobs of this node: their ranks, each a connection with two rings, and what they hold.
+//
+// A job is (user, name, dataset). It begins when all its ranks have come, and is told to the engine
+// as one; its batches go out through the rings, and its wishes, acknowledgements and releases come
+// back through them. What a rank says is checked against what it was given: a job that lies hurts
+// itself alone.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/event.h"
+#include "core/position.h"
+#include "runtime/protocol/messages.h"
+#include "runtime/protocol/records.h"
+#include "runtime/protocol/ring.h"
+#include "runtime/protocol/ring_files.h"
+#include "runtime/service/backend.h"
+#include "runtime/service/datasets.h"
+#include "runtime/service/inbox.h"
+
+namespace batchflow {
+
+// The other end of a rank's socket.
+class Peer {
+ public:
+  virtual void send(std::string frame, std::vector<int> descriptors) = 0;  // kept by the caller
+  virtual void end() = 0;  // after what has been sent
+  virtual uid_t user() const = 0;
+  virtual pid_t process() const = 0;
+
+ protected:
+  ~Peer() = default;
+};
+
+class Jobs final : public Customer {
+ public:
+  struct Options {
+    std::uint32_t credits = 3;  // a rank; one is spare, so that a job never waits for itself
+    Bytes ring_bytes = Bytes{256} << 10;
+    std::uint32_t jobs_of_user_most = 256;
+    Duration wait_for_ranks = std::chrono::seconds(300);
+  };
+  Jobs(const Options& options, Datasets& datasets, Inbox& inbox, bool share_streams);
+  ~Jobs();
+
+  // Where gathered batches give back their slots.
+  void set_backend(Backend& backend) { backend_ = &backend; }
+
+  // What a peer asks for. The dataset and pipeline are open by now, and its user may read them.
+  void join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
+            ServedPipeline& pipeline, Instant now);
+  // It will ask for nothing more; it ends when it has let go of what it holds.
+  void leave(Peer& peer);
+  // Its socket has ended.
+  void gone(Peer& peer);
+  // Reads what it has written into its ring. False: it has written nonsense.
+  bool read_ring(Peer& peer);
+  // The rank reads its ring when it is told to: call before waiting for its doorbell. False: there
+  // is more to read.
+  bool sleep(Peer& peer);
+  const Descriptor* doorbell(Peer& peer) const;
+  // Jobs that have waited too long for their other ranks are refused.
+  void check_waiting(Instant now);
+  bool kill(JobId job);
+
+  void admitted(const Admit& order) override;
+  void refused(const Refuse& order) override;
+  bool deliver(const Deliver& order, const Slot& slot, std::uint32_t slot_samples) override;
+  void epoch_ended(const EpochEnded& order) override;
+  void slab_gone(std::uint64_t slab) override;
+
+  // What people ask about jobs.
+  struct Told {
+    JobId id;
+    std::string name;
+    uid_t user = 0;
+    std::string dataset;
+    std::string pipeline;
+    Order order = Order::relaxed;
+    std::uint32_t batch_samples = 0;
+    std::uint32_t world_size = 1;
+    std::uint32_t ranks_here = 0;
+    bool running = false;
+    std::uint32_t epoch = 0;
+    std::uint64_t steps = 0;      // consumed, by the slowest rank
+    std::uint64_t samples = 0;    // delivered
+    std::uint64_t copied = 0;     // batches that were gathered
+    std::uint64_t repeats = 0;
+    Duration waited{0};           // for batches, all ranks together: stalls
+    Duration computed{0};
+    std::uint32_t held = 0;       // batches
+  };
+  std::vector<Told> told() const;
+  // Called after each step of the engine: ranks that sleep are woken once.
+  void wake();
+
+ private:
+  struct Held {
+    ShareId share;
+    SlotId slot;
+    bool in_place;
+  };
+  struct Job;
+  struct RankEnd {
+    Peer* peer = nullptr;
+    Job* job = nullptr;
+    Rank rank = 0;
+    JoinRequest request;
+    RingFiles files;
+    std::unique_ptr<RingWriter> down;
+    std::unique_ptr<RingReader> up;
+    std::map<std::uint64_t, Held> held;  // by step
+    std::uint64_t delivered = 0;         // steps
+    std::uint64_t consumed = 0;
+    std::set<std::uint64_t> slabs;       // that it was handed
+    bool left = false;
+    bool to_wake = false;
+  };
+  struct Job {
+    JobId id;
+    std::string name;
+    uid_t user = 0;
+    ServedDataset* dataset = nullptr;
+    ServedPipeline* pipeline = nullptr;
+    JoinRequest request;  // of its first rank
+    std::vector<RankEnd*> ranks;
+    std::optional<Position> position;
+    Instant since{};
+    bool told = false;  // to the engine
+    bool running = false;
+    bool over = false;
+    Told sums;
+  };
+
+  RankEnd* of(const Peer& peer) const;
+  Job* of(JobId id) const;
+  void refuse(Peer& peer, std::string_view why, std::string_view message);
+  bool begin(Job& job);
+  void finish_if_left(Job& job);
+  void forget(Job& job);
+  bool up(RankEnd& end, std::span<const std::byte> record);
+  std::uint64_t steps_per_epoch(const Job& job) const;
+  void write(RankEnd& end, std::span<const std::byte> record);
+
+  const Options options_;
+  Datasets& datasets_;
+  Inbox& inbox_;
+  const bool share_streams_;
+  Backend* backend_ = nullptr;
+  std::vector<std::unique_ptr<Job>> jobs_;
+  std::map<const Peer*, std::unique_ptr<RankEnd>> ends_;
+  std::map<std::uint32_t, Job*> by_id_;
+  std::uint32_t next_job_ = 0;
+  std::uint64_t unnamed_ = 0;
+};
+
+}  // namespace batchflow

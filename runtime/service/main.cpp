@@ -1,0 +1,92 @@
+// batchflowd: the service of a node.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/reader/yaml.h"
+#include "core/config_value.h"
+#include "runtime/service/service.h"
+
+namespace {
+
+using namespace batchflow;
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  batchflowd --dataset imagenet=/data/imagenet/train\n"
+    "  batchflowd --dataset /data/digits,pipeline=imagenet-val --memory 4gib --workers 4\n"
+    "  batchflowd --config node.yaml\n";
+
+int serve(int argc, char** argv) {
+  CLI::App app("The data service of a node: prepares each sample once, for all jobs.", "batchflowd");
+  app.footer(kExamples);
+  std::string config_file;
+  std::vector<std::string> dataset_texts;
+  std::string memory, socket, state, io_engine;
+  std::uint32_t workers = 0;
+  bool open_datasets = false, direct = true, journal = false;
+  app.add_option("--config", config_file, "A file of `kind: node`")->check(CLI::ExistingFile);
+  app.add_option("--dataset", dataset_texts,
+                 "NAME=PATH[,pipeline=NAME][,format=NAME][,tokens=COUNT]; may be repeated");
+  app.add_option("--memory", memory, "For everything: 4gib; default: half of what is left");
+  app.add_option("--workers", workers, "Threads that prepare; default: one a core");
+  app.add_option("--socket", socket, "Where jobs find the service");
+  app.add_option("--state", state, "Where indices and logs are kept");
+  app.add_option("--io-engine", io_engine, "auto, io_uring or pread")
+      ->check(CLI::IsMember({"auto", "io_uring", "pread"}));
+  app.add_flag("--direct,!--no-direct", direct, "Read past the page cache (default)");
+  app.add_flag("--open-datasets", open_datasets, "Jobs may name folders that they can read");
+  app.add_flag("--journal", journal, "Record what the engine is told, for replay");
+  app.set_version_flag("--version", BATCHFLOW_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  NodeConfig config = default_node_config();
+  if (!config_file.empty()) {
+    const ConfigNode root = read_yaml_file(config_file);
+    read_config(root, [&](ConfigSection& section) { config = read_node_config(section); });
+  }
+  for (const std::string& text : dataset_texts)
+    config.datasets.push_back(dataset_from_argument(text));
+  if (!memory.empty()) {
+    const std::optional<Bytes> bytes = parse_bytes(memory);
+    if (!bytes)
+      throw ConfigError(fmt::format("--memory {}: not a size; write 4gib or 4gb", memory));
+    config.memory = *bytes;
+  }
+  if (workers != 0) config.workers = workers;
+  if (!socket.empty()) config.socket = socket;
+  if (!state.empty()) config.state = state;
+  if (!io_engine.empty()) config.storage.engine = io_engine;
+  config.storage.direct = config.storage.direct && direct;
+  config.open_datasets = config.open_datasets || open_datasets;
+  config.journal = config.journal || journal;
+  if (config.datasets.empty() && !config.open_datasets)
+    throw ConfigError("no dataset to serve; write --dataset NAME=/path/to/it, or --open-datasets");
+  Service service(std::move(config));
+  service.run([](const std::string& line) {
+    std::fprintf(stderr, "batchflowd: %s\n", line.c_str());
+    std::fflush(stderr);
+  });
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return serve(argc, argv);
+  } catch (const batchflow::ConfigError& error) {
+    std::fprintf(stderr, "batchflowd: %s\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "batchflowd: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,159 @@
+#include "runtime/service/node_config.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "fmt/format.h"
+
+namespace batchflow {
+namespace {
+
+// Of the service itself: stacks, indices' pages, sockets.
+constexpr Bytes kOwn = Bytes{64} << 20;
+// Below it no job of pictures could be admitted.
+constexpr Bytes kCacheLeast = Bytes{64} << 20;
+
+std::filesystem::path from_environment(const char* variable, const char* below) {
+  const char* value = std::getenv(variable);
+  return value && *value == '/' ? std::filesystem::path(value) / below : std::filesystem::path();
+}
+
+Bytes memory_left() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  Bytes kib = 0;
+  while (file >> word) {
+    if (word == "MemAvailable:" && file >> kib) return kib * 1024;
+  }
+  return Bytes{1} << 30;
+}
+
+}  // namespace
+
+NodeConfig default_node_config() {
+  NodeConfig config;
+  const bool root = geteuid() == 0;
+  config.socket = from_environment("XDG_RUNTIME_DIR", "batchflow/batchflow.sock");
+  if (config.socket.empty())
+    config.socket = root ? "/run/batchflow/batchflow.sock"
+                         : fmt::format("/tmp/batchflow-{}/batchflow.sock", geteuid());
+  config.state = from_environment("XDG_STATE_HOME", "batchflow");
+  if (config.state.empty() && !root) config.state = from_environment("HOME", ".local/state/batchflow");
+  if (config.state.empty()) config.state = "/var/lib/batchflow";
+  config.engine.credits = 3;
+  return config;
+}
+
+Bytes NodeConfig::cache_bytes() const {
+  const Bytes own = storage.staging + kOwn;
+  return memory > own ? memory - own : 0;
+}
+
+NodeDataset dataset_from_argument(std::string_view text) {
+  NodeDataset dataset;
+  std::string_view rest = text;
+  const auto cut = [&rest] {
+    const std::size_t comma = rest.find(',');
+    const std::string_view part = rest.substr(0, comma);
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    return part;
+  };
+  const std::string_view first = cut();
+  const std::size_t equals = first.find('=');
+  dataset.path = std::string(equals == std::string_view::npos ? first : first.substr(equals + 1));
+  if (dataset.path.empty())
+    throw ConfigError(fmt::format("dataset '{}': no path; write --dataset NAME=/path/to/it", text));
+  dataset.path = std::filesystem::absolute(dataset.path).lexically_normal();
+  if (!dataset.path.has_filename()) dataset.path = dataset.path.parent_path();
+  dataset.name = equals == std::string_view::npos ? dataset.path.filename().string()
+                                                  : std::string(first.substr(0, equals));
+  if (dataset.name.empty())
+    throw ConfigError(fmt::format("dataset '{}': no name; write --dataset NAME=/path/to/it", text));
+  while (!rest.empty()) {
+    const std::string_view part = cut();
+    const std::size_t at = part.find('=');
+    const std::string_view key = part.substr(0, at);
+    const std::string value(at == std::string_view::npos ? "" : part.substr(at + 1));
+    if (key == "pipeline") {
+      dataset.pipeline = value;
+    } else if (key == "format") {
+      dataset.format = value;
+    } else if (key == "tokens" && !value.empty() &&
+               value.find_first_not_of("0123456789") == std::string::npos && value.size() < 10) {
+      dataset.tokens = std::stoull(value);
+    } else {
+      throw ConfigError(fmt::format("dataset '{}': '{}' means nothing; write pipeline=NAME, "
+                                    "format=NAME or tokens=COUNT",
+                                    text, part));
+    }
+  }
+  return dataset;
+}
+
+NodeConfig read_node_config(ConfigSection& section) {
+  NodeConfig config = default_node_config();
+  section.one_of("kind", {"node"}, 0);
+  config.memory = section.bytes("memory", config.memory);
+  config.workers = static_cast<std::uint32_t>(section.integer("workers", 0, 0, 4096));
+  config.socket = section.text("socket", config.socket.string());
+  config.state = section.text("state", config.state.string());
+  config.open_datasets = section.flag("open_datasets", config.open_datasets);
+  config.journal = section.flag("journal", config.journal);
+  for (const std::string& path : section.texts("pipelines")) config.pipelines.emplace_back(path);
+  section.sections("datasets", [&](ConfigSection& one) {
+    NodeDataset dataset;
+    one.require("path", "the folder or file it is in");
+    dataset.path = one.text("path", "");
+    dataset.name = one.text("name", dataset.path.filename().string());
+    dataset.format = one.text("format", "");
+    dataset.pipeline = one.text("pipeline", "");
+    dataset.tokens = static_cast<std::uint64_t>(one.integer("tokens", 0));
+    config.datasets.push_back(std::move(dataset));
+  });
+  section.section("limits", [&](ConfigSection& limits) {
+    config.jobs_of_user_most = static_cast<std::uint32_t>(
+        limits.integer("jobs_of_user", config.jobs_of_user_most, 1, 1 << 20));
+  });
+  section.section("storage", [&](ConfigSection& storage) {
+    constexpr std::array<const char*, 3> kEngines = {"auto", "io_uring", "pread"};
+    config.storage.engine = kEngines[storage.one_of("engine", {"auto", "io_uring", "pread"}, 0)];
+    config.storage.depth =
+        static_cast<unsigned>(storage.integer("depth", config.storage.depth, 1, 4096));
+    config.storage.direct = storage.flag("direct", config.storage.direct);
+    config.storage.threads =
+        static_cast<unsigned>(storage.integer("threads", config.storage.threads, 1, 1024));
+    config.storage.staging = storage.bytes("staging", config.storage.staging, Bytes{1} << 20);
+  });
+  section.section("engine", [&](ConfigSection& engine) {
+    config.engine = read_engine_config(engine);
+    if (!engine.has("credits")) config.engine.credits = 3;
+  });
+  return config;
+}
+
+void settle(NodeConfig& config) {
+  const Bytes left = memory_left();
+  if (config.memory == 0) config.memory = left / 2;
+  if (config.workers == 0) config.workers = std::max(1u, std::thread::hardware_concurrency());
+  // Staging holds the blocks that are being read: a fraction of a small budget.
+  config.storage.staging = std::min(config.storage.staging, config.memory / 4);
+  const auto mib = [](Bytes bytes) { return bytes >> 20; };
+  if (config.cache_bytes() < kCacheLeast)
+    throw ConfigError(fmt::format(
+        "memory: {} MiB are too little: {} MiB go to staging and {} MiB to the service itself, and "
+        "at least {} MiB must be left for batches; give it {} MiB or more (--memory)",
+        mib(config.memory), mib(config.storage.staging), mib(kOwn), mib(kCacheLeast),
+        (mib(kCacheLeast + kOwn) * 4 + 2) / 3));
+  if (config.memory > left)
+    throw ConfigError(fmt::format("memory: {} MiB are asked for, and the machine has {} MiB left; "
+                                  "give it less (--memory), or end something else",
+                                  mib(config.memory), mib(left)));
+}
+
+}  // namespace batchflow

@@ -1,0 +1,51 @@
+// What a node's service is told at its start: memory, workers, datasets, places. A file of
+// `kind: node`, or nothing at all: every setting has a default that fits the machine.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/config.h"
+#include "core/engine_config.h"
+#include "core/types.h"
+#include "runtime/storage/read_engine.h"
+
+namespace batchflow {
+
+struct NodeDataset {
+  std::string name;
+  std::filesystem::path path;
+  std::string format;    // empty: found out
+  std::string pipeline;  // of jobs that name none; empty: by what the dataset holds
+  std::uint64_t tokens = 0;
+};
+
+struct NodeConfig {
+  Bytes memory = 0;             // of everything; 0: half of what the machine has left
+  std::uint32_t workers = 0;    // threads that prepare; 0: one a core
+  std::filesystem::path socket;
+  std::filesystem::path state;  // indices, logs
+  std::vector<NodeDataset> datasets;
+  std::vector<std::filesystem::path> pipelines;  // files beside those that are shipped
+  bool open_datasets = false;   // jobs may name folders that are not listed, if they can read them
+  std::uint32_t jobs_of_user_most = 256;
+  ReadEngineOptions storage;
+  bool journal = false;
+  EngineConfig engine;
+
+  // Of the place the engine divides: what is left beside staging and the service itself.
+  Bytes cache_bytes() const;
+};
+
+// Defaults of this machine and user.
+NodeConfig default_node_config();
+// Throws ConfigError.
+NodeConfig read_node_config(ConfigSection& section);
+// `name=path[,key=value...]` of the command line; a path alone is named after its folder.
+NodeDataset dataset_from_argument(std::string_view text);
+// What is left for 0, and whether it is enough. Throws ConfigError with numbers and what to do.
+void settle(NodeConfig& config);
+
+}  // namespace batchflow

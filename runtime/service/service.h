@@ -1,0 +1,30 @@
+// The service of a node: sessions, engine, backend and logs on one thread, which collects what has
+// happened, steps the engine, and carries out what it orders.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/service/node_config.h"
+
+namespace batchflow {
+
+class Service {
+ public:
+  // Binds the socket and opens logs. Throws ConfigError.
+  explicit Service(NodeConfig config);
+  ~Service();
+
+  // Serves until stop(). `log` gets a line for each thing people should know of.
+  void run(const std::function<void(const std::string& line)>& log);
+  // From any thread, or a signal handler's: ends after what is being delivered.
+  void stop();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace batchflow

@@ -1,0 +1,216 @@
+#include "runtime/service/session.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "runtime/protocol/ring_files.h"
+
+namespace batchflow {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr std::size_t kDescriptorsMost = 16;  // that a peer may have sent and not used
+constexpr std::size_t kUnsentMost = std::size_t{16} << 20;
+
+}  // namespace
+
+struct Session::Wires {
+  struct Out {
+    std::string bytes;  // length and frame
+    std::size_t sent = 0;
+    std::vector<Descriptor> descriptors;
+  };
+  asio::io_context& loop;
+  asio::local::stream_protocol::socket socket;
+  asio::posix::stream_descriptor bell;
+  Descriptor bell_descriptor;
+  std::string in;
+  std::vector<Descriptor> in_descriptors;
+  std::deque<Out> out;
+  std::size_t unsent = 0;
+  bool writing = false;
+  bool ending = false;
+  bool closed = false;
+
+  explicit Wires(asio::io_context& context) : loop(context), socket(context), bell(context) {}
+};
+
+Session::Session(asio::io_context& loop, Descriptor descriptor, SessionHost& host)
+    : host_(host), wires_(std::make_unique<Wires>(loop)) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(descriptor.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+    user_ = peer.uid;
+    process_ = peer.pid;
+  }
+  wires_->socket.assign(asio::local::stream_protocol(), dup(descriptor.get()));
+  wires_->socket.non_blocking(true);
+}
+
+Session::~Session() = default;
+
+void Session::start() { wait_to_read(); }
+
+void Session::wait_to_read() {
+  wires_->socket.async_wait(asio::socket_base::wait_read,
+                            [self = shared_from_this()](const boost::system::error_code& error) {
+                              if (error || self->wires_->closed) return;
+                              self->read();
+                            });
+}
+
+void Session::read() {
+  char buffer[16384];
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kDescriptorsMost)];
+  iovec part{buffer, sizeof buffer};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t got =
+      recvmsg(wires_->socket.native_handle(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return wait_to_read();
+  if (got <= 0) return close();
+  for (cmsghdr* one = CMSG_FIRSTHDR(&message); one; one = CMSG_NXTHDR(&message, one)) {
+    if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (one->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int number;
+      std::memcpy(&number, CMSG_DATA(one) + i * sizeof number, sizeof number);
+      wires_->in_descriptors.emplace_back(number);
+    }
+  }
+  if (wires_->in_descriptors.size() > kDescriptorsMost) return close();
+  wires_->in.append(buffer, static_cast<std::size_t>(got));
+
+  // `host_` may end this session, but not destroy it: somebody holds it.
+  std::size_t at = 0;
+  while (!wires_->closed && !wires_->ending && wires_->in.size() - at >= 4) {
+    std::uint32_t length;
+    std::memcpy(&length, wires_->in.data() + at, sizeof length);
+    if (length > kFrameMost) return close();
+    if (wires_->in.size() - at - 4 < length) break;
+    std::string problem;
+    const std::string_view frame(wires_->in.data() + at + 4, length);
+    if (!host_.on_frame(*this, frame, std::exchange(wires_->in_descriptors, {}), problem)) {
+      send(encode_refusal("bad_request", problem), {});
+      end();
+    }
+    at += 4 + length;
+  }
+  wires_->in.erase(0, at);
+  if (!wires_->closed) wait_to_read();
+}
+
+void Session::send(std::string frame, std::vector<int> descriptors) {
+  if (wires_->closed) return;
+  Wires::Out out;
+  const auto length = static_cast<std::uint32_t>(frame.size());
+  out.bytes.resize(4);
+  std::memcpy(out.bytes.data(), &length, sizeof length);
+  out.bytes += frame;
+  for (const int number : descriptors) out.descriptors.emplace_back(fcntl(number, F_DUPFD_CLOEXEC, 3));
+  wires_->unsent += out.bytes.size();
+  if (wires_->unsent > kUnsentMost) return end();  // it does not read: it is as good as dead
+  wires_->out.push_back(std::move(out));
+  if (!wires_->writing) write();
+}
+
+void Session::write() {
+  while (!wires_->closed && !wires_->out.empty()) {
+    Wires::Out& out = wires_->out.front();
+    iovec part{out.bytes.data() + out.sent, out.bytes.size() - out.sent};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kDescriptorsMost)] = {};
+    if (out.sent == 0 && !out.descriptors.empty()) {
+      message.msg_control = control;
+      message.msg_controllen = CMSG_SPACE(sizeof(int) * out.descriptors.size());
+      cmsghdr* head = CMSG_FIRSTHDR(&message);
+      head->cmsg_level = SOL_SOCKET;
+      head->cmsg_type = SCM_RIGHTS;
+      head->cmsg_len = CMSG_LEN(sizeof(int) * out.descriptors.size());
+      for (std::size_t i = 0; i < out.descriptors.size(); ++i) {
+        const int number = out.descriptors[i].get();
+        std::memcpy(CMSG_DATA(head) + i * sizeof number, &number, sizeof number);
+      }
+    }
+    const ssize_t sent =
+        sendmsg(wires_->socket.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) {
+      wires_->writing = true;
+      wires_->socket.async_wait(
+          asio::socket_base::wait_write,
+          [self = shared_from_this()](const boost::system::error_code& error) {
+            self->wires_->writing = false;
+            if (!error && !self->wires_->closed) self->write();
+          });
+      return;
+    }
+    if (sent < 0) {
+      // Not from within whoever is sending.
+      asio::post(wires_->loop, [self = shared_from_this()] { self->close(); });
+      return;
+    }
+    out.sent += static_cast<std::size_t>(sent);
+    if (out.sent < out.bytes.size()) continue;
+    wires_->unsent -= out.bytes.size();
+    wires_->out.pop_front();
+  }
+  if (wires_->ending && wires_->out.empty())
+    asio::post(wires_->loop, [self = shared_from_this()] { self->close(); });
+}
+
+void Session::end() {
+  if (std::exchange(wires_->ending, true)) return;
+  if (!wires_->writing) write();
+}
+
+void Session::close() {
+  if (std::exchange(wires_->closed, true)) return;
+  boost::system::error_code ignored;
+  wires_->socket.close(ignored);
+  wires_->bell.close(ignored);
+  host_.on_end(*this);
+}
+
+// -------------------------------------------------------------------------------- doorbell ----
+
+bool Session::watching() const { return wires_->bell.is_open(); }
+
+void Session::watch(const Descriptor& doorbell) {
+  wires_->bell_descriptor = Descriptor(fcntl(doorbell.get(), F_DUPFD_CLOEXEC, 3));
+  wires_->bell.assign(fcntl(doorbell.get(), F_DUPFD_CLOEXEC, 3));
+  ring_again();
+}
+
+void Session::ring_again() {
+  asio::post(wires_->loop, [self = shared_from_this()] {
+    if (self->wires_->closed) return;
+    self->host_.on_doorbell(*self);
+  });
+}
+
+void Session::wait_for_doorbell() {
+  wires_->bell.async_wait(asio::posix::stream_descriptor::wait_read,
+                          [self = shared_from_this()](const boost::system::error_code& error) {
+                            if (error || self->wires_->closed) return;
+                            silence_doorbell(self->wires_->bell_descriptor);
+                            self->host_.on_doorbell(*self);
+                          });
+}
+
+}  // namespace batchflow

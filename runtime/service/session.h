@@ -1,0 +1,68 @@
+// A connection on the service's socket: frames in, frames and descriptors out, and the doorbell of
+// the rank behind it, if it is one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/protocol/descriptor.h"
+#include "runtime/service/jobs.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace batchflow {
+
+class Session;
+
+// What sessions belong to. All on one thread.
+class SessionHost {
+ public:
+  // False: the peer has sent nonsense, and is told so in `problem`.
+  virtual bool on_frame(Session& session, std::string_view frame,
+                        std::vector<Descriptor> descriptors, std::string& problem) = 0;
+  virtual void on_doorbell(Session& session) = 0;
+  virtual void on_end(Session& session) = 0;
+
+ protected:
+  ~SessionHost() = default;
+};
+
+class Session final : public Peer, public std::enable_shared_from_this<Session> {
+ public:
+  // Takes over the connected socket.
+  Session(boost::asio::io_context& loop, Descriptor socket, SessionHost& host);
+  ~Session();
+
+  void start();
+  // Calls the host when the rank rings.
+  void watch(const Descriptor& doorbell);
+  bool watching() const;
+  // Asks the host once more soon, without being rung for.
+  void ring_again();
+  void wait_for_doorbell();
+
+  void send(std::string frame, std::vector<int> descriptors) override;
+  void end() override;
+  uid_t user() const override { return user_; }
+  pid_t process() const override { return process_; }
+
+ private:
+  struct Wires;
+  void wait_to_read();
+  void read();
+  void write();
+  void close();
+
+  SessionHost& host_;
+  std::unique_ptr<Wires> wires_;
+  uid_t user_ = static_cast<uid_t>(-1);
+  pid_t process_ = 0;
+};
+
+}  // namespace batchflow

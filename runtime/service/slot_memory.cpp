@@ -1,0 +1,143 @@
+#include "runtime/service/slot_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+
+namespace batchflow {
+namespace {
+
+constexpr Bytes kPage = 4096;
+// Small slots share a slab, so that a job need not map thousands of them.
+constexpr Bytes kSlabLeast = Bytes{4} << 20;
+
+Bytes pages(Bytes bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------- slabs ----
+
+Slab::Slab(std::uint64_t id, Bytes bytes)
+    : id_(id), bytes_(bytes), descriptor_(memfd_create("batchflow", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+  if (descriptor_ < 0) fail("memfd_create");
+  void* memory = MAP_FAILED;
+  if (ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0 &&
+      (memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0)) !=
+          MAP_FAILED &&
+      // From here on whoever is handed the descriptor can only read.
+      fcntl(descriptor_, F_ADD_SEALS,
+            F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0) {
+    memory_ = static_cast<std::byte*>(memory);
+    return;
+  }
+  const int error = errno;
+  if (memory != MAP_FAILED) munmap(memory, bytes);
+  close(descriptor_);
+  errno = error;
+  fail("a memory file for shared blocks");
+}
+
+Slab::~Slab() {
+  munmap(memory_, bytes_);
+  close(descriptor_);
+}
+
+bool Slot::fill() const {
+  // Without it, writing to a page the machine has no memory for would end the process.
+  return madvise(memory(), pages(bytes), MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+}
+
+// --------------------------------------------------------------------------------- slots ----
+
+SlotMemory::SlotMemory(Bytes bytes_most, std::function<void(std::uint64_t)> gone)
+    : bytes_most_(bytes_most), gone_(std::move(gone)) {}
+
+std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes slot_bytes,
+                                     std::uint64_t audience) {
+  const Bytes size = pages(slot_bytes);
+  Pool& pool = pools_[share.value];
+  if (pool.slot_bytes != size || pool.audience != audience) {
+    for (std::uint32_t part = 0; part < pool.parts.size(); ++part)
+      if (pool.parts[part].slab) give_back(pool, part);
+    pool = Pool{size, audience, {}, {}};
+  }
+  if (const auto found = pool.taken.find(slot.value); found != pool.taken.end())
+    return found->second.slot;
+
+  auto part = std::find_if(pool.parts.begin(), pool.parts.end(),
+                           [](const Part& one) { return one.slab && !one.free.empty(); });
+  if (part == pool.parts.end()) {
+    const auto slots = static_cast<std::uint32_t>(std::max<Bytes>(1, kSlabLeast / size));
+    const Bytes bytes = size * slots;
+    if (!make_room(bytes)) return std::nullopt;
+    part = std::find_if(pool.parts.begin(), pool.parts.end(),
+                        [](const Part& one) { return !one.slab; });
+    if (part == pool.parts.end()) part = pool.parts.emplace(pool.parts.end());
+    try {
+      part->slab = std::make_shared<Slab>(next_slab_, bytes);
+    } catch (const std::system_error&) {
+      return std::nullopt;  // no descriptors, or no memory
+    }
+    ++next_slab_;
+    bytes_ += bytes;
+    ++slabs_;
+    part->slots = slots;
+    part->free.clear();
+    for (std::uint32_t i = slots; i-- > 0;) part->free.push_back(i);
+  }
+  const std::uint32_t index = part->free.back();
+  part->free.pop_back();
+  const Slot made{part->slab, size * index, size};
+  pool.taken.emplace(slot.value,
+                     Taken{made, static_cast<std::uint32_t>(part - pool.parts.begin()), index});
+  return made;
+}
+
+const Slot* SlotMemory::find(ShareId share, SlotId slot) const {
+  const auto pool = pools_.find(share.value);
+  if (pool == pools_.end()) return nullptr;
+  const auto found = pool->second.taken.find(slot.value);
+  return found == pool->second.taken.end() ? nullptr : &found->second.slot;
+}
+
+void SlotMemory::free(ShareId share, SlotId slot) {
+  const auto found = pools_.find(share.value);
+  if (found == pools_.end()) return;
+  Pool& pool = found->second;
+  const auto taken = pool.taken.find(slot.value);
+  if (taken == pool.taken.end()) return;
+  const std::uint32_t part = taken->second.part;
+  pool.parts[part].free.push_back(taken->second.index);
+  pool.taken.erase(taken);
+}
+
+// Slabs nobody has anything in leave until there is room.
+bool SlotMemory::make_room(Bytes bytes) {
+  for (auto& [id, pool] : pools_) {
+    for (std::uint32_t part = 0; part < pool.parts.size(); ++part) {
+      if (bytes_ + bytes <= bytes_most_) return true;
+      if (pool.parts[part].slab && pool.parts[part].free.size() == pool.parts[part].slots)
+        give_back(pool, part);
+    }
+  }
+  return bytes_ + bytes <= bytes_most_;
+}
+
+void SlotMemory::give_back(Pool& pool, std::uint32_t part) {
+  bytes_ -= pool.parts[part].slab->bytes();
+  --slabs_;
+  gone_(pool.parts[part].slab->id());
+  pool.parts[part].slab.reset();
+}
+
+}  // namespace batchflow

@@ -1,0 +1,100 @@
+// Shared memory for prepared blocks and gathered batches: slabs of equal slots that jobs map.
+//
+// The engine says which slot of which share something goes into; this class says where that is. A
+// share's slots lie in slabs, each a sealed memory file: mapped writable here, and read-only by the
+// jobs of the share's stream, which are the only ones that are handed its descriptor. So a job sees
+// the blocks of its own stream and nobody else's. A slab whose slots are all free is given back when
+// another share needs the memory; a job that still maps it keeps what it holds.
+//
+// Used by the service's own thread, but for Slot::fill, which a worker calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/types.h"
+
+namespace batchflow {
+
+// A memory file, mapped writable here until it is destroyed.
+class Slab {
+ public:
+  // Throws std::system_error.
+  Slab(std::uint64_t id, Bytes bytes);
+  ~Slab();
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+
+  std::uint64_t id() const { return id_; }
+  int descriptor() const { return descriptor_; }
+  Bytes bytes() const { return bytes_; }
+  std::byte* memory() const { return memory_; }
+
+ private:
+  std::uint64_t id_;
+  Bytes bytes_;
+  int descriptor_;
+  std::byte* memory_;
+};
+
+struct Slot {
+  std::shared_ptr<Slab> slab;
+  Bytes offset = 0;
+  Bytes bytes = 0;
+
+  std::byte* memory() const { return slab->memory() + offset; }
+  // Gets pages for all of it. False: the machine has no memory for them.
+  [[nodiscard]] bool fill() const;
+};
+
+class SlotMemory {
+ public:
+  // `gone` is told of a slab that no later slot will be in.
+  SlotMemory(Bytes bytes_most, std::function<void(std::uint64_t slab)> gone);
+
+  // The slot's place, made if it has none; empty when there is no memory for it now. `audience` says
+  // who may read the share: its name may be that of an earlier one, whose slabs others have mapped.
+  std::optional<Slot> take(ShareId share, SlotId slot, Bytes slot_bytes, std::uint64_t audience);
+  // Null if it has no place.
+  const Slot* find(ShareId share, SlotId slot) const;
+  void free(ShareId share, SlotId slot);
+  void set_bytes_most(Bytes bytes) { bytes_most_ = bytes; }
+  Bytes bytes() const { return bytes_; }  // of all slabs
+  std::size_t slabs() const { return slabs_; }
+
+ private:
+  struct Part {  // a slab and which of its slots are free
+    std::shared_ptr<Slab> slab;
+    std::vector<std::uint32_t> free;
+    std::uint32_t slots = 0;
+  };
+  struct Taken {
+    Slot slot;
+    std::uint32_t part;
+    std::uint32_t index;
+  };
+  struct Pool {
+    Bytes slot_bytes = 0;
+    std::uint64_t audience = 0;
+    std::vector<Part> parts;
+    std::map<std::uint32_t, Taken> taken;  // by slot id
+  };
+
+  bool make_room(Bytes bytes);
+  void give_back(Pool& pool, std::uint32_t part);
+
+  Bytes bytes_most_;
+  std::function<void(std::uint64_t)> gone_;
+  std::map<std::uint32_t, Pool> pools_;  // by share
+  std::uint64_t next_slab_ = 1;
+  Bytes bytes_ = 0;
+  std::size_t slabs_ = 0;
+};
+
+}  // namespace batchflow

@@ -1,0 +1,160 @@
+#include "runtime/service/worker_pool.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "core/check.h"
+
+namespace batchflow {
+namespace {
+
+constexpr int kNiceness = 10;
+
+// The rows of a ragged field cannot be written anew where they are: what follows them moves. So the
+// sample is made apart, and put in its place.
+void insert_sample(const BlockLayout& one, const std::byte* sample, const BlockLayout& block,
+                   std::byte* slot, std::uint32_t place) {
+  const BlockWriter writer(block, slot);
+  for (std::size_t i = 0; i < block.fields.size(); ++i) {
+    if (block.fields[i].ragged) {
+      std::int64_t rows;
+      std::memcpy(&rows, sample + one.fields[i].offsets + sizeof rows, sizeof rows);
+      std::memcpy(writer.resize_rows(i, place, static_cast<std::uint64_t>(rows)),
+                  sample + one.fields[i].values,
+                  static_cast<Bytes>(rows) * one.fields[i].row_bytes);
+    } else {
+      std::memcpy(writer.row(i, place), sample + one.fields[i].values, one.fields[i].row_bytes);
+    }
+  }
+}
+
+}  // namespace
+
+WorkerPool::WorkerPool(ItemStore& items, Report report, Quiet quiet)
+    : items_(items), report_(std::move(report)), quiet_(std::move(quiet)) {}
+
+WorkerPool::~WorkerPool() {
+  for (const auto& worker : workers_) {
+    const std::lock_guard lock(worker->mutex);
+    worker->ending = true;
+    worker->orders.clear();
+    worker->changed.notify_one();
+  }
+  for (const auto& worker : workers_) worker->thread.join();
+}
+
+void WorkerPool::start(WorkerId id) {
+  Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
+  worker.id = id;
+  worker.thread = std::thread([this, &worker] { run(worker); });
+}
+
+void WorkerPool::retire(WorkerId id) {
+  for (const auto& worker : workers_) {
+    if (worker->id != id) continue;
+    const std::lock_guard lock(worker->mutex);
+    worker->ending = true;
+    worker->changed.notify_one();
+  }
+}
+
+void WorkerPool::prepare(PreparationOrder order) {
+  const auto found = std::find_if(workers_.begin(), workers_.end(),
+                                  [&](const auto& one) { return one->id == order.worker; });
+  BF_CHECK(found != workers_.end());
+  const std::lock_guard lock((*found)->mutex);
+  (*found)->orders.push_back(std::move(order));
+  (*found)->changed.notify_one();
+}
+
+void WorkerPool::run(Worker& worker) {
+  pthread_setname_np(pthread_self(), "bf-prepare");
+  setpriority(PRIO_PROCESS, 0, kNiceness);  // of this thread alone, on Linux
+  const std::unique_ptr<Preparer> preparer = make_preparer();
+  for (;;) {
+    PreparationOrder order;
+    {
+      std::unique_lock lock(worker.mutex);
+      worker.changed.wait(lock, [&] { return worker.ending || !worker.orders.empty(); });
+      if (worker.orders.empty()) break;
+      order = std::move(worker.orders.front());
+      worker.orders.pop_front();
+    }
+    const auto began = std::chrono::steady_clock::now();
+    PreparationReport report = carry_out(order, *preparer);
+    report.took = std::chrono::steady_clock::now() - began;
+    busy_ns_.fetch_add(report.took.count(), std::memory_order_relaxed);
+    order = {};  // what it holds of the cache may go
+    report_(std::move(report));
+  }
+  quiet_(worker.id);
+}
+
+PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& preparer) {
+  PreparationReport report{order.request, order.worker, Outcome::done, {}, {}, {}, 0};
+  if (!order.slot.fill()) {
+    report.outcome = Outcome::failed;
+    return report;
+  }
+  const BlockLayout& layout = *order.layout;
+  const BlockWriter block(layout, order.slot.memory());
+  const bool ragged = std::any_of(layout.fields.begin(), layout.fields.end(),
+                                  [](const auto& field) { return field.ragged; });
+  const bool apart = ragged && !order.anew;
+  BlockLayout one;
+  std::vector<std::byte> scratch;
+  if (apart) {
+    one = BlockLayout(order.pipeline->spec(), 1);
+    scratch.resize(one.bytes);
+  }
+  std::vector<std::byte> decoded;
+  for (const PreparationOrder::Sample& sample : order.samples) {
+    const BlockWriter writer = apart ? BlockWriter(one, scratch.data()) : block;
+    decoded.clear();
+    const Prepared made =
+        preparer.prepare(*order.pipeline, sample.input, writer, apart ? 0 : sample.place,
+                         sample.keep_decoded ? &decoded : nullptr);
+    const bool replaced = sample.wanted != sample.input.sample;
+    block.set_key(sample.place, sample.input.sample, sample.wanted, replaced ? kReplaced : 0);
+    ++report.samples;
+    if (made == Prepared::done) {
+      if (apart) insert_sample(one, scratch.data(), layout, order.slot.memory(), sample.place);
+      if (sample.keep_decoded) {
+        items_.put(order.decoded_share,
+                   ItemId(static_cast<std::uint32_t>(sample.input.sample.value)),
+                   std::move(decoded));
+        decoded = {};
+      }
+      continue;
+    }
+    // Another takes its place later; until then it has no rows.
+    if (ragged && order.anew) {
+      for (std::size_t i = 0; i < layout.fields.size(); ++i) {
+        if (!layout.fields[i].ragged) continue;
+        block.begin_rows(i, sample.place);
+        block.end_rows(i, sample.place, 0);
+      }
+    }
+    report.outcome = Outcome::corrupt;
+    report.corrupt.push_back(sample.input.sample);
+    report.problems.emplace_back(preparer.problem());
+  }
+  if (ragged && order.anew) {
+    // The last block of an epoch is short: what it lacks has no rows.
+    for (std::uint32_t place = report.samples; place < layout.samples; ++place) {
+      for (std::size_t i = 0; i < layout.fields.size(); ++i) {
+        if (!layout.fields[i].ragged) continue;
+        block.begin_rows(i, place);
+        block.end_rows(i, place, 0);
+      }
+    }
+  }
+  return report;
+}
+
+}  // namespace batchflow

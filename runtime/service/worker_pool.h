@@ -1,0 +1,90 @@
+// The threads that prepare blocks, each of which the engine knows as a worker of its own.
+//
+// They run at a lower priority than everything that delivers: with all cores busy preparing, a
+// batch that is ready still reaches its job within microseconds. A worker makes one block at a time,
+// sample after sample, into the slot it was given.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/event.h"
+#include "runtime/prepare/pipeline.h"
+#include "runtime/service/item_store.h"
+#include "runtime/service/slot_memory.h"
+
+namespace batchflow {
+
+// A block to make, or samples of it to make anew.
+struct PreparationOrder {
+  struct Sample {
+    Preparer::Input input;
+    ItemStore::Item kept;  // holds `input.bytes`, if it is in the cache
+    std::uint32_t place = 0;
+    SampleId wanted;       // the corrupt one that it stands for, or itself
+    bool keep_decoded = false;
+  };
+  Request request;
+  WorkerId worker;
+  const Pipeline* pipeline = nullptr;
+  std::shared_ptr<const BlockLayout> layout;
+  Slot slot;
+  bool anew = true;  // all samples of the block, in turn; false: some of a block that is there
+  std::vector<Sample> samples;
+  ShareId decoded_share = ShareId::none();
+};
+
+struct PreparationReport {
+  Request request;
+  WorkerId worker;
+  Outcome outcome = Outcome::done;
+  std::vector<SampleId> corrupt;
+  std::vector<std::string> problems;  // of these, in turn
+  Duration took{0};
+  std::uint32_t samples = 0;
+};
+
+class WorkerPool {
+ public:
+  using Report = std::function<void(PreparationReport)>;  // on a worker's thread
+  using Quiet = std::function<void(WorkerId)>;
+
+  // `items` gets what is kept decoded. All outlive the pool.
+  WorkerPool(ItemStore& items, Report report, Quiet quiet);
+  ~WorkerPool();  // waits for what is being made
+
+  void start(WorkerId worker);
+  // It finishes what it is making, says that it is quiet, and ends.
+  void retire(WorkerId worker);
+  void prepare(PreparationOrder order);
+  // How long all workers together have been at it.
+  Duration busy() const { return Duration(busy_ns_.load(std::memory_order_relaxed)); }
+
+ private:
+  struct Worker {
+    WorkerId id;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<PreparationOrder> orders;
+    bool ending = false;
+    std::thread thread;
+  };
+  void run(Worker& worker);
+  PreparationReport carry_out(PreparationOrder& order, Preparer& preparer);
+
+  ItemStore& items_;
+  Report report_;
+  Quiet quiet_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::atomic<std::int64_t> busy_ns_{0};
+};
+
+}  // namespace batchflow
