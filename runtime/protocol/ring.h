@@ -8,6 +8,7 @@
 // checked, and if it cannot be right the ring is broken, for good.
 //
 // A record is at most kRecordMost bytes and never wraps: a writer skips what is left at the end.
+// Before each stands a word with its size, and all begin at multiples of 8.
 #pragma once
 
 #include <atomic>
@@ -26,11 +27,15 @@ struct RingReaderPage {  // written by the reader alone
   std::atomic<std::uint64_t> head;
   std::atomic<std::uint32_t> asleep;
 };
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
 
 inline constexpr std::size_t kRecordMost = 32768;
+inline constexpr std::size_t kRingLeast = 4 * kRecordMost;
 
-// The parts of a ring in this process's memory. `records` has a size that is a power of two, at
-// least 4 * kRecordMost.
+// The parts of a ring in this process's memory: zeros at first. `records` begins at a multiple of 8
+// and has a size that is a power of two, at least kRingLeast. What the other side writes may be
+// mapped read-only.
 struct RingMemory {
   RingWriterPage* writer = nullptr;
   RingReaderPage* reader = nullptr;
@@ -39,7 +44,7 @@ struct RingMemory {
 
 class RingWriter {
  public:
-  explicit RingWriter(RingMemory memory) : memory_(memory) {}
+  explicit RingWriter(RingMemory memory);
   // False when there is no room, or the ring is broken. REQUIRES: record.size() <= kRecordMost
   bool write(std::span<const std::byte> record);
   // What was written becomes readable; true: the reader sleeps and is to be woken.
@@ -48,28 +53,36 @@ class RingWriter {
   bool broken() const { return broken_; }
 
  private:
+  bool has_room(std::uint64_t bytes);
+
   RingMemory memory_;
   std::uint64_t tail_ = 0;
+  std::uint64_t published_ = 0;
+  std::uint64_t head_ = 0;  // as last read
   bool broken_ = false;
 };
 
 class RingReader {
  public:
-  explicit RingReader(RingMemory memory) : memory_(memory) {}
+  explicit RingReader(RingMemory memory);
   // A copy of the next record, in memory of the reader's; empty when there is none now.
   std::optional<std::span<const std::byte>> next();
   void free_read();  // the writer may use again what has been read
   // Says that the reader is about to sleep. False: there is something to read.
   bool fall_asleep();
   void awake();
-  // Waits on the futex, at most so long; false: time is over. For readers that do not poll a
-  // descriptor.
+  // Waits on the futex, at most so long; false: nothing came (the time is over, or it was woken for
+  // something else). For readers that do not poll a descriptor.
   bool wait(std::uint64_t nanoseconds);
   bool broken() const { return broken_; }
 
  private:
+  bool look_for_more();
+  bool is_something_there() const;
+
   RingMemory memory_;
   std::uint64_t head_ = 0;
+  std::uint64_t tail_ = 0;  // as last read, and checked
   bool broken_ = false;
   alignas(16) std::byte copy_[kRecordMost];
 };

@@ -1,0 +1,42 @@
+// Cuts a stream of bytes into frames: four bytes of length, little-endian, then so many bytes.
+//
+// It knows no socket. A reader puts the next bytes where `room` says, which never reaches beyond
+// the frame they belong to: so descriptors that come with some bytes belong to the frame that these
+// are of. Memory grows with what has come, not with what a length claims.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace batchflow {
+
+inline constexpr std::size_t kFrameMost = std::size_t{1} << 20;
+inline constexpr std::size_t kFrameLength = 4;
+
+std::array<std::byte, kFrameLength> frame_length(std::size_t bytes);
+
+class FrameCutter {
+ public:
+  // Empty when a whole frame waits to be taken, or the stream is broken.
+  std::span<std::byte> room();
+  // So many bytes have been put there. REQUIRES: at most room().size()
+  void filled(std::size_t bytes);
+  std::optional<std::string> take();
+  // A length of zero or beyond kFrameMost: what follows cannot be understood.
+  bool broken() const { return broken_; }
+  bool in_a_frame() const { return filled_ != 0; }
+
+ private:
+  std::array<std::byte, kFrameLength> length_{};
+  std::size_t filled_ = 0;  // of length and body
+  std::size_t bytes_ = 0;   // of the body, once the length is known
+  std::string body_;
+  bool broken_ = false;
+};
+
+}  // namespace batchflow

@@ -1,0 +1,84 @@
+#include "runtime/protocol/ring_files.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "core/check.h"
+
+namespace batchflow {
+namespace {
+
+bool is_ring_size(Bytes bytes) {
+  return std::has_single_bit(bytes) && bytes >= kRingLeast && bytes <= kRingMost;
+}
+
+RingMemory ring_of(const Mapping& written_by_writer, const Mapping& written_by_reader) {
+  // Files begin as zeros, which is how atomics begin, too.
+  auto* writer = std::launder(reinterpret_cast<RingFileHead*>(written_by_writer.memory().data()));
+  auto* reader = std::launder(reinterpret_cast<RingFileHead*>(written_by_reader.memory().data()));
+  return {&writer->writer, &reader->reader, written_by_writer.memory().subspan(kRingRecordsAt)};
+}
+
+}  // namespace
+
+RingMemory Rings::down() const {
+  return ring_of(service_file, job_file);
+}
+
+RingMemory Rings::up() const {
+  return ring_of(job_file, service_file);
+}
+
+RingFiles make_rings(Bytes ring_bytes, std::string& problem) {
+  BF_CHECK(is_ring_size(ring_bytes));
+  const Bytes bytes = kRingRecordsAt + ring_bytes;
+  RingFiles files;
+  files.service_file = make_memory_file("batchflow-down", bytes, problem);
+  if (!files.service_file) return {};
+  files.job_file = make_memory_file("batchflow-up", bytes, problem);
+  if (!files.job_file) return {};
+  // Mapped before it is sealed: afterwards the service could not write to it, either.
+  files.rings.service_file = Mapping::of(files.service_file, bytes, true, problem);
+  files.rings.job_file = Mapping::of(files.job_file, bytes, false, problem);
+  if (!files.rings || !seal(files.service_file, true, problem) ||
+      !seal(files.job_file, false, problem)) {
+    return {};
+  }
+  files.doorbell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!files.doorbell) problem = fmt::format("no eventfd: {}", std::strerror(errno));
+  return files;
+}
+
+Rings map_rings(const Descriptor& service_file, const Descriptor& job_file, Bytes ring_bytes,
+                std::string& problem) {
+  if (!is_ring_size(ring_bytes)) {
+    problem = fmt::format("rings of {} bytes", ring_bytes);
+    return {};
+  }
+  const Bytes bytes = kRingRecordsAt + ring_bytes;
+  Rings rings;
+  rings.service_file = Mapping::of_sealed(service_file, bytes, false, problem);
+  if (rings.service_file) rings.job_file = Mapping::of_sealed(job_file, bytes, true, problem);
+  return rings;
+}
+
+void ring_doorbell(const Descriptor& doorbell) {
+  const std::uint64_t once = 1;
+  // It fails only where it has been rung 2^64 times and not been heard.
+  [[maybe_unused]] const auto written = ::write(doorbell.get(), &once, sizeof once);
+}
+
+void silence_doorbell(const Descriptor& doorbell) {
+  std::uint64_t times = 0;
+  iovec part{&times, sizeof times};
+  [[maybe_unused]] const auto read = preadv2(doorbell.get(), &part, 1, -1, RWF_NOWAIT);
+}
+
+}  // namespace batchflow

@@ -1,0 +1,291 @@
+// Rings: what is written is read, once and in turn; nobody sleeps through a record; and whatever
+// the other side writes into its pages, this one stays within its memory and says that the ring is
+// broken.
+#include "runtime/protocol/ring.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "core/random.h"
+#include "runtime/protocol/ring_files.h"
+
+using namespace batchflow;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Both rings, mapped once by the service and once by the job, as in two processes.
+struct TwoSides {
+  TwoSides() {
+    std::string problem;
+    files = make_rings(kRingLeast, problem);
+    REQUIRE_MESSAGE(files, problem);
+    job = map_rings(files.service_file, files.job_file, kRingLeast, problem);
+    REQUIRE_MESSAGE(job, problem);
+  }
+  RingFiles files;
+  Rings job;
+};
+
+std::vector<std::byte> record_of(std::uint64_t seed, std::size_t most = kRecordMost) {
+  Random random(hash(7, seed));
+  std::vector<std::byte> record(random.below(most + 1));
+  for (std::byte& byte : record) byte = static_cast<std::byte>(random.draw());
+  return record;
+}
+
+bool equal(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+RingFileHead* head_of(const Mapping& file) {
+  return reinterpret_cast<RingFileHead*>(file.memory().data());
+}
+
+}  // namespace
+
+TEST_CASE("ring: records of any size come out as they went in, both ways, over many rounds") {
+  TwoSides sides;
+  const RingMemory ends[2][2] = {{sides.files.rings.down(), sides.job.down()},
+                                 {sides.job.up(), sides.files.rings.up()}};
+  for (const auto& [writers, readers] : ends) {
+    RingWriter writer(writers);
+    RingReader reader(readers);
+    std::uint64_t written = 0;
+    std::uint64_t read = 0;
+    Random random(3);
+    while (read < 2000) {
+      while (written < 2000 && random.below(4) != 0 && writer.write(record_of(written))) ++written;
+      CHECK_FALSE(writer.publish());  // nobody sleeps
+      while (const auto record = reader.next()) {
+        REQUIRE(equal(*record, record_of(read)));
+        ++read;
+        if (random.below(8) == 0) break;
+      }
+      if (random.below(2) == 0) reader.free_read();
+    }
+    CHECK_FALSE(writer.broken());
+    CHECK_FALSE(reader.broken());
+  }
+}
+
+TEST_CASE(
+    "ring: nothing is seen before it is published, nothing is overwritten before it is freed") {
+  TwoSides sides;
+  RingWriter writer(sides.files.rings.down());
+  RingReader reader(sides.job.down());
+  const std::vector<std::byte> record(1000, std::byte{7});
+  std::size_t room = 0;
+  while (writer.write(record)) ++room;
+  CHECK(room == kRingLeast / 1008);
+  CHECK_FALSE(writer.broken());
+  CHECK_FALSE(reader.next());
+  writer.publish();
+  for (std::size_t i = 0; i < room; ++i) REQUIRE(reader.next());
+  CHECK_FALSE(reader.next());
+  CHECK_FALSE(writer.write(record));
+  reader.free_read();
+  CHECK(writer.write(record));
+}
+
+TEST_CASE("ring: who sleeps is woken, and a writer is told only of sleepers") {
+  TwoSides sides;
+  RingWriter writer(sides.files.rings.down());
+  RingReader reader(sides.job.down());
+  const std::vector<std::byte> record(8);
+  CHECK(reader.fall_asleep());
+  REQUIRE(writer.write(record));
+  CHECK(writer.publish());
+  reader.awake();
+  CHECK(reader.next());
+  REQUIRE(writer.write(record));
+  CHECK_FALSE(writer.publish());
+  CHECK_FALSE(reader.fall_asleep());
+  CHECK(reader.wait(1'000'000'000));
+  CHECK(reader.next());
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK_FALSE(reader.wait(20'000'000));
+  CHECK(std::chrono::steady_clock::now() - begin >= 15ms);
+}
+
+// Plain memory, so that ThreadSanitizer knows it as the same on both sides.
+TEST_CASE("ring: two threads, sleeping and waking at every pace, lose nothing") {
+  RingFileHead head{};
+  std::vector<std::uint64_t> records(kRingLeast / 8);
+  const RingMemory memory{&head.writer, &head.reader,
+                          std::as_writable_bytes(std::span<std::uint64_t>(records))};
+  RingWriter writer(memory);
+  RingReader reader(memory);
+  constexpr std::uint64_t kRecords = 30'000;
+  std::thread service([&] {
+    Random random(5);
+    for (std::uint64_t i = 0; i < kRecords;) {
+      if (writer.write(record_of(i, 300))) {
+        ++i;
+        if (random.below(3) != 0) continue;
+      }
+      if (writer.publish()) writer.wake();
+      if (random.below(50) == 0) std::this_thread::sleep_for(50us);
+      if (random.below(4) == 0) std::this_thread::yield();
+    }
+    if (writer.publish()) writer.wake();
+  });
+  std::uint64_t read = 0;
+  int idle = 0;
+  while (read < kRecords && idle < 3) {
+    while (const auto record = reader.next()) {
+      REQUIRE(equal(*record, record_of(read, 300)));
+      ++read;
+    }
+    reader.free_read();
+    // A wake that is lost shows as a sleep of five seconds.
+    const auto begin = std::chrono::steady_clock::now();
+    if (read < kRecords && !reader.wait(5'000'000'000) &&
+        std::chrono::steady_clock::now() - begin > 4s) {
+      ++idle;
+    }
+  }
+  service.join();
+  CHECK(read == kRecords);
+  CHECK(idle == 0);
+}
+
+TEST_CASE("ring: a number that cannot be right breaks the ring for good") {
+  const std::vector<std::byte> record(100);
+  const auto reads_after = [&](std::uint64_t tail, std::uint64_t size_word) {
+    TwoSides sides;
+    RingReader reader(sides.files.rings.up());
+    std::memcpy(sides.job.job_file.memory().data() + kRingRecordsAt, &size_word, sizeof size_word);
+    head_of(sides.job.job_file)->writer.tail.store(tail);
+    const bool found = reader.next().has_value();
+    CHECK(reader.broken() == !found);
+    // Put right, it stays broken.
+    RingWriter writer(sides.job.up());
+    for (int i = 0; i < 2; ++i) REQUIRE(writer.write(record));
+    writer.publish();
+    CHECK(reader.next().has_value() == found);
+    CHECK(reader.broken() == !found);
+    return found;
+  };
+  CHECK(reads_after(112, 100));
+  CHECK_FALSE(reads_after(113, 100));             // not a multiple of 8
+  CHECK_FALSE(reads_after(kRingLeast + 8, 100));  // more than there is
+  CHECK_FALSE(reads_after(~std::uint64_t{7}, 100));
+  CHECK_FALSE(reads_after(112, 105));  // beyond the tail
+  CHECK_FALSE(reads_after(112, kRecordMost + 1));
+  CHECK_FALSE(reads_after(kRingLeast, kRecordMost + 1));
+  CHECK_FALSE(reads_after(112, ~std::uint64_t{0}));         // skips what has not been written
+  CHECK_FALSE(reads_after(kRingLeast, ~std::uint64_t{0}));  // skips more than any record takes
+  CHECK_FALSE(reads_after(112, ~std::uint64_t{6}));         // rounds up to nothing
+
+  for (const std::uint64_t head : {~std::uint64_t{0}, kRingLeast + 8, std::uint64_t{4}}) {
+    TwoSides sides;
+    RingWriter writer(sides.files.rings.down());
+    while (writer.write(record)) {
+    }
+    writer.publish();
+    head_of(sides.job.job_file)->reader.head.store(head);
+    CHECK_FALSE(writer.write(record));
+    CHECK(writer.broken());
+    head_of(sides.job.job_file)->reader.head.store(112);
+    CHECK_FALSE(writer.write(record));
+  }
+}
+
+TEST_CASE("ring: a job that scribbles over its pages harms nobody but itself") {
+  std::uint64_t broken = 0;
+  std::uint64_t records = 0;
+  const auto until = std::chrono::steady_clock::now() + 2s;
+  for (std::uint64_t round = 0; std::chrono::steady_clock::now() < until; ++round) {
+    TwoSides sides;
+    std::atomic<bool> done = false;
+    std::thread job([&] {
+      const std::span<std::byte> memory = sides.job.job_file.memory();
+      RingFileHead* head = head_of(sides.job.job_file);
+      Random random(round);
+      // Some of what is right and much of what is nearly so: else all would break at the first
+      // word.
+      while (!done.load(std::memory_order_relaxed)) {
+        const std::uint64_t some = random.draw();
+        const std::uint64_t at = kRingRecordsAt + random.below(kRingLeast / 8) * 8;
+        const std::uint64_t word = random.below(64) == 0  ? some
+                                   : random.below(8) == 0 ? ~std::uint64_t{0}
+                                                          : random.below(200);
+        std::memcpy(memory.data() + at, &word, sizeof word);
+        head->reader.asleep.store(static_cast<std::uint32_t>(some & 1));
+        if (random.below(20) == 0) head->writer.tail.fetch_add(random.below(4) * 8);
+        if (random.below(20) == 0) head->reader.head.fetch_add(random.below(4) * 8);
+        if (random.below(20000) == 0) head->writer.tail.store(some);
+        if (random.below(20000) == 0) head->reader.head.store(some);
+      }
+    });
+    RingWriter writer(sides.files.rings.down());
+    RingReader reader(sides.files.rings.up());
+    const auto round_until = std::chrono::steady_clock::now() + 20ms;
+    bool was_broken = false;
+    while (std::chrono::steady_clock::now() < round_until) {
+      writer.write(record_of(records, 200));
+      if (writer.publish()) writer.wake();
+      if (reader.next()) ++records;
+      reader.free_read();
+      reader.fall_asleep();
+      reader.awake();
+      CHECK((!was_broken || reader.broken()));
+      was_broken = reader.broken();
+      if (writer.broken() && reader.broken()) break;
+    }
+    broken += static_cast<std::uint64_t>(was_broken) + static_cast<std::uint64_t>(writer.broken());
+    done = true;
+    job.join();
+  }
+  CHECK(broken > 0);
+  CHECK(records > 0);
+}
+
+TEST_CASE("ring files: the job can read the service's and no more, and nobody can resize either") {
+  TwoSides sides;
+  std::string problem;
+  CHECK_FALSE(Mapping::of(sides.files.service_file, 4096, true, problem));
+  CHECK(problem.find("cannot be mapped") != std::string::npos);
+  const char byte = 1;
+  CHECK(pwrite(sides.files.service_file.get(), &byte, 1, 0) == -1);
+  CHECK(pwrite(sides.files.job_file.get(), &byte, 1, 0) == 1);
+  for (const Descriptor* file : {&sides.files.service_file, &sides.files.job_file}) {
+    CHECK(ftruncate(file->get(), 0) == -1);
+    CHECK(ftruncate(file->get(), 1 << 30) == -1);
+  }
+}
+
+TEST_CASE("ring files: what is not a sealed file of that size is not mapped") {
+  std::string problem;
+  TwoSides sides;
+  CHECK_FALSE(map_rings(sides.files.service_file, sides.files.job_file, kRingLeast * 2, problem));
+  CHECK(problem.find("are needed") != std::string::npos);
+  for (const Bytes bytes : {Bytes{0}, kRingLeast - 8, kRingLeast + 8, kRingMost * 2})
+    CHECK_FALSE(map_rings(sides.files.service_file, sides.files.job_file, bytes, problem));
+  CHECK_FALSE(map_rings(sides.files.service_file, sides.files.doorbell, kRingLeast, problem));
+  const Descriptor open = make_memory_file("open", kRingRecordsAt + kRingLeast, problem);
+  CHECK_FALSE(map_rings(sides.files.service_file, open, kRingLeast, problem));
+  CHECK(problem == "a descriptor that is not a sealed memory file");
+}
+
+TEST_CASE(
+    "ring files: a doorbell is silenced without waiting, even if the job makes it a waiting one") {
+  TwoSides sides;
+  fcntl(sides.files.doorbell.get(), F_SETFL, 0);
+  ring_doorbell(sides.files.doorbell);
+  pollfd poll_doorbell{sides.files.doorbell.get(), POLLIN, 0};
+  CHECK(poll(&poll_doorbell, 1, 0) == 1);
+  silence_doorbell(sides.files.doorbell);
+  silence_doorbell(sides.files.doorbell);
+  CHECK(poll(&poll_doorbell, 1, 0) == 0);
+}
