@@ -9,9 +9,24 @@
 #include <system_error>
 #include <utility>
 
+#include "core/block_size.h"
 #include "fmt/format.h"
+#include "runtime/service/slot_memory.h"
 
 namespace batchflow {
+namespace {
+
+// Of the slot of a block of the size that the engine will choose: fields, keys, marks, and what is
+// left empty between them.
+Bytes slot_bytes_a_sample(const BatchSpec& spec, std::uint64_t samples, Bytes block_bytes) {
+  Bytes bytes = 17;
+  for (const Field& field : spec.fields) bytes += field.row_bytes() * field.rows_most() + (field.ragged ? 8 : 0);
+  const auto block = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(block_samples_for(bytes, block_bytes), samples));
+  return (SlotMemory::slot_bytes(BlockLayout(spec, block).bytes) + block - 1) / block;
+}
+
+}  // namespace
 
 ServedDataset::~ServedDataset() {
   if (root_descriptor >= 0) close(root_descriptor);
@@ -49,12 +64,15 @@ ServedDataset& Datasets::add(std::string name, const std::filesystem::path& root
 }
 
 ServedPipeline& Datasets::add(std::string name, DatasetId dataset,
-                              std::unique_ptr<Pipeline> pipeline) {
+                              std::unique_ptr<Pipeline> pipeline, Bytes block_bytes) {
   auto made = std::make_unique<ServedPipeline>();
   made->id = PipelineId(static_cast<std::uint32_t>(pipelines_.size()));
   made->name = std::move(name);
   made->dataset = dataset;
-  catalogues_.add(made->id, pipeline->info());
+  PipelineInfo info = pipeline->info();
+  info.prepared_bytes = slot_bytes_a_sample(
+      pipeline->spec(), datasets_.at(dataset.value)->index->samples(), block_bytes);
+  catalogues_.add(made->id, info);
   made->pipeline = std::move(pipeline);
   return *pipelines_.emplace_back(std::move(made));
 }

@@ -51,7 +51,9 @@ class Datasets {
   // Opens the root. Throws DatasetError.
   ServedDataset& add(std::string name, const std::filesystem::path& root,
                      std::shared_ptr<SampleIndex> index);
-  ServedPipeline& add(std::string name, DatasetId dataset, std::unique_ptr<Pipeline> pipeline);
+  // `block_bytes` is what the engine fits its blocks to: what a sample takes of a slot depends on it.
+  ServedPipeline& add(std::string name, DatasetId dataset, std::unique_ptr<Pipeline> pipeline,
+                      Bytes block_bytes);
 
   ServedDataset* find(std::string_view name);
   ServedDataset* find(const std::filesystem::path& root);

@@ -33,7 +33,9 @@
 #include "policies/registry.h"
 #include "runtime/service/backend.h"
 #include "runtime/service/jobs.h"
+#include "runtime/service/notify.h"
 #include "runtime/service/session.h"
+#include "runtime/service/snapshot.h"
 
 namespace batchflow {
 namespace {
@@ -364,7 +366,7 @@ struct Service::Parts final : SessionHost {
       return true;
     }
     if (type == "command") {
-      session.send(answer(message).dump(), {});
+      session.send(answer(message), {});
       return true;
     }
     problem = fmt::format("a message of type '{}' means nothing here", type);
@@ -538,81 +540,46 @@ struct Service::Parts final : SessionHost {
     read_config(root, [&](ConfigSection& section) {
       compiled = compile_pipeline(section, *dataset.index);
     });
-    ServedPipeline& made = datasets.add(name, dataset.id, std::move(compiled));
+    ServedPipeline& made = datasets.add(name, dataset.id, std::move(compiled), config.engine.block_bytes);
     inbox.add(PipelineKnown{made.id, made.pipeline->info().hash});
     return made;
   }
 
   // ----------------------------------------------------------------------------------- commands --
 
-  Json answer(const Json& message) {
-    const std::string name = message.value("name", "");
-    if (name == "status") return status();
-    return {{"type", "error"},
-            {"message", fmt::format("no command is called '{}'", name)}};
+  std::string answer(const Json& message) {
+    const auto name = message.find("name");
+    if (name != message.end() && *name == "status") return to_json(snapshot());
+    return Json{{"type", "error"}, {"message", "there is no such command; see batchflowctl --help"}}
+        .dump();
   }
 
-  Json status() {
-    const EngineCounters engine_counters = engine->counters();
-    const BackendCounters& moved = backend->counters();
-    Json all = {
-        {"type", "answer"},
-        {"version", BATCHFLOW_VERSION},
-        {"pid", getpid()},
-        {"up_s", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()},
-        {"storage", std::string(backend->storage())},
-        {"memory_bytes", config.memory},
-        {"cache_bytes", config.cache_bytes()},
-        {"item_bytes", backend->item_bytes()},
-        {"block_bytes", backend->slot_bytes()},
-        {"workers", backend->workers()},
-        {"workers_most", config.workers},
-        {"preparing_s", std::chrono::duration<double>(backend->preparing()).count()},
-        {"batches", moved.delivered_batches},
-        {"samples", moved.delivered_samples},
-        {"read_samples", moved.read_samples},
-        {"read_bytes", moved.read_bytes},
-        {"read_errors", moved.read_errors},
-        {"prepared_samples", moved.prepared_samples},
-        {"prepared_blocks", moved.prepared_blocks},
-        {"decoded_hits", moved.decoded_hits},
-        {"encoded_hits", moved.encoded_hits},
-        {"copied_samples", moved.copied_samples},
-        {"repeats", engine_counters.repeats},
-        {"remakes", engine_counters.remakes},
-        {"corrupt_samples", engine_counters.corrupt_samples},
-        {"protocol_errors", engine_counters.protocol_errors},
-        {"refused_proposals", engine_counters.refused_proposals},
-        {"connections", sessions.size()},
-    };
-    all["jobs"] = Json::array();
-    for (const Jobs::Told& job : jobs.told()) {
-      all["jobs"].push_back(
-          {{"id", job.id.value},
-           {"name", job.name},
-           {"user", job.user},
-           {"dataset", job.dataset},
-           {"pipeline", job.pipeline},
-           {"batch_samples", job.batch_samples},
-           {"ranks", job.world_size},
-           {"running", job.running},
-           {"epoch", job.epoch},
-           {"steps", job.steps},
-           {"samples", job.samples},
-           {"copied_batches", job.copied},
-           {"repeats", job.repeats},
-           {"held_batches", job.held},
-           {"wait_s", std::chrono::duration<double>(job.waited).count()},
-           {"compute_s", std::chrono::duration<double>(job.computed).count()}});
-    }
-    all["datasets"] = Json::array();
+  Snapshot snapshot() const {
+    Snapshot all;
+    all.version = BATCHFLOW_VERSION;
+    all.process = getpid();
+    all.up_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    all.storage = backend->storage();
+    all.memory_bytes = config.memory;
+    all.cache_bytes = config.cache_bytes();
+    all.item_bytes = backend->item_bytes();
+    all.block_bytes = backend->slot_bytes();
+    all.workers = backend->workers();
+    all.workers_most = config.workers;
+    all.preparing_s = std::chrono::duration<double>(backend->preparing()).count();
+    all.connections = sessions.size();
+    all.engine = engine->counters();
+    all.moved = backend->counters();
+    all.jobs = jobs.told();
     for (const auto& dataset : datasets.all()) {
-      all["datasets"].push_back({{"name", dataset->name},
-                                 {"path", dataset->root.string()},
-                                 {"samples", dataset->index->samples()},
-                                 {"version", fmt::format("{:016x}", dataset->index->version())},
-                                 {"classes", dataset->index->classes().size()}});
+      const SampleIndex& index = *dataset->index;
+      all.datasets.push_back({dataset->name, dataset->root.string(), index.samples(),
+                              datasets.catalogues()
+                                  .find(dataset->id, index.version())
+                                  ->total_bytes(),
+                              index.version(), index.classes().size()});
     }
+    for (const auto& [name, waiting] : opening) all.opening.push_back(name);
     return all;
   }
 };
@@ -631,7 +598,9 @@ void Service::run(const std::function<void(const std::string&)>& log) {
   log(fmt::format("serving at {}: {} MiB for batches and samples, up to {} workers, storage {}",
                   config.socket.string(), config.cache_bytes() >> 20, config.workers,
                   parts_->backend->storage()));
+  notify_manager("READY=1\nSTATUS=serving");
   parts_->loop.run();
+  notify_manager("STOPPING=1");
 }
 
 void Service::stop() { parts_->loop.stop(); }

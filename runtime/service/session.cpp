@@ -12,6 +12,7 @@
 #include <deque>
 #include <utility>
 
+#include "runtime/protocol/channel.h"
 #include "runtime/protocol/ring_files.h"
 
 namespace batchflow {
@@ -19,7 +20,6 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr std::size_t kDescriptorsMost = 16;  // that a peer may have sent and not used
 constexpr std::size_t kUnsentMost = std::size_t{16} << 20;
 
 }  // namespace
@@ -34,8 +34,8 @@ struct Session::Wires {
   asio::local::stream_protocol::socket socket;
   asio::posix::stream_descriptor bell;
   Descriptor bell_descriptor;
-  std::string in;
-  std::vector<Descriptor> in_descriptors;
+  FrameCutter cutter;
+  std::vector<Descriptor> in_descriptors;  // of the frame being cut
   std::deque<Out> out;
   std::size_t unsent = 0;
   bool writing = false;
@@ -70,19 +70,38 @@ void Session::wait_to_read() {
 }
 
 void Session::read() {
-  char buffer[16384];
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kDescriptorsMost)];
-  iovec part{buffer, sizeof buffer};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  const ssize_t got =
-      recvmsg(wires_->socket.native_handle(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return wait_to_read();
-  if (got <= 0) return close();
-  for (cmsghdr* one = CMSG_FIRSTHDR(&message); one; one = CMSG_NXTHDR(&message, one)) {
+  // `host_` may end this session, but not destroy it: somebody holds it.
+  while (!wires_->closed && !wires_->ending) {
+    const std::span<std::byte> room = wires_->cutter.room();
+    iovec part{room.data(), room.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kDescriptorsMost)];
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t got =
+        recvmsg(wires_->socket.native_handle(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
+    if (got <= 0) return close();
+    if (!take_descriptors(message)) return close();
+    wires_->cutter.filled(static_cast<std::size_t>(got));
+    if (wires_->cutter.broken()) return close();
+    const std::optional<std::string> frame = wires_->cutter.take();
+    if (!frame) continue;
+    std::string problem;
+    if (!host_.on_frame(*this, *frame, std::exchange(wires_->in_descriptors, {}), problem)) {
+      send(encode_refusal("bad_request", problem), {});
+      end();
+    }
+  }
+  if (!wires_->closed) wait_to_read();
+}
+
+bool Session::take_descriptors(const msghdr& message) {
+  for (cmsghdr* one = CMSG_FIRSTHDR(&message); one;
+       one = CMSG_NXTHDR(const_cast<msghdr*>(&message), one)) {
     if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (one->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < count; ++i) {
@@ -91,34 +110,15 @@ void Session::read() {
       wires_->in_descriptors.emplace_back(number);
     }
   }
-  if (wires_->in_descriptors.size() > kDescriptorsMost) return close();
-  wires_->in.append(buffer, static_cast<std::size_t>(got));
-
-  // `host_` may end this session, but not destroy it: somebody holds it.
-  std::size_t at = 0;
-  while (!wires_->closed && !wires_->ending && wires_->in.size() - at >= 4) {
-    std::uint32_t length;
-    std::memcpy(&length, wires_->in.data() + at, sizeof length);
-    if (length > kFrameMost) return close();
-    if (wires_->in.size() - at - 4 < length) break;
-    std::string problem;
-    const std::string_view frame(wires_->in.data() + at + 4, length);
-    if (!host_.on_frame(*this, frame, std::exchange(wires_->in_descriptors, {}), problem)) {
-      send(encode_refusal("bad_request", problem), {});
-      end();
-    }
-    at += 4 + length;
-  }
-  wires_->in.erase(0, at);
-  if (!wires_->closed) wait_to_read();
+  return (message.msg_flags & MSG_CTRUNC) == 0 &&
+         wires_->in_descriptors.size() <= kDescriptorsMost;
 }
 
 void Session::send(std::string frame, std::vector<int> descriptors) {
   if (wires_->closed) return;
   Wires::Out out;
-  const auto length = static_cast<std::uint32_t>(frame.size());
-  out.bytes.resize(4);
-  std::memcpy(out.bytes.data(), &length, sizeof length);
+  const auto length = frame_length(frame.size());
+  out.bytes.assign(reinterpret_cast<const char*>(length.data()), length.size());
   out.bytes += frame;
   for (const int number : descriptors) out.descriptors.emplace_back(fcntl(number, F_DUPFD_CLOEXEC, 3));
   wires_->unsent += out.bytes.size();

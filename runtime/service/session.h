@@ -16,6 +16,8 @@ namespace boost::asio {
 class io_context;
 }
 
+struct msghdr;
+
 namespace batchflow {
 
 class Session;
@@ -56,6 +58,7 @@ class Session final : public Peer, public std::enable_shared_from_this<Session> 
   struct Wires;
   void wait_to_read();
   void read();
+  bool take_descriptors(const msghdr& message);
   void write();
   void close();
 

@@ -13,11 +13,8 @@
 namespace batchflow {
 namespace {
 
-constexpr Bytes kPage = 4096;
 // Small slots share a slab, so that a job need not map thousands of them.
 constexpr Bytes kSlabLeast = Bytes{4} << 20;
-
-Bytes pages(Bytes bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 [[noreturn]] void fail(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
@@ -54,7 +51,7 @@ Slab::~Slab() {
 
 bool Slot::fill() const {
   // Without it, writing to a page the machine has no memory for would end the process.
-  return madvise(memory(), pages(bytes), MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+  return madvise(memory(), bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
 }
 
 // --------------------------------------------------------------------------------- slots ----
@@ -62,9 +59,9 @@ bool Slot::fill() const {
 SlotMemory::SlotMemory(Bytes bytes_most, std::function<void(std::uint64_t)> gone)
     : bytes_most_(bytes_most), gone_(std::move(gone)) {}
 
-std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes slot_bytes,
+std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes bytes,
                                      std::uint64_t audience) {
-  const Bytes size = pages(slot_bytes);
+  const Bytes size = slot_bytes(bytes);
   Pool& pool = pools_[share.value];
   if (pool.slot_bytes != size || pool.audience != audience) {
     for (std::uint32_t part = 0; part < pool.parts.size(); ++part)
@@ -78,18 +75,18 @@ std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes slot_byte
                            [](const Part& one) { return one.slab && !one.free.empty(); });
   if (part == pool.parts.end()) {
     const auto slots = static_cast<std::uint32_t>(std::max<Bytes>(1, kSlabLeast / size));
-    const Bytes bytes = size * slots;
-    if (!make_room(bytes)) return std::nullopt;
+    const Bytes slab_bytes = size * slots;
+    if (!make_room(slab_bytes)) return std::nullopt;
     part = std::find_if(pool.parts.begin(), pool.parts.end(),
                         [](const Part& one) { return !one.slab; });
     if (part == pool.parts.end()) part = pool.parts.emplace(pool.parts.end());
     try {
-      part->slab = std::make_shared<Slab>(next_slab_, bytes);
+      part->slab = std::make_shared<Slab>(next_slab_, slab_bytes);
     } catch (const std::system_error&) {
       return std::nullopt;  // no descriptors, or no memory
     }
     ++next_slab_;
-    bytes_ += bytes;
+    bytes_ += slab_bytes;
     ++slabs_;
     part->slots = slots;
     part->free.clear();

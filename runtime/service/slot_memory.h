@@ -60,10 +60,12 @@ class SlotMemory {
 
   // The slot's place, made if it has none; empty when there is no memory for it now. `audience` says
   // who may read the share: its name may be that of an earlier one, whose slabs others have mapped.
-  std::optional<Slot> take(ShareId share, SlotId slot, Bytes slot_bytes, std::uint64_t audience);
+  std::optional<Slot> take(ShareId share, SlotId slot, Bytes bytes, std::uint64_t audience);
   // Null if it has no place.
   const Slot* find(ShareId share, SlotId slot) const;
   void free(ShareId share, SlotId slot);
+  // That a slot of so many bytes takes: whole pages.
+  static constexpr Bytes slot_bytes(Bytes bytes) { return (bytes + 4095) / 4096 * 4096; }
   void set_bytes_most(Bytes bytes) { bytes_most_ = bytes; }
   Bytes bytes() const { return bytes_; }  // of all slabs
   std::size_t slabs() const { return slabs_; }

@@ -1,0 +1,150 @@
+#include "runtime/ctl/tables.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace batchflow::ctl {
+namespace {
+
+using nlohmann::json;
+
+double number(const json& from, const char* key) {
+  const auto found = from.find(key);
+  return found != from.end() && found->is_number() ? found->get<double>() : 0;
+}
+std::string text(const json& from, const char* key) {
+  const auto found = from.find(key);
+  return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+const json& list(const json& from, const char* key) {
+  static const json kNone = json::array();
+  const auto found = from.find(key);
+  return found != from.end() && found->is_array() ? *found : kNone;
+}
+
+// Names come from users: what would move a cursor is not printed.
+std::string printable(std::string_view raw) {
+  std::string out;
+  for (const char c : raw) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string bytes_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit < 5; ++unit) bytes /= 1024;
+  return fmt::format(unit == 0 ? "{:.0f} {}" : "{:.1f} {}", bytes, kUnits[unit]);
+}
+
+std::string share_text(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
+}
+
+// Columns as wide as their widest entry; the first is left-aligned.
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += i == 0 ? fmt::format("{:<{}}", row[i], widths[i])
+                     : fmt::format("  {:>{}}", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string jobs_table(const json& status) {
+  std::vector<std::vector<std::string>> rows = {
+      {"job", "dataset", "pipeline", "ranks", "batch", "epoch", "steps", "samples", "stalled",
+       "held", "copied"}};
+  for (const json& job : list(status, "jobs")) {
+    const double wait = number(job, "wait_s");
+    rows.push_back({printable(text(job, "name")), printable(text(job, "dataset")),
+                    printable(text(job, "pipeline")), fmt::format("{:.0f}", number(job, "ranks")),
+                    fmt::format("{:.0f}", number(job, "batch_samples")),
+                    job.value("running", false) ? fmt::format("{:.0f}", number(job, "epoch"))
+                                                : "waits",
+                    fmt::format("{:.0f}", number(job, "steps")),
+                    fmt::format("{:.0f}", number(job, "samples")),
+                    share_text(wait, wait + number(job, "compute_s")),
+                    fmt::format("{:.0f}", number(job, "held_batches")),
+                    fmt::format("{:.0f}", number(job, "copied_batches"))});
+  }
+  return rows.size() == 1 ? "no jobs\n" : table(rows);
+}
+
+std::string datasets_table(const json& status) {
+  std::vector<std::vector<std::string>> rows = {{"dataset", "samples", "classes", "version", "path"}};
+  for (const json& one : list(status, "datasets")) {
+    rows.push_back({printable(text(one, "name")), fmt::format("{:.0f}", number(one, "samples")),
+                    fmt::format("{:.0f}", number(one, "classes")), text(one, "version"),
+                    printable(text(one, "path"))});
+  }
+  return rows.size() == 1 ? "no datasets\n" : table(rows);
+}
+
+std::string status_text(const json& status) {
+  const double prepared = number(status, "prepared_samples");
+  std::string out = fmt::format(
+      "batchflowd {} (process {:.0f}), up {:.0f} s\n", text(status, "version"),
+      number(status, "pid"), number(status, "up_s"));
+  out += fmt::format("storage     {}; {} read, {:.0f} samples, {:.0f} errors\n",
+                     text(status, "storage"), bytes_text(number(status, "read_bytes")),
+                     number(status, "read_samples"), number(status, "read_errors"));
+  out += fmt::format("memory      {} of {} for blocks, {} for samples\n",
+                     bytes_text(number(status, "block_bytes")),
+                     bytes_text(number(status, "cache_bytes")),
+                     bytes_text(number(status, "item_bytes")));
+  out += fmt::format(
+      "preparation {:.0f} samples by {:.0f} of {:.0f} workers, {:.2f} ms each; from the cache: {} "
+      "decoded, {} as stored\n",
+      prepared, number(status, "workers"), number(status, "workers_most"),
+      prepared > 0 ? 1000 * number(status, "preparing_s") / prepared : 0.0,
+      share_text(number(status, "decoded_hits"), prepared),
+      share_text(number(status, "encoded_hits"), prepared));
+  out += fmt::format(
+      "delivery    {:.0f} batches, {:.0f} samples ({:.2f} for each prepared), {:.0f} copied; repeats "
+      "{:.0f}, made anew {:.0f}, corrupt {:.0f}\n\n",
+      number(status, "batches"), number(status, "samples"),
+      prepared > 0 ? number(status, "samples") / prepared : 0.0, number(status, "copied_samples"),
+      number(status, "repeats"), number(status, "remakes"), number(status, "corrupt_samples"));
+  return out + datasets_table(status) + "\n" + jobs_table(status);
+}
+
+std::string stats_head() {
+  return fmt::format("{:>10} {:>12} {:>12} {:>12} {:>11} {:>8} {:>6}", "batches/s", "samples/s",
+                     "prepared/s", "read", "blocks", "workers", "jobs");
+}
+
+std::string stats_line(const json& before, const json& now) {
+  const double seconds = std::max(1e-3, number(now, "up_s") - number(before, "up_s"));
+  const auto rate = [&](const char* key) {
+    return (number(now, key) - number(before, key)) / seconds;
+  };
+  return fmt::format("{:>10.1f} {:>12.1f} {:>12.1f} {:>10}/s {:>11} {:>8.0f} {:>6}",
+                     rate("batches"), rate("samples"), rate("prepared_samples"),
+                     bytes_text(rate("read_bytes")), bytes_text(number(now, "block_bytes")),
+                     number(now, "workers"), list(now, "jobs").size());
+}
+
+}  // namespace batchflow::ctl

@@ -1,0 +1,118 @@
+// What Prometheus is told. Names and units are the ones users' dashboards are built on: a change of
+// any is a change of the interface (configs/dashboards/, docs/operations.md).
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "runtime/service/snapshot.h"
+
+namespace batchflow {
+namespace {
+
+class Text {
+ public:
+  void head(std::string_view name, std::string_view type, std::string_view help) {
+    out_ += fmt::format("# HELP batchflow_{} {}\n# TYPE batchflow_{} {}\n", name, help, name, type);
+  }
+  void value(std::string_view name, std::string_view labels, double value) {
+    out_ += labels.empty() ? fmt::format("batchflow_{} {}\n", name, value)
+                           : fmt::format("batchflow_{}{{{}}} {}\n", name, labels, value);
+  }
+  void one(std::string_view name, std::string_view type, std::string_view help, double what) {
+    head(name, type, help);
+    value(name, {}, what);
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+std::string label(std::string_view name, std::string_view value) {
+  std::string out = fmt::format("{}=\"", name);
+  for (const char c : value) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+double number(std::uint64_t count) { return static_cast<double>(count); }
+
+}  // namespace
+
+std::string metrics_text(const Snapshot& now) {
+  Text text;
+  text.head("build_info", "gauge", "The version that runs; always 1.");
+  text.value("build_info", label("version", now.version), 1);
+  text.one("uptime_seconds", "gauge", "Since the service was started.", now.up_s);
+  text.one("batches_delivered_total", "counter", "Batches handed to ranks.",
+           number(now.moved.delivered_batches));
+  text.one("samples_delivered_total", "counter", "Samples in these.",
+           number(now.moved.delivered_samples));
+  text.one("samples_copied_total", "counter", "Samples gathered into batches that cross blocks.",
+           number(now.moved.copied_samples));
+  text.one("samples_prepared_total", "counter", "Samples decoded or augmented.",
+           number(now.moved.prepared_samples));
+  text.one("blocks_prepared_total", "counter", "Blocks prepared.",
+           number(now.moved.prepared_blocks));
+  text.one("blocks_remade_total", "counter", "Of these, blocks that had been prepared before.",
+           number(now.engine.remakes));
+  text.one("repeats_total", "counter",
+           "Deliveries of a sample with the same random draws to the same job.",
+           number(now.engine.repeats));
+  text.one("prepare_seconds_total", "counter", "Time workers spent preparing.", now.preparing_s);
+  text.one("storage_read_bytes_total", "counter", "Read from the datasets' storage.",
+           number(now.moved.read_bytes));
+  text.one("storage_reads_total", "counter", "Samples read from storage.",
+           number(now.moved.read_samples));
+  text.one("storage_errors_total", "counter", "Reads that failed.",
+           number(now.moved.read_errors));
+  text.head("cache_hits_total", "counter", "Samples prepared from what was kept, by its form.");
+  text.value("cache_hits_total", label("form", "decoded"), number(now.moved.decoded_hits));
+  text.value("cache_hits_total", label("form", "encoded"), number(now.moved.encoded_hits));
+  text.head("cache_bytes", "gauge", "Memory in use, by what it holds.");
+  text.value("cache_bytes", label("form", "items") + "," + label("tier", "dram"),
+             number(now.item_bytes));
+  text.value("cache_bytes", label("form", "prepared") + "," + label("tier", "dram"),
+             number(now.block_bytes));
+  text.one("cache_limit_bytes", "gauge", "What these may take together.",
+           number(now.cache_bytes));
+  text.one("workers", "gauge", "Threads that prepare.", now.workers);
+  text.one("workers_limit", "gauge", "What these may be at most.", now.workers_most);
+  text.one("connections", "gauge", "Open connections.", number(now.connections));
+  text.one("corrupt_samples_total", "counter", "Samples that could not be decoded.",
+           number(now.engine.corrupt_samples));
+  text.one("policy_refusals_total", "counter", "Proposals of policies that broke a rule.",
+           number(now.engine.refused_proposals));
+
+  const auto of_jobs = [&](std::string_view name, std::string_view type, std::string_view help,
+                           auto value) {
+    text.head(name, type, help);
+    for (const Jobs::Told& job : now.jobs)
+      text.value(name, label("job", job.name) + "," + label("dataset", job.dataset), value(job));
+  };
+  const auto seconds = [](Duration duration) {
+    return std::chrono::duration<double>(duration).count();
+  };
+  of_jobs("job_stall_seconds_total", "counter", "Time ranks waited for batches.",
+          [&](const Jobs::Told& job) { return seconds(job.waited); });
+  of_jobs("job_compute_seconds_total", "counter", "Time ranks spent with batches.",
+          [&](const Jobs::Told& job) { return seconds(job.computed); });
+  of_jobs("job_samples_total", "counter", "Samples handed to the job.",
+          [](const Jobs::Told& job) { return number(job.samples); });
+  of_jobs("job_steps_total", "counter", "Steps the job has trained.",
+          [](const Jobs::Told& job) { return number(job.steps); });
+  of_jobs("job_epoch", "gauge", "The epoch the job is in, from 0.",
+          [](const Jobs::Told& job) { return number(job.epoch); });
+  of_jobs("job_held_batches", "gauge", "Batches the job has not released.",
+          [](const Jobs::Told& job) { return number(job.held); });
+  return text.take();
+}
+
+}  // namespace batchflow

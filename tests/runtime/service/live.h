@@ -1,0 +1,172 @@
+// A live service on its own thread, a dataset whose every byte is known, and jobs that check what
+// they are handed by keys and contents alone.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "fmt/format.h"
+#include "runtime/client/batchflow.h"
+#include "runtime/service/service.h"
+
+namespace batchflow::test {
+
+// A folder that goes when the test does.
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "batchflow-XXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Row k of `width` 64-bit numbers: k, k + 1, ... times 7.
+inline std::int64_t value_at(std::uint64_t row, std::size_t column) {
+  return static_cast<std::int64_t>((row + column) * 7);
+}
+inline void write_rows(const std::filesystem::path& file, std::uint64_t rows, std::size_t width) {
+  std::ofstream out(file, std::ios::binary);
+  std::string head = fmt::format(
+      "{{'descr': '<i8', 'fortran_order': False, 'shape': ({}, {}), }}", rows, width);
+  head.resize((10 + head.size() + 64) / 64 * 64 - 10 - 1, ' ');
+  head += '\n';
+  const auto length = static_cast<std::uint16_t>(head.size());
+  out.write("\x93NUMPY\x01\x00", 8);
+  out.write(reinterpret_cast<const char*>(&length), sizeof length);
+  out << head;
+  std::vector<std::int64_t> row(width);
+  for (std::uint64_t k = 0; k < rows; ++k) {
+    for (std::size_t i = 0; i < width; ++i) row[i] = value_at(k, i);
+    out.write(reinterpret_cast<const char*>(row.data()),
+              static_cast<std::streamsize>(width * sizeof(std::int64_t)));
+  }
+}
+
+class LiveService {
+ public:
+  explicit LiveService(NodeConfig config) : service_(config) {
+    thread_ = std::thread([this] { service_.run([](const std::string&) {}); });
+  }
+  ~LiveService() {
+    service_.stop();
+    thread_.join();
+  }
+
+ private:
+  Service service_;
+  std::thread thread_;
+};
+
+inline NodeConfig config_in(const std::filesystem::path& folder) {
+  NodeConfig config = default_node_config();
+  config.socket = folder / "batchflow.sock";
+  config.state = folder / "state";
+  config.memory = Bytes{512} << 20;
+  config.workers = 2;
+  return config;
+}
+
+// What one rank was handed: keys by epoch, in order, fillers left out.
+struct Handed {
+  std::map<std::uint32_t, std::vector<std::uint64_t>> epochs;
+  std::uint64_t batches = 0;
+  std::uint64_t fillers = 0;
+  std::uint64_t repeats = 0;
+  std::string wrong;  // the first thing that was
+};
+
+struct JobPlan {
+  std::string service;
+  std::string dataset = "rows";
+  std::string pipeline;
+  std::string name;
+  bf_order order = BF_RELAXED;
+  std::uint32_t batch = 32;
+  std::uint32_t epochs = 2;
+  std::uint32_t rank = 0;
+  std::uint32_t world = 1;
+  bool drop_last = false;
+  std::uint64_t batches_most = UINT64_MAX;
+  std::string state;
+  std::size_t width = 16;
+};
+
+inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
+  Handed handed;
+  bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+  options.service = plan.service.c_str();
+  options.dataset = plan.dataset.c_str();
+  if (!plan.pipeline.empty()) options.pipeline = plan.pipeline.c_str();
+  if (!plan.name.empty()) options.job = plan.name.c_str();
+  options.batch_samples = plan.batch;
+  options.rank = plan.rank;
+  options.world_size = plan.world;
+  options.order = plan.order;
+  options.epochs = plan.epochs;
+  options.drop_last = plan.drop_last;
+  options.timeout_s = 60;
+  if (!plan.state.empty()) options.state = plan.state.c_str();
+  bf_loader* loader = nullptr;
+  if (bf_loader_open(&options, &loader) != BF_OK) {
+    handed.wrong = fmt::format("open: {}", bf_last_error());
+    return handed;
+  }
+  bf_batch batch = BF_BATCH_INIT;
+  bf_status status = BF_OK;
+  while (handed.batches < plan.batches_most &&
+         (status = bf_loader_next(loader, &batch)) == BF_OK) {
+    ++handed.batches;
+    handed.fillers += batch.fillers;
+    handed.repeats += batch.repeats;
+    const auto* values = static_cast<const std::int64_t*>(batch.arrays[0].values);
+    for (std::uint32_t i = 0; i < batch.samples; ++i) {
+      for (std::size_t column = 0; column < plan.width; ++column) {
+        if (values[i * plan.width + column] == value_at(batch.keys[i], column)) continue;
+        if (handed.wrong.empty())
+          handed.wrong = fmt::format("batch {}: sample {} has {} in column {}", batch.step,
+                                     batch.keys[i], values[i * plan.width + column], column);
+      }
+      if ((batch.marks[i] & BF_MARK_FILLER) == 0)
+        handed.epochs[batch.epoch].push_back(batch.keys[i]);
+    }
+    bf_batch_release(loader, batch.handle);
+  }
+  if (status != BF_OK && status != BF_END)
+    handed.wrong = fmt::format("next: {} {}", static_cast<int>(status), bf_last_error());
+  if (state) {
+    const char* text = nullptr;
+    if (bf_loader_state(loader, &text) == BF_OK) *state = text;
+  }
+  bf_loader_close(loader);
+  return handed;
+}
+
+// Every key of [0, samples) once.
+inline bool is_whole(std::vector<std::uint64_t> keys, std::uint64_t samples) {
+  std::sort(keys.begin(), keys.end());
+  if (keys.size() != samples) return false;
+  for (std::uint64_t k = 0; k < samples; ++k) {
+    if (keys[k] != k) return false;
+  }
+  return true;
+}
+
+}  // namespace batchflow::test

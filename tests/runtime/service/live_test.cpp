@@ -1,0 +1,146 @@
+#include <thread>
+
+#include "tests/runtime/service/live.h"
+
+namespace batchflow::test {
+namespace {
+
+constexpr std::uint64_t kRows = 5000;
+
+struct Rows {
+  Folder folder;
+  NodeConfig config;
+  Rows() : config(config_in(folder.path())) {
+    std::filesystem::create_directory(folder.path() / "rows");
+    write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
+    config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0});
+  }
+  JobPlan plan() const {
+    JobPlan made;
+    made.service = config.socket;
+    return made;
+  }
+};
+
+TEST_CASE("a job gets each sample once an epoch, with its own bytes") {
+  Rows rows;
+  const LiveService service(rows.config);
+  for (const bf_order order : {BF_RELAXED, BF_STRICT, BF_SEQUENTIAL}) {
+    CAPTURE(order);
+    JobPlan plan = rows.plan();
+    plan.order = order;
+    const Handed handed = run_job(plan);
+    CHECK(handed.wrong == "");
+    REQUIRE(handed.epochs.size() == 2);
+    CHECK(is_whole(handed.epochs.at(0), kRows));
+    CHECK(is_whole(handed.epochs.at(1), kRows));
+    CHECK(handed.repeats == 0);
+    CHECK(handed.batches == 2 * ((kRows + 31) / 32));
+    const bool in_order =
+        std::is_sorted(handed.epochs.at(0).begin(), handed.epochs.at(0).end());
+    CHECK(in_order == (order == BF_SEQUENTIAL));
+  }
+}
+
+TEST_CASE("a strict order is the same in every run, whatever the batch size, and goes on anywhere") {
+  std::vector<std::uint64_t> whole;
+  for (const std::uint32_t batch : {32u, 100u, 7u}) {
+    Rows rows;
+    const LiveService service(rows.config);
+    JobPlan plan = rows.plan();
+    plan.order = BF_STRICT;
+    plan.batch = batch;
+    plan.epochs = 1;
+    plan.batches_most = 20;
+    std::string state;
+    const Handed first = run_job(plan, &state);
+    CHECK(first.wrong == "");
+    plan.batches_most = UINT64_MAX;
+    plan.state = state;
+    plan.batch = 50;
+    const Handed rest = run_job(plan);
+    CHECK(rest.wrong == "");
+    std::vector<std::uint64_t> keys = first.epochs.at(0);
+    CHECK(keys.size() == 20 * batch);
+    keys.insert(keys.end(), rest.epochs.at(0).begin(), rest.epochs.at(0).end());
+    if (whole.empty()) {
+      whole = keys;
+      CHECK(is_whole(whole, kRows));
+    }
+    CHECK(keys == whole);
+  }
+}
+
+TEST_CASE("jobs that share get each sample once each, and it is prepared once for all") {
+  Rows rows;
+  const LiveService service(rows.config);
+  std::vector<Handed> handed(4);
+  std::vector<std::thread> jobs;
+  for (std::size_t i = 0; i < handed.size(); ++i) {
+    jobs.emplace_back([&, i] {
+      JobPlan plan = rows.plan();
+      plan.epochs = 3;
+      plan.batch = 16 << i;
+      handed[i] = run_job(plan);
+    });
+  }
+  for (std::thread& job : jobs) job.join();
+  for (const Handed& one : handed) {
+    CHECK(one.wrong == "");
+    REQUIRE(one.epochs.size() == 3);
+    for (const auto& [epoch, keys] : one.epochs) CHECK(is_whole(keys, kRows));
+    CHECK(one.repeats == 0);
+  }
+}
+
+TEST_CASE("ranks of a job get equal counts, and together each sample once") {
+  Rows rows;
+  const LiveService service(rows.config);
+  for (const bf_order order : {BF_RELAXED, BF_STRICT}) {
+    std::vector<Handed> handed(3);
+    std::vector<std::thread> ranks;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      ranks.emplace_back([&, rank] {
+        JobPlan plan = rows.plan();
+        plan.order = order;
+        plan.name = "three";
+        plan.rank = rank;
+        plan.world = 3;
+        handed[rank] = run_job(plan);
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    for (std::uint32_t epoch = 0; epoch < 2; ++epoch) {
+      std::vector<std::uint64_t> keys;
+      for (const Handed& one : handed) {
+        CHECK(one.wrong == "");
+        CHECK(one.batches == handed[0].batches);
+        REQUIRE(one.epochs.size() == 2);
+        keys.insert(keys.end(), one.epochs.at(epoch).begin(), one.epochs.at(epoch).end());
+      }
+      CHECK(is_whole(keys, kRows));
+    }
+  }
+}
+
+TEST_CASE("what cannot be served is refused with what to do") {
+  Rows rows;
+  const LiveService service(rows.config);
+  JobPlan plan = rows.plan();
+  plan.dataset = "nobody";
+  CHECK(run_job(plan).wrong.find("no dataset is called 'nobody'; there are: rows") !=
+        std::string::npos);
+  plan = rows.plan();
+  plan.pipeline = "../../etc/passwd";
+  CHECK(run_job(plan).wrong.find("a name has letters") != std::string::npos);
+  plan = rows.plan();
+  plan.batch = 100000;
+  plan.drop_last = true;
+  CHECK(run_job(plan).wrong.find("batch size") != std::string::npos);
+  plan = rows.plan();
+  plan.state = "{\"no\": \"state\"}";
+  CHECK(run_job(plan).wrong.find("state") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace batchflow::test
