@@ -1,7 +1,8 @@
 // What is said over a socket: JSON objects in frames, with file descriptors beside some of them.
 //
-// A frame is its length (four bytes, little-endian, at most kFrameMost) and a JSON object with a
-// `type`. Descriptors ride with the first byte of the frame they belong to. Batches do not come
+// A frame (runtime/protocol/frame.h) holds one JSON object with a `type`; what else stands in it
+// than is known is ignored. Strings are UTF-8 without zeros; 64-bit numbers are integers, not
+// strings. Descriptors ride with the first byte of the frame they belong to. Batches do not come
 // this way, unless the job is on another machine: then a `batch` frame of bytes follows each
 // record.
 //
@@ -12,8 +13,10 @@
 //                | refused {why, message}
 //   service      slab {slab, bytes} + memory file         any time after, before a batch names it
 //   service      slab_gone {slab}                         no later batch names it
-//   job          leave {}
-//   job          sample_name {key} ; service: sample_name {name} ; class_name likewise
+//   service      refused {why, message}                   before a `refused` record: why the job
+//   ends job          leave {} job          sample_name {key} ; service: sample_name {key, name} ;
+//   class_name likewise
+//                (empty: there is none)
 //   anybody      command {name, arguments}                batchflowctl
 //   service      answer {...} | error {message}
 #pragma once
@@ -26,10 +29,23 @@
 
 #include "core/types.h"
 #include "runtime/batch/batch_spec.h"
+#include "runtime/protocol/frame.h"
 
 namespace batchflow {
 
-inline constexpr std::size_t kFrameMost = std::size_t{1} << 20;
+// What a frame's `type` is; empty, with the reason in `problem`, when it is no message at all.
+std::string message_type(std::string_view frame, std::string& problem);
+
+struct Hello {
+  std::uint32_t protocol = 0;
+  std::string version;
+  std::uint64_t pid = 0;
+};
+struct Welcome {
+  std::uint32_t protocol = 0;
+  std::string version;
+  std::string service;  // names this start of the service
+};
 
 struct JoinRequest {
   std::string dataset;
@@ -66,12 +82,40 @@ struct Admission {
   std::string state;             // where the job begins
 };
 
+// `why` is one word, for programs; `message` is for people, with what to do.
+struct Refused {
+  std::string why;
+  std::string message;
+};
+
+struct SlabMessage {
+  std::uint64_t slab = 0;
+  Bytes bytes = 0;  // of its memory file; 0: it is gone
+};
+
+// A question for a name, and its answer.
+struct NameMessage {
+  bool of_class = false;
+  std::uint64_t key = 0;
+  std::optional<std::string> name;  // none: the question
+};
+
+std::string encode(const Hello& hello);
+std::string encode(const Welcome& welcome);
 std::string encode(const JoinRequest& request);
 std::string encode(const Admission& admission);
-// `why` is one word, for programs; `message` is for people, with what to do.
-std::string encode_refusal(std::string_view why, std::string_view message);
-// Each leaves the reason in `problem` for bytes that are not one.
+std::string encode(const Refused& refused);
+std::string encode(const SlabMessage& message);
+std::string encode(const NameMessage& message);
+std::string encode_leave();
+
+// Each leaves the reason in `problem` for bytes that are not one, whatever they are.
+std::optional<Hello> decode_hello(std::string_view frame, std::string& problem);
+std::optional<Welcome> decode_welcome(std::string_view frame, std::string& problem);
 std::optional<JoinRequest> decode_join(std::string_view frame, std::string& problem);
 std::optional<Admission> decode_admission(std::string_view frame, std::string& problem);
+std::optional<Refused> decode_refused(std::string_view frame, std::string& problem);
+std::optional<SlabMessage> decode_slab(std::string_view frame, std::string& problem);
+std::optional<NameMessage> decode_name(std::string_view frame, std::string& problem);
 
 }  // namespace batchflow

@@ -1,10 +1,20 @@
 // What goes through the rings: batches down, wishes and acknowledgements up. Plain structs of fixed
 // layout; both sides check every field of what they read.
+//
+// A job that has been admitted says `wanted` once with all its credits, and with one more after
+// each `released`. A batch is released when nobody reads it any more, which may be before it is
+// consumed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 #include "core/event.h"
+#include "runtime/protocol/ring.h"
 
 namespace batchflow {
 
@@ -40,9 +50,12 @@ struct BatchRecord {  // followed by its slices
   std::uint32_t repeats = 0;
   std::uint32_t block_samples = 0;  // B and L of the blocks that slices name
   std::uint32_t lane_blocks = 0;
-  std::uint64_t drawn_from = 0;  // weighted: the weights' digest
+  std::uint64_t drawn_from = 0;  // weighted: the weights' digest; rehearsed: the buffer's
   std::uint64_t draws = 0;       // weighted: of the epoch
 };
+
+inline constexpr std::size_t kSlicesMost =
+    (kRecordMost - sizeof(BatchRecord)) / sizeof(SliceRecord);
 
 struct EpochEndedRecord {
   DownKind kind = DownKind::epoch_ended;
@@ -57,7 +70,7 @@ struct FinishedRecord {
 
 // ------------------------------------------------------------------------------------ up ----
 
-enum class UpKind : std::uint32_t { wanted = 1, consumed = 2, released = 3 };
+enum class UpKind : std::uint32_t { wanted = 1, consumed = 2, released = 3, scores = 4 };
 
 struct UpRecord {
   UpKind kind = UpKind::wanted;
@@ -66,5 +79,43 @@ struct UpRecord {
   std::uint64_t compute_ns = 0;  // consumed: the user's time with the batch, waiting not included
   std::uint64_t wait_ns = 0;     // consumed: how long the user waited for it
 };
+
+struct ScoresRecord {  // followed by its scores, at most kScoresMost
+  UpKind kind = UpKind::scores;
+  std::uint32_t count = 0;
+};
+struct ScoreRecord {
+  std::uint64_t sample = 0;
+  float value = 0;
+  std::uint32_t reserved = 0;
+};
+
+// ------------------------------------------------------------------------------- both ----
+
+template <class Record>
+std::span<const std::byte> bytes_of(const Record& record) {
+  static_assert(std::has_unique_object_representations_v<Record>);
+  return std::as_bytes(std::span<const Record, 1>(&record, 1));
+}
+
+// A record as it was read, checked as far as it can be without knowing the job.
+struct DownRecord {
+  DownKind kind = DownKind::finished;
+  BatchRecord batch;
+  std::vector<Slice> slices;  // of the batch
+  EpochEndedRecord epoch_ended;
+};
+// False, with the reason in `problem`, for bytes that are none. `out` keeps its memory.
+bool read_down(std::span<const std::byte> record, DownRecord& out, std::string& problem);
+
+struct UpMessage {
+  UpRecord up;
+  std::vector<Score> scores;
+};
+bool read_up(std::span<const std::byte> record, UpMessage& out, std::string& problem);
+
+// A batch and its slices as one record, in `out`. At most kSlicesMost slices fit.
+void write_batch(BatchRecord batch, std::span<const Slice> slices, std::vector<std::byte>& out);
+void write_scores(std::span<const Score> scores, std::vector<std::byte>& out);
 
 }  // namespace batchflow

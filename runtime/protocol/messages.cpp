@@ -1,0 +1,345 @@
+#include "runtime/protocol/messages.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "runtime/protocol/ring_files.h"
+
+namespace batchflow {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kDepthMost = 8;
+constexpr std::array<std::string_view, 5> kOrders{"strict", "sequential", "relaxed", "weighted",
+                                                  "listed"};
+
+std::string text_of(const Json& message) {
+  return message.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Throws what it is that is wrong, as the JSON library does.
+struct Wrong : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+Json parse(std::string_view frame) {
+  const auto is_flat = [](int depth, Json::parse_event_t, const Json&) {
+    if (depth > kDepthMost) throw Wrong("nested too deeply");
+    return true;
+  };
+  Json message = Json::parse(frame, is_flat);
+  if (!message.is_object()) throw Wrong("not an object");
+  return message;
+}
+
+// The fields of one object. A field that is not there leaves its default.
+class Fields {
+ public:
+  explicit Fields(const Json& object) : object_(object) {
+    if (!object.is_object()) throw Wrong("not an object");
+  }
+
+  const Json* find(const char* name) const {
+    const auto found = object_.find(name);
+    return found == object_.end() ? nullptr : &*found;
+  }
+  template <class Number>
+  void number(const char* name, Number& out, std::uint64_t least = 0) const {
+    const Json* value = find(name);
+    if (value == nullptr && least == 0) return;
+    if (value == nullptr || !value->is_number_unsigned() ||
+        value->get<std::uint64_t>() > std::numeric_limits<Number>::max() ||
+        value->get<std::uint64_t>() < least) {
+      throw Wrong(fmt::format("'{}' must be an integer, at least {}", name, least));
+    }
+    out = static_cast<Number>(value->get<std::uint64_t>());
+  }
+  void flag(const char* name, bool& out) const {
+    const Json* value = find(name);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) throw Wrong(fmt::format("'{}' must be true or false", name));
+    out = value->get<bool>();
+  }
+  void text(const char* name, std::string& out) const {
+    const Json* value = find(name);
+    if (value == nullptr) return;
+    if (!value->is_string()) throw Wrong(fmt::format("'{}' must be a string", name));
+    out = value->get<std::string>();
+    if (out.find('\0') != std::string::npos)
+      throw Wrong(fmt::format("'{}' has a zero in it", name));
+  }
+  void is_a(std::string_view type) const {
+    std::string found;
+    text("type", found);
+    if (found != type) throw Wrong(fmt::format("a message '{}' where '{}' is due", found, type));
+  }
+
+ private:
+  const Json& object_;
+};
+
+// What the JSON library throws stays in here.
+template <class Decode>
+auto decoded(std::string_view frame, std::string& problem, Decode decode)
+    -> std::optional<decltype(decode(Fields(Json())))> {
+  try {
+    const Json message = parse(frame);
+    return decode(Fields(message));
+  } catch (const std::exception& error) {
+    problem = fmt::format("a message that cannot be understood: {}", error.what());
+    return std::nullopt;
+  }
+}
+
+Json json_of(const BatchSpec& spec) {
+  Json fields = Json::array();
+  for (const Field& field : spec.fields) {
+    fields.push_back({{"name", field.name},
+                      {"type", element_name(field.type)},
+                      {"shape", field.shape},
+                      {"ragged", field.ragged}});
+  }
+  return fields;
+}
+
+Field field_of(const Json& json) {
+  const Fields fields(json);
+  Field field;
+  fields.text("name", field.name);
+  fields.flag("ragged", field.ragged);
+  std::string type;
+  fields.text("type", type);
+  const auto element = element_from(type);
+  if (!element) throw Wrong(fmt::format("there is no element type '{}'", type));
+  field.type = *element;
+  const Json* shape = fields.find("shape");
+  if (shape == nullptr || !shape->is_array()) throw Wrong("'shape' must be a list");
+  for (const Json& size : *shape) {
+    if (!size.is_number_unsigned()) throw Wrong("'shape' must be a list of integers");
+    field.shape.push_back(size.get<std::uint64_t>());
+  }
+  return field;
+}
+
+BatchSpec spec_of(const Json* json) {
+  if (json == nullptr || !json->is_array()) throw Wrong("'fields' must be a list");
+  BatchSpec spec;
+  if (json->size() > BatchSpec::kFieldsMost) throw Wrong("too many fields");
+  for (const Json& field : *json) spec.fields.push_back(field_of(field));
+  if (const std::string problem = spec.problem(); !problem.empty()) throw Wrong(problem);
+  return spec;
+}
+
+Order order_of(const Fields& fields) {
+  std::string name = "relaxed";
+  fields.text("order", name);
+  for (std::size_t i = 0; i < kOrders.size(); ++i)
+    if (kOrders[i] == name) return static_cast<Order>(i);
+  throw Wrong(fmt::format("there is no order '{}'", name));
+}
+
+}  // namespace
+
+std::string message_type(std::string_view frame, std::string& problem) {
+  return decoded(frame, problem,
+                 [](const Fields& fields) {
+                   std::string type;
+                   fields.text("type", type);
+                   if (type.empty()) throw Wrong("it has no type");
+                   return type;
+                 })
+      .value_or("");
+}
+
+// ---------------------------------------------------------------------------------- encode ----
+
+std::string encode(const Hello& hello) {
+  return text_of({{"type", "hello"},
+                  {"protocol", hello.protocol},
+                  {"version", hello.version},
+                  {"pid", hello.pid}});
+}
+
+std::string encode(const Welcome& welcome) {
+  return text_of({{"type", "welcome"},
+                  {"protocol", welcome.protocol},
+                  {"version", welcome.version},
+                  {"service", welcome.service}});
+}
+
+std::string encode(const JoinRequest& request) {
+  Json message{{"type", "join"},
+               {"dataset", request.dataset},
+               {"pipeline", request.pipeline},
+               {"job", request.job},
+               {"pid", request.pid},
+               {"rank", request.rank},
+               {"world_size", request.world_size},
+               {"batch_samples", request.batch_samples},
+               {"order", kOrders[static_cast<std::size_t>(request.order)]},
+               {"drop_last", request.drop_last},
+               {"epochs", request.epochs},
+               {"steps", request.steps},
+               {"credits", request.credits},
+               {"weight", request.weight},
+               {"state", request.state},
+               {"rejoins", request.rejoins},
+               {"pipeline_hash", request.pipeline_hash}};
+  if (request.shuffle_seed) message["shuffle_seed"] = *request.shuffle_seed;
+  return text_of(message);
+}
+
+std::string encode(const Admission& admission) {
+  return text_of({{"type", "admitted"},
+                  {"job", admission.job},
+                  {"dataset_version", admission.dataset_version},
+                  {"dataset_samples", admission.dataset_samples},
+                  {"seed", admission.seed},
+                  {"pipeline_hash", admission.pipeline_hash},
+                  {"credits", admission.credits},
+                  {"first_step", admission.first_step},
+                  {"steps_per_epoch", admission.steps_per_epoch},
+                  {"classes", admission.classes},
+                  {"fields", json_of(admission.spec)},
+                  {"ring_bytes", admission.ring_bytes},
+                  {"state", admission.state}});
+}
+
+std::string encode(const Refused& refused) {
+  return text_of({{"type", "refused"}, {"why", refused.why}, {"message", refused.message}});
+}
+
+std::string encode(const SlabMessage& message) {
+  if (message.bytes == 0) return text_of({{"type", "slab_gone"}, {"slab", message.slab}});
+  return text_of({{"type", "slab"}, {"slab", message.slab}, {"bytes", message.bytes}});
+}
+
+std::string encode(const NameMessage& message) {
+  Json json{{"type", message.of_class ? "class_name" : "sample_name"}, {"key", message.key}};
+  if (message.name) json["name"] = *message.name;
+  return text_of(json);
+}
+
+std::string encode_leave() {
+  return text_of({{"type", "leave"}});
+}
+
+// ---------------------------------------------------------------------------------- decode ----
+
+std::optional<Hello> decode_hello(std::string_view frame, std::string& problem) {
+  return decoded(frame, problem, [](const Fields& fields) {
+    Hello hello;
+    fields.is_a("hello");
+    fields.number("protocol", hello.protocol, 1);
+    fields.text("version", hello.version);
+    fields.number("pid", hello.pid);
+    return hello;
+  });
+}
+
+std::optional<Welcome> decode_welcome(std::string_view frame, std::string& problem) {
+  return decoded(frame, problem, [](const Fields& fields) {
+    Welcome welcome;
+    fields.is_a("welcome");
+    fields.number("protocol", welcome.protocol, 1);
+    fields.text("version", welcome.version);
+    fields.text("service", welcome.service);
+    return welcome;
+  });
+}
+
+std::optional<JoinRequest> decode_join(std::string_view frame, std::string& problem) {
+  return decoded(frame, problem, [](const Fields& fields) {
+    JoinRequest request;
+    fields.is_a("join");
+    fields.text("dataset", request.dataset);
+    if (request.dataset.empty()) throw Wrong("'dataset' must name one");
+    fields.text("pipeline", request.pipeline);
+    fields.text("job", request.job);
+    fields.number("pid", request.pid);
+    fields.number("rank", request.rank);
+    fields.number("world_size", request.world_size, 1);
+    if (request.rank >= request.world_size) throw Wrong("'rank' must be below 'world_size'");
+    fields.number("batch_samples", request.batch_samples, 1);
+    request.order = order_of(fields);
+    if (fields.find("shuffle_seed") != nullptr)
+      fields.number("shuffle_seed", request.shuffle_seed.emplace());
+    fields.flag("drop_last", request.drop_last);
+    fields.number("epochs", request.epochs);
+    fields.number("steps", request.steps);
+    fields.number("credits", request.credits);
+    if (const Json* weight = fields.find("weight")) {
+      request.weight = weight->is_number() ? weight->get<double>() : 0;
+      if (!std::isfinite(request.weight) || request.weight <= 0)
+        throw Wrong("'weight' must be a positive number");
+    }
+    fields.text("state", request.state);
+    fields.flag("rejoins", request.rejoins);
+    fields.number("pipeline_hash", request.pipeline_hash);
+    return request;
+  });
+}
+
+std::optional<Admission> decode_admission(std::string_view frame, std::string& problem) {
+  return decoded(frame, problem, [](const Fields& fields) {
+    Admission admission;
+    fields.is_a("admitted");
+    fields.text("job", admission.job);
+    fields.number("dataset_version", admission.dataset_version);
+    fields.number("dataset_samples", admission.dataset_samples, 1);
+    fields.number("seed", admission.seed);
+    fields.number("pipeline_hash", admission.pipeline_hash);
+    fields.number("credits", admission.credits, 1);
+    fields.number("first_step", admission.first_step);
+    fields.number("steps_per_epoch", admission.steps_per_epoch);
+    fields.number("classes", admission.classes);
+    admission.spec = spec_of(fields.find("fields"));
+    fields.number("ring_bytes", admission.ring_bytes, kRingLeast);
+    fields.text("state", admission.state);
+    return admission;
+  });
+}
+
+std::optional<Refused> decode_refused(std::string_view frame, std::string& problem) {
+  return decoded(frame, problem, [](const Fields& fields) {
+    Refused refused;
+    fields.is_a("refused");
+    fields.text("why", refused.why);
+    fields.text("message", refused.message);
+    return refused;
+  });
+}
+
+std::optional<SlabMessage> decode_slab(std::string_view frame, std::string& problem) {
+  return decoded(frame, problem, [](const Fields& fields) {
+    SlabMessage message;
+    std::string type;
+    fields.text("type", type);
+    if (type != "slab_gone") {
+      fields.is_a("slab");
+      fields.number("bytes", message.bytes, 1);
+    }
+    fields.number("slab", message.slab);
+    return message;
+  });
+}
+
+std::optional<NameMessage> decode_name(std::string_view frame, std::string& problem) {
+  return decoded(frame, problem, [](const Fields& fields) {
+    NameMessage message;
+    std::string type;
+    fields.text("type", type);
+    message.of_class = type == "class_name";
+    if (!message.of_class) fields.is_a("sample_name");
+    fields.number("key", message.key);
+    if (fields.find("name") != nullptr) fields.text("name", message.name.emplace());
+    return message;
+  });
+}
+
+}  // namespace batchflow

@@ -1,0 +1,152 @@
+#include "runtime/protocol/records.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/check.h"
+
+namespace batchflow {
+namespace {
+
+enum SliceFlag : std::uint32_t { kFillerSlice = 1, kRehearsedSlice = 2 };
+
+// Takes one `Record` from the front.
+template <class Record>
+bool take(std::span<const std::byte>& bytes, Record& record) {
+  if (bytes.size() < sizeof record) return false;
+  std::memcpy(&record, bytes.data(), sizeof record);
+  bytes = bytes.subspan(sizeof record);
+  return true;
+}
+
+std::uint32_t kind_of(std::span<const std::byte> bytes) {
+  std::uint32_t kind = 0;
+  return take(bytes, kind) ? kind : 0;
+}
+
+std::string slices_problem(const BatchRecord& batch, std::span<const Slice> slices) {
+  std::uint64_t plain = 0;
+  std::uint64_t fillers = 0;
+  std::uint64_t rehearsed = 0;
+  for (const Slice& slice : slices) {
+    if (slice.from >= slice.to) return "a slice without samples";
+    if (slice.filler && slice.rehearsed) return "a slice that is both filler and rehearsed";
+    (slice.filler ? fillers : slice.rehearsed ? rehearsed : plain) += slice.to - slice.from;
+  }
+  if (fillers != batch.fillers || rehearsed != batch.rehearsed ||
+      plain + fillers + rehearsed != batch.samples) {
+    return fmt::format("slices of {} + {} + {} samples in a batch of {}, {} fillers, {} rehearsed",
+                       plain, fillers, rehearsed, batch.samples, batch.fillers, batch.rehearsed);
+  }
+  return "";
+}
+
+bool read_batch(std::span<const std::byte> bytes, DownRecord& out, std::string& problem) {
+  BatchRecord& batch = out.batch;
+  if (!take(bytes, batch) || bytes.size() != batch.slices * sizeof(SliceRecord)) {
+    problem = "a batch record of the wrong size";
+    return false;
+  }
+  out.slices.clear();
+  for (SliceRecord slice{}; take(bytes, slice);) {
+    if ((slice.flags & ~std::uint32_t{kFillerSlice | kRehearsedSlice}) != 0) {
+      problem = fmt::format("a slice with flags {}", slice.flags);
+      return false;
+    }
+    out.slices.push_back({{slice.generation, slice.lane, slice.pass, slice.block},
+                          slice.from,
+                          slice.to,
+                          (slice.flags & kFillerSlice) != 0,
+                          (slice.flags & kRehearsedSlice) != 0});
+  }
+  problem = slices_problem(batch, out.slices);
+  if (!problem.empty()) return false;
+  const bool in_slot = batch.from <= batch.slot_samples &&
+                       batch.samples <= batch.slot_samples - batch.from && batch.samples > 0;
+  if (!in_slot || batch.last_of_epoch > 1 || batch.offset % 64 != 0) {
+    problem = fmt::format("a batch of samples [{}, +{}) in a slot of {} at {}", batch.from,
+                          batch.samples, batch.slot_samples, batch.offset);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool read_down(std::span<const std::byte> record, DownRecord& out, std::string& problem) {
+  out.kind = static_cast<DownKind>(kind_of(record));
+  FinishedRecord finished;
+  switch (out.kind) {
+    case DownKind::batch:
+      return read_batch(record, out, problem);
+    case DownKind::epoch_ended:
+      if (take(record, out.epoch_ended) && record.empty()) return true;
+      break;
+    case DownKind::refused:
+    case DownKind::finished:
+      if (take(record, finished) && record.empty()) return true;
+      break;
+  }
+  problem = fmt::format("a record of kind {} and the wrong size", static_cast<unsigned>(out.kind));
+  return false;
+}
+
+bool read_up(std::span<const std::byte> record, UpMessage& out, std::string& problem) {
+  out.up = {};
+  out.scores.clear();
+  const std::uint32_t kind = kind_of(record);
+  if (kind == static_cast<std::uint32_t>(UpKind::scores)) {
+    ScoresRecord head;
+    if (take(record, head) && head.count <= kScoresMost &&
+        record.size() == head.count * sizeof(ScoreRecord)) {
+      for (ScoreRecord score; take(record, score);) {
+        if (!std::isfinite(score.value)) continue;  // says nothing about its sample
+        out.scores.push_back({SampleId(score.sample), score.value});
+      }
+      out.up.kind = UpKind::scores;
+      return true;
+    }
+  } else if (kind >= static_cast<std::uint32_t>(UpKind::wanted) &&
+             kind <= static_cast<std::uint32_t>(UpKind::released) && take(record, out.up) &&
+             record.empty()) {
+    return true;
+  }
+  problem = fmt::format("a record of kind {} and the wrong size", kind);
+  return false;
+}
+
+void write_batch(BatchRecord batch, std::span<const Slice> slices, std::vector<std::byte>& out) {
+  BF_CHECK(slices.size() <= kSlicesMost);
+  batch.kind = DownKind::batch;
+  batch.slices = static_cast<std::uint32_t>(slices.size());
+  const auto head = bytes_of(batch);
+  out.assign(head.begin(), head.end());
+  for (const Slice& slice : slices) {
+    const SliceRecord record{slice.name.generation,
+                             slice.name.lane,
+                             slice.name.pass,
+                             slice.name.block,
+                             slice.from,
+                             slice.to,
+                             (slice.filler ? std::uint32_t{kFillerSlice} : 0) |
+                                 (slice.rehearsed ? std::uint32_t{kRehearsedSlice} : 0)};
+    const auto bytes = bytes_of(record);
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+}
+
+void write_scores(std::span<const Score> scores, std::vector<std::byte>& out) {
+  BF_CHECK(scores.size() <= kScoresMost);
+  const ScoresRecord head{UpKind::scores, static_cast<std::uint32_t>(scores.size())};
+  const auto bytes = bytes_of(head);
+  out.assign(bytes.begin(), bytes.end());
+  for (const Score& score : scores) {
+    const ScoreRecord record{score.sample.value, score.value, 0};
+    const auto* first = reinterpret_cast<const std::byte*>(&record);
+    out.insert(out.end(), first, first + sizeof record);
+  }
+}
+
+}  // namespace batchflow
