@@ -194,7 +194,7 @@ std::string encode(const JoinRequest& request) {
   return text_of(message);
 }
 
-std::string encode(const Admission& admission) {
+std::string encode(const JoinAnswer& admission) {
   return text_of({{"type", "admitted"},
                   {"job", admission.job},
                   {"dataset_version", admission.dataset_version},
@@ -285,9 +285,9 @@ std::optional<JoinRequest> decode_join(std::string_view frame, std::string& prob
   });
 }
 
-std::optional<Admission> decode_admission(std::string_view frame, std::string& problem) {
+std::optional<JoinAnswer> decode_join_answer(std::string_view frame, std::string& problem) {
   return decoded(frame, problem, [](const Fields& fields) {
-    Admission admission;
+    JoinAnswer admission;
     fields.is_a("admitted");
     fields.text("job", admission.job);
     fields.number("dataset_version", admission.dataset_version);

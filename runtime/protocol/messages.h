@@ -9,7 +9,7 @@
 //   job          hello {protocol, version, pid}
 //   service      welcome {protocol, version, service}
 //   job          join {JoinRequest} + [a descriptor of the dataset's folder]
-//   service      admitted {Admission} + down ring, up ring, doorbell
+//   service      admitted {JoinAnswer} + down ring, up ring, doorbell
 //                | refused {why, message}
 //   service      slab {slab, bytes} + memory file         any time after, before a batch names it
 //   service      slab_gone {slab}                         no later batch names it
@@ -67,7 +67,7 @@ struct JoinRequest {
   Digest pipeline_hash = 0;
 };
 
-struct Admission {
+struct JoinAnswer {
   std::string job;
   Digest dataset_version = 0;
   std::uint64_t dataset_samples = 0;
@@ -103,7 +103,7 @@ struct NameMessage {
 std::string encode(const Hello& hello);
 std::string encode(const Welcome& welcome);
 std::string encode(const JoinRequest& request);
-std::string encode(const Admission& admission);
+std::string encode(const JoinAnswer& admission);
 std::string encode(const Refused& refused);
 std::string encode(const SlabMessage& message);
 std::string encode(const NameMessage& message);
@@ -113,7 +113,7 @@ std::string encode_leave();
 std::optional<Hello> decode_hello(std::string_view frame, std::string& problem);
 std::optional<Welcome> decode_welcome(std::string_view frame, std::string& problem);
 std::optional<JoinRequest> decode_join(std::string_view frame, std::string& problem);
-std::optional<Admission> decode_admission(std::string_view frame, std::string& problem);
+std::optional<JoinAnswer> decode_join_answer(std::string_view frame, std::string& problem);
 std::optional<Refused> decode_refused(std::string_view frame, std::string& problem);
 std::optional<SlabMessage> decode_slab(std::string_view frame, std::string& problem);
 std::optional<NameMessage> decode_name(std::string_view frame, std::string& problem);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "core/engine_config.h"
@@ -12,11 +11,6 @@
 
 namespace batchflow {
 namespace {
-
-template <class Record>
-std::span<const std::byte> bytes_of(const Record& record) {
-  return std::as_bytes(std::span<const Record, 1>(&record, 1));
-}
 
 std::string_view name_of(Refusal why) {
   constexpr std::array<std::string_view, 11> kNames = {
@@ -77,7 +71,7 @@ Jobs::Job* Jobs::of(JobId id) const {
 }
 
 void Jobs::refuse(Peer& peer, std::string_view why, std::string_view message) {
-  peer.send(encode_refusal(why, message), {});
+  peer.send(encode(Refused{std::string(why), std::string(message)}), {});
   peer.end();
 }
 
@@ -217,7 +211,7 @@ void Jobs::admitted(const Admit& order) {
     end->down = std::make_unique<RingWriter>(end->files.rings.down());
     end->up = std::make_unique<RingReader>(end->files.rings.up());
     end->consumed = order.first_step;
-    Admission admission;
+    JoinAnswer admission;
     admission.job = job->name;
     admission.dataset_version = job->dataset->index->version();
     admission.dataset_samples = job->dataset->index->samples();
@@ -243,7 +237,7 @@ void Jobs::refused(const Refuse& order) {
   const std::string message =
       fmt::format("job '{}' on '{}': {}", job->name, job->dataset->name, text_of(order));
   for (RankEnd* end : job->ranks) {
-    if (end) end->peer->send(encode_refusal(name_of(order.why), message), {});
+    if (end) end->peer->send(encode(Refused{std::string(name_of(order.why)), message}), {});
   }
 }
 
@@ -304,6 +298,14 @@ bool Jobs::kill(JobId id) {
   return true;
 }
 
+std::string Jobs::name(Peer& peer, bool of_class, std::uint64_t key) const {
+  const RankEnd* end = of(peer);
+  if (!end) return {};
+  const SampleIndex& index = *end->job->dataset->index;
+  if (of_class) return key < index.classes().size() ? index.classes()[key] : std::string();
+  return key < index.samples() ? index.sample_name(SampleId(key)) : std::string();
+}
+
 void Jobs::check_waiting(Instant now) {
   for (const auto& job : jobs_) {
     if (job->told || now - job->since < options_.wait_for_ranks) continue;
@@ -333,7 +335,6 @@ bool Jobs::deliver(const Deliver& order, const Slot& slot, std::uint32_t slot_sa
   RankEnd* end = job && order.rank < job->ranks.size() ? job->ranks[order.rank] : nullptr;
   if (!end || !end->down) return false;
   BatchRecord record;
-  record.slices = static_cast<std::uint32_t>(order.slices.size());
   record.step = order.step;
   record.epoch = order.epoch;
   record.last_of_epoch = order.last_of_epoch;
@@ -351,27 +352,13 @@ bool Jobs::deliver(const Deliver& order, const Slot& slot, std::uint32_t slot_sa
   record.block_samples = order.block_samples;
   record.lane_blocks = order.lane_blocks;
   record.drawn_from = order.drawn_from;
-  std::vector<std::byte> bytes(sizeof record + order.slices.size() * sizeof(SliceRecord));
-  if (bytes.size() > kRecordMost) return false;
-  std::memcpy(bytes.data(), &record, sizeof record);
-  std::byte* at = bytes.data() + sizeof record;
-  for (const Slice& slice : order.slices) {
-    const SliceRecord one{slice.name.generation,
-                          slice.name.lane,
-                          slice.name.pass,
-                          slice.name.block,
-                          slice.from,
-                          slice.to,
-                          (slice.filler ? 1u : 0u) | (slice.rehearsed ? 2u : 0u)};
-    std::memcpy(at, &one, sizeof one);
-    at += sizeof one;
-  }
+  if (order.slices.size() > kSlicesMost) return false;
+  write_batch(record, order.slices, record_);
   if (end->slabs.insert(record.slab).second) {
-    end->peer->send(fmt::format("{{\"type\":\"slab\",\"slab\":{},\"bytes\":{}}}", record.slab,
-                                slot.slab->bytes()),
+    end->peer->send(encode(SlabMessage{record.slab, slot.slab->bytes()}),
                     {slot.slab->descriptor()});
   }
-  if (!end->down->write(bytes)) return false;
+  if (!end->down->write(record_)) return false;
   end->to_wake = true;
   end->held[order.step] = {order.share, order.slot, order.in_place};
   end->delivered = order.step + 1;
@@ -396,7 +383,7 @@ void Jobs::epoch_ended(const EpochEnded& order) {
 void Jobs::slab_gone(std::uint64_t slab) {
   for (const auto& [peer, end] : ends_) {
     if (end->slabs.erase(slab) > 0)
-      end->peer->send(fmt::format("{{\"type\":\"slab_gone\",\"slab\":{}}}", slab), {});
+      end->peer->send(encode(SlabMessage{slab, 0}), {});
   }
 }
 
@@ -434,15 +421,19 @@ bool Jobs::sleep(Peer& peer) {
 }
 
 bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
-  UpRecord record;
-  if (bytes.size() != sizeof record) return false;
-  std::memcpy(&record, bytes.data(), sizeof record);
+  std::string problem;
+  if (!read_up(bytes, message_, problem)) return false;
+  const UpRecord& record = message_.up;
   Job& job = *end.job;
   switch (record.kind) {
     case UpKind::wanted:
       if (record.credits == 0) return false;
       if (job.running && !end.left)
         inbox_.add(BatchWanted{job.id, end.rank, std::min(record.credits, kCreditsMost)});
+      return true;
+    case UpKind::scores:
+      if (job.running)
+        inbox_.add(ScoresReported{job.id, inbox_.keep(std::vector(message_.scores))});
       return true;
     case UpKind::consumed: {
       if (record.step != end.consumed || record.step >= end.delivered) return false;

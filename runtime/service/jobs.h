@@ -72,6 +72,8 @@ class Jobs final : public Customer {
   // Jobs that have waited too long for their other ranks are refused.
   void check_waiting(Instant now);
   bool kill(JobId job);
+  // Of a sample or class of the peer's dataset; empty if there is none.
+  std::string name(Peer& peer, bool of_class, std::uint64_t key) const;
 
   void admitted(const Admit& order) override;
   void refused(const Refuse& order) override;
@@ -162,6 +164,8 @@ class Jobs final : public Customer {
   std::map<std::uint32_t, Job*> by_id_;
   std::uint32_t next_job_ = 0;
   std::uint64_t unnamed_ = 0;
+  std::vector<std::byte> record_;  // being written
+  UpMessage message_;              // being read
 };
 
 }  // namespace batchflow

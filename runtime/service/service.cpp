@@ -148,6 +148,9 @@ struct Service::Parts final : SessionHost {
   std::vector<std::thread> openers;
   std::atomic<bool> stopping{false};
   bool step_due = false;
+  // Names this start: a client that comes back knows whether it is the same.
+  const std::string instance = fmt::format(
+      "{}-{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
   const std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 
   Instant now() const {
@@ -324,8 +327,9 @@ struct Service::Parts final : SessionHost {
 
   void on_doorbell(Session& session) override {
     if (!jobs.read_ring(session)) {
-      session.send(encode_refusal("protocol", "its ring holds what no client of this version "
-                                              "writes; the job is ended"), {});
+      session.send(encode(Refused{"protocol", "its ring holds what no client of this version "
+                                              "writes; the job is ended"}),
+                   {});
       session.end();
       return;
     }
@@ -339,19 +343,10 @@ struct Service::Parts final : SessionHost {
 
   bool on_frame(Session& session, std::string_view frame, std::vector<Descriptor> descriptors,
                 std::string& problem) override {
-    const Json message = Json::parse(frame, nullptr, false);
-    if (!message.is_object() || !message.contains("type") || !message["type"].is_string()) {
-      problem = "a frame is a JSON object with a type";
-      return false;
-    }
-    const std::string type = message["type"];
+    const std::string type = message_type(frame, problem);
+    if (type.empty()) return false;
     if (type == "hello") {
-      session.send(Json{{"type", "welcome"},
-                        {"protocol", kProtocolVersion},
-                        {"version", BATCHFLOW_VERSION},
-                        {"service", getpid()}}
-                       .dump(),
-                   {});
+      session.send(encode(Welcome{kProtocolVersion, BATCHFLOW_VERSION, instance}), {});
       return true;
     }
     if (type == "join") {
@@ -365,8 +360,15 @@ struct Service::Parts final : SessionHost {
       schedule();
       return true;
     }
+    if (type == "sample_name" || type == "class_name") {
+      std::optional<NameMessage> question = decode_name(frame, problem);
+      if (!question) return false;
+      question->name = jobs.name(session, question->of_class, question->key);
+      session.send(encode(*question), {});
+      return true;
+    }
     if (type == "command") {
-      session.send(answer(message), {});
+      session.send(answer(Json::parse(frame, nullptr, false)), {});
       return true;
     }
     problem = fmt::format("a message of type '{}' means nothing here", type);
@@ -429,7 +431,7 @@ struct Service::Parts final : SessionHost {
       if (served) {
         join(*session, one.request, *served);
       } else {
-        session->send(encode_refusal("bad_dataset", problem), {});
+        session->send(encode(Refused{"bad_dataset", problem}), {});
         session->end();
       }
     }
@@ -452,7 +454,7 @@ struct Service::Parts final : SessionHost {
   }
 
   void refuse(Session& session, std::string_view why, const std::string& message) {
-    session.send(encode_refusal(why, message), {});
+    session.send(encode(Refused{std::string(why), message}), {});
     session.end();
   }
 

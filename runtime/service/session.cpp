@@ -92,7 +92,7 @@ void Session::read() {
     if (!frame) continue;
     std::string problem;
     if (!host_.on_frame(*this, *frame, std::exchange(wires_->in_descriptors, {}), problem)) {
-      send(encode_refusal("bad_request", problem), {});
+      send(encode(Refused{"bad_request", problem}), {});
       end();
     }
   }
