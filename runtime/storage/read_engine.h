@@ -1,11 +1,17 @@
 // Reads pieces of files into memory, many at a time: by io_uring on a thread of its own, or by a
 // pool of threads that call pread where the kernel refuses a ring.
 //
-// A file is named by the dataset's root, an open directory, and a path below it; neither links nor
-// `..` lead out of the root. Memory that reads land in is the engine's own: staging areas, handed
-// out whole, aligned for O_DIRECT.
+// A file is named by the dataset's root, an open directory, and a path below it. Links and `..` are
+// followed as long as they stay below the root, else the error is EXDEV; where the kernel has no
+// openat2 no link is followed (ELOOP) and no `..` (EXDEV). Only regular files are read: a directory
+// is EISDIR, a FIFO, socket or character device ENXIO, without waiting for its other end. (A block
+// device answers to O_DIRECT as a file does, so it is read as one; only root can make one.)
+//
+// Memory that reads land in is the engine's own: staging areas, handed out whole, aligned for
+// O_DIRECT.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -51,17 +57,23 @@ struct ReadEngineOptions {
   bool direct = true;           // O_DIRECT where the file system knows it
   unsigned threads = 8;         // of the pool
   Bytes staging = Bytes{256} << 20;
+  // How long destruction waits for reads under way; then their thread and the staging memory are
+  // left behind, since nothing ends a read from a file server that hangs.
+  std::chrono::milliseconds end_within{5000};
 };
 
 class ReadEngine {
  public:
-  // Called on a thread of the engine's, with everything that came back at once.
+  // Called on a thread of the engine's, with everything that came back at once; never twice at the
+  // same time, and never after the engine's destruction. It must not wait for anything long, and
+  // may call submit, stage and unstage.
   using Done = std::function<void(std::span<const ReadResult>)>;
 
+  // Reads not begun end with ECANCELED.
   virtual ~ReadEngine() = default;
   // `io_uring`, or `pread` and why: for people.
   virtual std::string_view description() const = 0;
-  // Pieces live until they are done; paths and roots, too. From any thread. Never blocks: what is
+  // Paths and roots live until their pieces are done. From any thread. Never blocks: what is
   // beyond the depth waits inside.
   virtual void submit(std::span<const ReadPiece> pieces) = 0;
   // Staging memory of at least so many bytes, aligned to 4096; null when there is none now.
@@ -69,7 +81,8 @@ class ReadEngine {
   virtual std::byte* stage(Bytes bytes) = 0;
   virtual void unstage(std::byte* memory) = 0;
   virtual Bytes staging_bytes() const = 0;
-  // Forgets open files of a root. REQUIRES: no read of it is under way
+  // Forgets open files of a root, whose number may then come back for another. REQUIRES: no read of
+  // it is under way
   virtual void close_root(int root) = 0;
 };
 

@@ -1,0 +1,23 @@
+// Opening a file below a root without leaving it, and without waiting for anything but the file
+// system.
+#pragma once
+
+#include <linux/openat2.h>
+
+namespace batchflow {
+
+// For openat2, by the ring or by a thread. O_NONBLOCK, lest a FIFO waits for its writer.
+open_how how_beneath(bool direct);
+
+struct Opened {
+  int fd = -1;
+  int error = 0;  // errno; then there is no fd
+};
+// EINVAL when `direct` and the file has no O_DIRECT.
+Opened open_beneath(int root, const char* path, bool direct);
+
+// Whether what was opened so is a file to read, by 0 or errno. Then O_NONBLOCK is taken off: with
+// it a ring answers EAGAIN on file systems that know no other answer to "not at once".
+int admit(int fd, bool direct);
+
+}  // namespace batchflow

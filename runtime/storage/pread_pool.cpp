@@ -1,0 +1,183 @@
+// The pool of threads that call pread.
+#include <fmt/format.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <deque>
+#include <unordered_map>
+
+#include "core/check.h"
+#include "runtime/failpoint/failpoint.h"
+#include "runtime/storage/open_beneath.h"
+#include "runtime/storage/reader.h"
+
+namespace batchflow {
+namespace {
+
+constexpr int kTries = 16;              // of EINTR and EAGAIN
+constexpr std::size_t kOpenFiles = 64;  // large ones
+
+struct File {
+  File(int f, bool d) : fd(f), direct(d) {}
+  ~File() { ::close(fd); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  const int fd;
+  const bool direct;
+};
+using FilePointer = std::shared_ptr<const File>;
+
+struct OpenedFile {
+  FilePointer file;
+  int error = 0;
+};
+
+OpenedFile open_file(const ReadPiece& piece, bool direct) {
+  int fd = opened_as(0);
+  if (fd < 0) return {.file = nullptr, .error = -fd};
+  Opened opened = open_beneath(piece.root, piece.path, direct);
+  if (opened.fd < 0 && opened.error == EINVAL && direct) return open_file(piece, false);
+  if (opened.fd < 0) return {.file = nullptr, .error = opened.error};
+  auto file = std::make_shared<const File>(opened.fd, direct);
+  if (const int error = admit(file->fd, direct); error != 0) return {.file = {}, .error = error};
+  return {.file = std::move(file), .error = 0};
+}
+
+// Large files stay open; the one not used for longest is closed first.
+class OpenFiles {
+ public:
+  OpenedFile get(const ReadPiece& piece, bool direct) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = files_.find(piece.file);
+      if (found != files_.end()) {
+        found->second.used = ++now_;
+        return {.file = found->second.file, .error = 0};
+      }
+    }
+    OpenedFile opened = open_file(piece, direct);  // perhaps twice at once; one is kept
+    if (opened.file == nullptr) return opened;
+    FilePointer closed_last;  // closing may take long: not under the lock
+    const std::lock_guard lock(mutex_);
+    if (files_.size() >= kOpenFiles) {
+      const auto oldest = std::min_element(
+          files_.begin(), files_.end(),
+          [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+      closed_last = std::move(oldest->second.file);
+      files_.erase(oldest);
+    }
+    files_.insert_or_assign(piece.file, Entry{opened.file, piece.root, ++now_});
+    return opened;
+  }
+  void close_root(int root) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(files_, [&](const auto& entry) { return entry.second.root == root; });
+  }
+
+ private:
+  struct Entry {
+    FilePointer file;
+    int root = -1;
+    std::uint64_t used = 0;
+  };
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, Entry> files_;
+  std::uint64_t now_ = 0;
+};
+
+// EINVAL: this file cannot be read with O_DIRECT after all.
+int read_to_end(const File& file, Progress& progress) {
+  int tries = kTries;
+  for (;;) {
+    const Progress::Next next = progress.next();
+    const ssize_t got = ::pread(file.fd, next.to, next.length, static_cast<off_t>(next.offset));
+    const int answer = read_as(got < 0 ? -errno : static_cast<int>(got));
+    if (answer >= 0) {
+      if (progress.advance(static_cast<Bytes>(answer))) return 0;
+    } else if ((answer != -EINTR && answer != -EAGAIN) || --tries == 0) {
+      return -answer;
+    }
+  }
+}
+
+class PreadPool final : public Reader {
+ public:
+  PreadPool(const ReadEngineOptions& options, std::shared_ptr<Staging> staging,
+            std::shared_ptr<Delivery> delivery)
+      : options_(options), staging_(std::move(staging)), delivery_(std::move(delivery)) {}
+
+  void start(const std::shared_ptr<PreadPool>& self) {
+    for (unsigned i = 0; i < options_.threads; ++i) threads_.start([self] { self->work(); });
+  }
+
+  void submit(std::span<const ReadPiece> pieces) override {
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.insert(queue_.end(), pieces.begin(), pieces.end());
+    }
+    if (pieces.size() == 1) {
+      filled_.notify_one();
+    } else {
+      filled_.notify_all();
+    }
+  }
+  void close_root(int root) override { files_.close_root(root); }
+  void end() override {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    filled_.notify_all();
+    threads_.end_within(options_.end_within);
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      filled_.wait(lock, [&] { return ending_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      Progress progress(queue_.front());
+      queue_.pop_front();
+      const bool begin = !ending_;
+      lock.unlock();
+      const ReadResult result = progress.result(begin ? read(progress) : ECANCELED);
+      delivery_->add({&result, 1});
+      lock.lock();
+    }
+  }
+
+  int read(Progress& progress) {
+    const ReadPiece& piece = progress.piece();
+    bool direct = options_.direct && !BF_FAILPOINT("storage.direct.refused");
+    const OpenedFile opened =
+        piece.whole_file ? open_file(piece, direct) : files_.get(piece, direct);
+    if (opened.file == nullptr) return opened.error;
+    const int error = read_to_end(*opened.file, progress);
+    if (error != EINVAL || !opened.file->direct) return error;
+    const OpenedFile buffered = open_file(piece, false);
+    return buffered.file == nullptr ? buffered.error : read_to_end(*buffered.file, progress);
+  }
+
+  const ReadEngineOptions options_;
+  const std::shared_ptr<Staging> staging_;  // what threads that are left behind write to
+  const std::shared_ptr<Delivery> delivery_;
+  OpenFiles files_;
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::deque<ReadPiece> queue_;
+  bool ending_ = false;
+  Threads threads_;
+};
+
+}  // namespace
+
+Started start_pool(const ReadEngineOptions& options, std::shared_ptr<Staging> staging,
+                   std::shared_ptr<Delivery> delivery) {
+  auto pool = std::make_shared<PreadPool>(options, std::move(staging), std::move(delivery));
+  pool->start(pool);
+  return {.reader = pool, .description = fmt::format("pread: {} threads", options.threads)};
+}
+
+}  // namespace batchflow

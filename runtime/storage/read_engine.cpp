@@ -1,0 +1,80 @@
+#include "runtime/storage/read_engine.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "core/check.h"
+#include "runtime/storage/reader.h"
+
+namespace batchflow {
+namespace {
+
+constexpr unsigned kDepthMost = 4096;
+constexpr unsigned kThreadsMost = 1024;
+
+class Engine final : public ReadEngine {
+ public:
+  Engine(const ReadEngineOptions& options, Done done)
+      : staging_(std::make_shared<Staging>(options.staging)),
+        delivery_(std::make_shared<Delivery>(std::move(done))) {
+    Started ring{.reader = nullptr, .description = ""};
+    if (options.engine != "pread") {
+      ring = start_ring(options, staging_, delivery_);
+      if (ring.reader == nullptr && options.engine == "io_uring") {
+        throw std::runtime_error(
+            fmt::format("the kernel refuses io_uring: {}; write auto or pread", ring.description));
+      }
+    }
+    Started started = ring.reader ? ring : start_pool(options, staging_, delivery_);
+    reader_ = std::move(started.reader);
+    description_ = std::move(started.description);
+    if (!ring.reader && !ring.description.empty()) {
+      description_ += fmt::format(", since io_uring is refused: {}", ring.description);
+    }
+    if (!options.direct) description_ += ", through the page cache";
+  }
+  ~Engine() override {
+    reader_->end();
+    delivery_->close();
+  }
+
+  std::string_view description() const override { return description_; }
+  void submit(std::span<const ReadPiece> pieces) override {
+    for (const ReadPiece& piece : pieces) {
+      BF_CHECK(piece.path != nullptr && piece.to != nullptr);
+      BF_CHECK(reinterpret_cast<std::uintptr_t>(piece.to) % kSector == 0);
+    }
+    if (!pieces.empty()) reader_->submit(pieces);
+  }
+  std::byte* stage(Bytes bytes) override { return staging_->take(bytes); }
+  void unstage(std::byte* memory) override { staging_->give_back(memory); }
+  Bytes staging_bytes() const override { return staging_->bytes(); }
+  void close_root(int root) override { reader_->close_root(root); }
+
+ private:
+  std::shared_ptr<Staging> staging_;
+  std::shared_ptr<Delivery> delivery_;
+  std::shared_ptr<Reader> reader_;
+  std::string description_;
+};
+
+void check(bool good, std::string_view what) {
+  if (!good) throw std::runtime_error(std::string(what));
+}
+
+}  // namespace
+
+std::unique_ptr<ReadEngine> make_read_engine(const ReadEngineOptions& options,
+                                             ReadEngine::Done done) {
+  check(options.engine == "auto" || options.engine == "io_uring" || options.engine == "pread",
+        fmt::format("no read engine `{}`; write auto, io_uring or pread", options.engine));
+  check(options.depth >= 1 && options.depth <= kDepthMost,
+        fmt::format("{} reads at once; write 1 to {}", options.depth, kDepthMost));
+  check(options.threads >= 1 && options.threads <= kThreadsMost,
+        fmt::format("{} reading threads; write 1 to {}", options.threads, kThreadsMost));
+  return std::make_unique<Engine>(options, std::move(done));
+}
+
+}  // namespace batchflow

@@ -1,0 +1,94 @@
+#include "runtime/storage/reader.h"
+
+#include <cerrno>
+
+#include "core/check.h"
+#include "runtime/failpoint/failpoint.h"
+
+namespace batchflow {
+
+Progress::Next Progress::next() const {
+  const Bytes left = room_for(piece_.offset, piece_.bytes) - at();
+  return {.offset = piece_.offset - lead(piece_.offset) + at(),
+          .to = piece_.to + at(),
+          .length = std::min(left, kMostAtOnce)};
+}
+
+bool Progress::advance(Bytes read) {
+  const Bytes end = at() + read;
+  if (end <= got_) return true;  // the end of the file
+  got_ = end;
+  return got_ >= lead(piece_.offset) + piece_.bytes;
+}
+
+ReadResult Progress::result(int error) const {
+  const Bytes before = lead(piece_.offset);
+  const Bytes bytes = got_ <= before ? 0 : std::min(piece_.bytes, got_ - before);
+  return {.tag = piece_.tag, .error = error, .bytes = error == 0 ? bytes : 0};
+}
+
+int opened_as(int answer) {
+  return BF_FAILPOINT("storage.open.error") ? -EIO : answer;
+}
+
+int read_as(int answer) {
+  if (BF_FAILPOINT("storage.read.error")) return -EIO;
+  if (BF_FAILPOINT("storage.read.again")) return -EAGAIN;
+  if (answer <= 0) return answer;
+  // In whole sectors, as the kernel does it.
+  const Bytes shorter = BF_FAILPOINT_SHORT("storage.read.short", static_cast<Bytes>(answer));
+  return shorter < kSector ? answer : static_cast<int>(shorter / kSector * kSector);
+}
+
+void Delivery::add(std::span<const ReadResult> results) {
+  std::unique_lock lock(mutex_);
+  waiting_.insert(waiting_.end(), results.begin(), results.end());
+  if (delivering_) return;
+  delivering_ = true;
+  while (!waiting_.empty() && !closed_) {
+    handed_.swap(waiting_);
+    lock.unlock();
+    done_(handed_);
+    lock.lock();
+    handed_.clear();
+  }
+  delivering_ = false;
+  idle_.notify_all();
+}
+
+void Delivery::close() {
+  std::unique_lock lock(mutex_);
+  closed_ = true;
+  idle_.wait(lock, [&] { return !delivering_; });
+}
+
+void Threads::start(std::function<void()> body) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    ++state_->running;
+  }
+  threads_.emplace_back([state = state_, body = std::move(body)]() mutable {
+    body();
+    body = nullptr;  // lets go of what it kept alive
+    const std::lock_guard lock(state->mutex);
+    --state->running;
+    state->changed.notify_all();
+  });
+}
+
+bool Threads::end_within(std::chrono::milliseconds bound) {
+  std::unique_lock lock(state_->mutex);
+  const bool ended = state_->changed.wait_for(lock, bound, [&] { return state_->running == 0; });
+  lock.unlock();
+  for (std::thread& thread : threads_) {
+    if (ended) {
+      thread.join();
+    } else {
+      thread.detach();
+    }
+  }
+  threads_.clear();
+  return ended;
+}
+
+}  // namespace batchflow

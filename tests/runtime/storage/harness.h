@@ -1,0 +1,185 @@
+// Files with known contents below a folder of their own, and an engine whose results are gathered.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/random.h"
+#include "runtime/failpoint/failpoint.h"
+#include "runtime/storage/read_engine.h"
+
+namespace batchflow::test {
+
+// What stands at each place of a file, by its number.
+inline std::byte content(std::uint64_t file, std::uint64_t at) {
+  return static_cast<std::byte>(hash(file, at / 8) >> (at % 8 * 8));
+}
+
+// Whether `bytes` from `offset` of the file are at `memory`; the hash once for eight bytes.
+inline bool holds(std::uint64_t file, std::uint64_t offset, Bytes bytes, const std::byte* memory) {
+  for (Bytes i = 0; i < bytes;) {
+    const std::uint64_t word = hash(file, (offset + i) / 8);
+    do {
+      if (memory[i] != static_cast<std::byte>(word >> ((offset + i) % 8 * 8))) return false;
+      ++i;
+    } while (i < bytes && (offset + i) % 8 != 0);
+  }
+  return true;
+}
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "batchflow-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder");
+    path_ = name;
+    root_ = ::open(name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  }
+  ~Folder() {
+    ::close(root_);
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  int root() const { return root_; }
+  const std::filesystem::path& path() const { return path_; }
+
+  void write(const std::string& name, std::uint64_t file, Bytes bytes) const {
+    std::string text(bytes + 8, 0);
+    for (Bytes at = 0; at < bytes; at += 8) {
+      const std::uint64_t word = hash(file, at / 8);
+      std::memcpy(text.data() + at, &word, 8);
+    }
+    const int fd = ::open((path_ / name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const ssize_t written = ::write(fd, text.data(), bytes);
+    ::close(fd);
+    if (written != static_cast<ssize_t>(bytes)) throw std::runtime_error("cannot write " + name);
+  }
+  // O_DIRECT waits for what is not yet on the drive, file by file; better once.
+  void settle() const {
+    const int fd = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ::syncfs(fd);
+    ::close(fd);
+  }
+
+ private:
+  std::filesystem::path path_;
+  int root_ = -1;
+};
+
+class Gathered {
+ public:
+  explicit Gathered(const ReadEngineOptions& options)
+      : engine_(make_read_engine(options, [this](std::span<const ReadResult> results) {
+          const std::lock_guard lock(mutex_);
+          for (const ReadResult& result : results) {
+            ++times_[result.tag];
+            results_[result.tag] = result;
+          }
+          changed_.notify_all();
+        })) {}
+
+  ReadEngine& engine() { return *engine_; }
+  void destroy() { engine_.reset(); }
+
+  // Waits until there are so many results in all.
+  bool wait(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(100),
+                             [&] { return results_.size() >= count; });
+  }
+  std::map<std::uint64_t, ReadResult> results() {
+    const std::lock_guard lock(mutex_);
+    return results_;
+  }
+  bool each_once() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [tag, times] : times_) {
+      if (times != 1) return false;
+    }
+    return true;
+  }
+
+  // One read, alone; its memory is copied out.
+  struct Read {
+    ReadResult result;
+    std::vector<std::byte> bytes;
+  };
+  Read read(int root, const char* path, std::uint64_t offset, Bytes bytes, bool whole = true,
+            std::uint64_t file = 1) {
+    ReadPiece piece{.root = root, .path = path, .file = file, .whole_file = whole};
+    piece.offset = offset;
+    piece.bytes = bytes;
+    piece.to = engine_->stage(room_for(offset, bytes));
+    piece.tag = next_tag_++;
+    REQUIRE(piece.to != nullptr);
+    engine_->submit({&piece, 1});
+    {
+      std::unique_lock lock(mutex_);
+      REQUIRE(changed_.wait_for(lock, std::chrono::seconds(100),
+                                [&] { return results_.contains(piece.tag); }));
+    }
+    Read read;
+    read.result = results()[piece.tag];
+    const std::byte* begin = piece.to + lead(offset);
+    read.bytes.assign(begin, begin + read.result.bytes);
+    engine_->unstage(piece.to);
+    return read;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::uint64_t, ReadResult> results_;
+  std::map<std::uint64_t, int> times_;
+  std::uint64_t next_tag_ = 1'000'000'000;
+  std::unique_ptr<ReadEngine> engine_;  // last: its results come until it is gone
+};
+
+inline ReadEngineOptions small(const std::string& engine) {
+  ReadEngineOptions options;
+  options.engine = engine;
+  options.staging = Bytes{16} << 20;
+  return options;
+}
+
+// The pool, and the ring where the kernel lets us have one.
+inline std::vector<std::string> engines() {
+  std::vector<std::string> names{"pread"};
+  try {
+    make_read_engine(small("io_uring"), [](auto) {});
+    names.push_back("io_uring");
+  } catch (const std::runtime_error&) {
+  }
+  return names;
+}
+
+// Off again at the end of the test.
+struct Failpoints {
+  explicit Failpoints(std::string_view text) { configure_failpoints(text); }
+  ~Failpoints() { configure_failpoints(""); }
+  static std::uint64_t acted(std::string_view name) {
+    for (const FailpointCount& count : failpoint_counts()) {
+      if (count.name == name) return count.acted;
+    }
+    return 0;
+  }
+};
+
+}  // namespace batchflow::test
