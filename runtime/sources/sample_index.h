@@ -25,7 +25,7 @@ namespace batchflow {
 enum class RecordKind : std::uint8_t {
   whole,    // the file is the sample: a picture, or any bytes
   tar,      // tar headers and members of one WebDataset sample, one after the other
-  example,  // the payload of a TFRecord: a tf.train.Example
+  example,  // a TFRecord with its checksums; the payload is a tf.train.Example
   packed,   // a record of our own format
   rows,     // dense numbers: a row of a .npy file, or a run of tokens
 };
