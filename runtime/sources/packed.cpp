@@ -4,37 +4,19 @@
 
 #include "core/byte_codec.h"
 #include "core/frame_log.h"
+#include "runtime/sources/spec_codec.h"
 
 namespace batchflow {
 namespace {
 
 using ByteSpan = std::span<const std::byte>;
 
-void put_text(std::string_view text, ByteWriter& out) {
-  out.count(text.size());
-  out.bytes({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
-}
-std::string take_text(ByteReader& in) {
-  const auto bytes = in.bytes(in.count(in.left()));
-  return {bytes.begin(), bytes.end()};
-}
-
 bool take_header(ByteSpan bytes, PackedHeader& header) {
   ByteReader in(bytes);
   header = {};
   header.shard = in.count32();
-  const std::uint64_t fields = in.count(BatchSpec::kFieldsMost);
-  for (std::uint64_t i = 0; i < fields && in.ok(); ++i) {
-    Field field;
-    field.name = take_text(in);
-    field.type = static_cast<ElementType>(in.count(kElementTypes - 1));
-    field.ragged = in.count(1) == 1;
-    field.shape.resize(in.count(Field::kDimensionsMost));
-    for (std::uint64_t& size : field.shape) size = in.u64();
-    header.fields.fields.push_back(std::move(field));
-  }
-  const std::uint64_t classes = in.count(in.left());
-  for (std::uint64_t i = 0; i < classes && in.ok(); ++i) header.classes.push_back(take_text(in));
+  header.fields = take_spec(in);
+  header.classes = take_texts(in);
   return in.ok() && in.at_end();
 }
 
@@ -44,16 +26,8 @@ std::vector<std::byte> encode_packed_header(const PackedHeader& header) {
   std::vector<std::byte> body;
   ByteWriter out(body);
   out.count(header.shard);
-  out.count(header.fields.fields.size());
-  for (const Field& field : header.fields.fields) {
-    put_text(field.name, out);
-    out.count(static_cast<std::uint64_t>(field.type));
-    out.count(field.ragged ? 1 : 0);
-    out.count(field.shape.size());
-    for (const std::uint64_t size : field.shape) out.u64(size);
-  }
-  out.count(header.classes.size());
-  for (const std::string& name : header.classes) put_text(name, out);
+  put_spec(header.fields, out);
+  put_texts(header.classes, out);
 
   std::vector<std::byte> bytes;
   append(bytes, as_bytes(kPackedMagic));

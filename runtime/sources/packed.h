@@ -31,7 +31,6 @@ struct PackedHeader {
   std::vector<std::string> classes;
   std::uint32_t shard = 0;
 };
-// Its length depends on names, classes and the number of dimensions, not on the sizes in shapes.
 std::vector<std::byte> encode_packed_header(const PackedHeader& header);
 
 struct PackedEntry {
@@ -56,7 +55,6 @@ std::string read_packed_header(ByteView& file, PackedHeader& header, Bytes& head
 std::string read_packed_footer(ByteView& file, PackedFooter& footer);
 
 // A record: length of the payload (8), CRC-32C of length and payload (4), payload.
-// Appends the head of a record whose payload is `payload`.
 std::uint32_t packed_checksum(Bytes length, std::span<const std::byte> payload);
 std::optional<std::span<const std::byte>> packed_payload(std::span<const std::byte> record);
 

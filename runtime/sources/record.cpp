@@ -165,6 +165,14 @@ bool RecordParts::find_fields(ByteSpan record, const BatchSpec& stored) {
   return rest.empty() || fail("the packed record has bytes that belong to no field");
 }
 
+std::optional<std::int64_t> label_in_digits(std::string_view text) {
+  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 std::optional<std::int64_t> stored_label(RecordKind kind, const RecordParts& parts) {
   const Part* label = nullptr;
   if (kind == RecordKind::example) label = parts.part("image/class/label");
@@ -173,13 +181,7 @@ std::optional<std::int64_t> stored_label(RecordKind kind, const RecordParts& par
   if (label->type == ElementType::i64 && label->bytes.size() == sizeof(std::int64_t))
     return load<std::int64_t>(label->bytes);
   if (kind != RecordKind::tar) return std::nullopt;
-  std::string_view text = as_text(label->bytes);
-  while (!text.empty() && std::string_view(" \t\r\n").find(text.back()) != std::string_view::npos)
-    text.remove_suffix(1);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return label_in_digits(as_text(label->bytes));
 }
 
 }  // namespace batchflow

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,6 +64,9 @@ class RecordParts {
   std::vector<Written> written_;
   std::string_view problem_;
 };
+
+// A whole number in digits, as in a `.cls` member, blanks behind it aside.
+std::optional<std::int64_t> label_in_digits(std::string_view text);
 
 // The label a record carries: `image/class/label` or `label` of an example, `cls` of a tar, `label`
 // of a packed record. Empty: none, or it is no whole number.
