@@ -25,7 +25,7 @@ namespace batchflow {
 enum class RecordKind : std::uint8_t {
   whole,    // the file is the sample: a picture, or any bytes
   tar,      // tar headers and members of one WebDataset sample, one after the other
-  example,  // the payload of a TFRecord: a tf.train.Example
+  example,  // a TFRecord with its checksums; the payload is a tf.train.Example
   packed,   // a record of our own format
   rows,     // dense numbers: a row of a .npy file, or a run of tokens
 };
@@ -59,6 +59,8 @@ class SampleIndex {
 
   // What the engine needs to know of it.
   virtual Catalogue catalogue() const = 0;
+  // What people should know of it: files passed over, a tar that was cut, an index made anew.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 // Of a long piece of work, for a progress bar: done of how many (0: not known yet), in `what`.
@@ -67,9 +69,9 @@ using IndexProgress =
 
 struct SourceOptions {
   std::string name;
-  std::filesystem::path root;
-  std::string format;                   // empty: found out
-  std::filesystem::path index_folder;   // where indices are kept
+  std::filesystem::path root;           // a folder, or the one file there is
+  std::string format;                   // one of source_formats(); empty: found out
+  std::filesystem::path index_folder;   // where indices are kept; empty: in memory alone
   std::uint64_t tokens_per_sample = 0;  // token files
   std::string token_type;               // u16 or u32; empty: by the file's ending
   std::function<bool()> stop;           // asked now and then; true ends the work with an error
@@ -79,6 +81,17 @@ struct SourceOptions {
 // The index of what is there now: from its file if that is still true of the dataset, else built
 // anew. Throws DatasetError.
 std::unique_ptr<SampleIndex> open_index(const SourceOptions& options);
+
+// The folder that all paths of a dataset are below: its root or, where that is a file, the one it
+// lies in; then `only` is the file's name. Throws DatasetError.
+std::filesystem::path root_folder(const std::filesystem::path& root, std::string* only = nullptr);
+
+// Names for SourceOptions::format, and what each reads: for messages and help.
+struct SourceFormatName {
+  std::string_view name;
+  std::string_view reads;
+};
+std::vector<SourceFormatName> source_formats();
 
 // What is wrong with a dataset and what to do about it.
 class DatasetError : public std::runtime_error {

@@ -1,0 +1,132 @@
+#include "runtime/sources/dataset_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace batchflow {
+namespace {
+
+// Headers of a tar lie far apart and small members close together: enough for a few of these.
+constexpr std::size_t kReadAtLeast = 16 << 10;
+
+std::int64_t modified_ns_of(const struct stat& status) {
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+// Where the kernel or a sandbox has no openat2: folder by folder, and no links at all.
+int open_by_steps(int root, std::string_view path, int flags) {
+  Descriptor folder;
+  int at = root;
+  for (;;) {
+    const std::size_t slash = path.find('/');
+    const std::string name(path.substr(0, slash));
+    if (name.empty() || name == "..") {
+      errno = EXDEV;
+      return -1;
+    }
+    if (slash == std::string_view::npos)
+      return openat(at, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC);
+    folder = Descriptor(openat(at, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!folder.is_open()) return -1;
+    at = folder.get();
+    path.remove_prefix(slash + 1);
+  }
+}
+
+}  // namespace
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) close(fd_);
+}
+
+int open_beneath(int root, const char* path, int flags) {
+  open_how how = {};
+  how.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  for (int tries = 0; tries < 100; ++tries) {
+    const long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
+    if (fd >= 0) return static_cast<int>(fd);
+    if (errno == ENOSYS || errno == EPERM) return open_by_steps(root, path, flags);
+    // EAGAIN: something was renamed meanwhile, so that the kernel could not tell.
+    if (errno != EINTR && errno != EAGAIN) return -1;
+  }
+  return -1;
+}
+
+std::filesystem::path root_folder(const std::filesystem::path& root, std::string* only) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(root, error);
+  if (error)
+    throw DatasetError(fmt::format("{}: {}; write the folder or file that holds the data",
+                                   root.string(), error.message()));
+  const bool is_folder = std::filesystem::is_directory(real, error);
+  if (only != nullptr) *only = is_folder ? "" : real.filename().string();
+  return is_folder ? real : real.parent_path();
+}
+
+Descriptor open_root(const std::filesystem::path& root, std::string& only) {
+  Descriptor folder(open(root_folder(root, &only).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.is_open())
+    throw DatasetError(
+        fmt::format("{}: {}; let this user read it", root.string(), std::strerror(errno)));
+  return folder;
+}
+
+DatasetFile::DatasetFile(int root, std::string_view path) : path_(path) {
+  // O_NONBLOCK: opening a pipe must not wait for somebody to write to it.
+  fd_ = Descriptor(open_beneath(root, path_.c_str(), O_RDONLY | O_NONBLOCK));
+  if (!fd_.is_open() && errno == ENOENT)
+    throw DatasetChanged(fmt::format("{}: it was there a moment ago", path_));
+  struct stat status = {};
+  if (!fd_.is_open() || fstat(fd_.get(), &status) != 0)
+    throw DatasetError(fmt::format("{}: {}; let this user read it", path_, std::strerror(errno)));
+  if (!S_ISREG(status.st_mode))
+    throw DatasetChanged(fmt::format("{}: it was a file a moment ago", path_));
+  size_ = static_cast<Bytes>(status.st_size);
+  modified_ns_ = modified_ns_of(status);
+}
+
+std::span<const std::byte> DatasetFile::view(std::uint64_t offset, std::size_t bytes) {
+  if (offset >= size_) return {};
+  const Bytes left = size_ - offset;
+  bytes = left < bytes ? static_cast<std::size_t>(left) : bytes;
+  if (offset < buffer_at_ || offset + bytes > buffer_at_ + buffered_) {
+    const Bytes wanted = std::min<Bytes>(std::max(bytes, kReadAtLeast), left);
+    if (buffer_.size() < wanted) buffer_.resize(wanted);
+    buffer_at_ = offset;
+    buffered_ = 0;
+    while (buffered_ < wanted) {
+      const ssize_t got = pread(fd_.get(), buffer_.data() + buffered_, wanted - buffered_,
+                                static_cast<off_t>(offset + buffered_));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0)
+        throw DatasetError(fmt::format("{}: at byte {}: {}; look at the drive it is on", path_,
+                                       offset + buffered_, std::strerror(errno)));
+      if (got == 0) throw DatasetChanged(fmt::format("{}: it became shorter", path_));
+      buffered_ += static_cast<std::size_t>(got);
+    }
+  }
+  return std::span<const std::byte>(buffer_).subspan(offset - buffer_at_, bytes);
+}
+
+void DatasetFile::check_unchanged() const {
+  struct stat status = {};
+  if (fstat(fd_.get(), &status) != 0 || static_cast<Bytes>(status.st_size) != size_ ||
+      modified_ns_of(status) != modified_ns_)
+    throw DatasetChanged(fmt::format("{}: it was written to", path_));
+}
+
+}  // namespace batchflow

@@ -1,0 +1,41 @@
+// The files below a folder, in ascending order of bytes of their paths.
+//
+// Names that begin with a dot are passed over, as are links that lead out of the root or to
+// folders, and what is neither file nor folder. Memory is that of the fullest folders on the way
+// down.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "core/types.h"
+
+namespace batchflow {
+
+struct WalkedFile {
+  std::string_view path;  // below the root
+  Bytes bytes = 0;
+  std::int64_t modified_ns = 0;
+};
+
+struct FileWalk {
+  std::function<void(const WalkedFile&)> file;
+  std::function<void(std::string_view path)> folder;  // before what is in it
+  std::uint64_t links = 0;                            // out of the root, to folders, to nothing
+  std::uint64_t specials = 0;                         // devices, sockets, pipes
+
+  // With `only`, that one file. Throws DatasetError for what cannot be read or is more than
+  // kDepthMost folders deep, DatasetChanged for what goes away meanwhile.
+  static constexpr int kDepthMost = 64;
+  void run(int root, const std::string& only);
+
+ private:
+  void enter(int folder, std::string& path, int depth);
+  void meet_link(const std::string& path);
+
+  int root_ = -1;
+};
+
+}  // namespace batchflow

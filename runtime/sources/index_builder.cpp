@@ -1,0 +1,106 @@
+#include "runtime/sources/index_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/permutation.h"
+#include "runtime/sources/packed.h"
+
+namespace batchflow {
+
+std::string_view IndexBuilder::path(std::uint32_t file) const {
+  const auto& ends = parts.numbers[static_cast<std::size_t>(IndexSection::path_ends)];
+  const std::uint64_t begin = file == 0 ? 0 : ends[file - 1];
+  return std::string_view(parts.paths).substr(begin, ends[file] - 1 - begin);
+}
+
+void IndexBuilder::add_file(std::string_view path, Bytes bytes) {
+  if (files() == UINT32_MAX) refuse(path, "more than 2^32 files; put samples into shards");
+  parts.paths += path;
+  parts.paths += '\0';
+  parts.list(IndexSection::path_ends).push_back(parts.paths.size());
+  parts.list(IndexSection::file_bytes).push_back(bytes);
+  content.add(path);
+  content.add(bytes);
+  total_ += bytes;
+}
+
+void IndexBuilder::add_sample(std::uint64_t offset, Bytes bytes, std::int64_t label) {
+  parts.list(IndexSection::offsets).push_back(offset);
+  parts.list(IndexSection::sizes).push_back(bytes);
+  // Most datasets of a kind have labels for all samples or for none.
+  auto& labels = parts.list(IndexSection::labels);
+  if (label != kNoLabel || !labels.empty()) {
+    labels.resize(samples(), static_cast<std::uint64_t>(kNoLabel));
+    labels.push_back(static_cast<std::uint64_t>(label));
+  }
+  ++parts.head.samples;
+  content.add(offset);
+  content.add(bytes);
+  content.add(static_cast<std::uint64_t>(label));
+  tick(done_ + offset, total_);
+}
+
+void IndexBuilder::add_name(std::string_view name) {
+  parts.names += name;
+  parts.list(IndexSection::name_ends).push_back(parts.names.size());
+  content.add(name);
+}
+
+void IndexBuilder::add_sampled_contents() {
+  constexpr std::uint64_t kFiles = 1024, kPlaces = 16, kBytes = 4096;
+  const std::uint64_t chosen = std::min<std::uint64_t>(files(), kFiles);
+  for (std::uint64_t i = 0; i < chosen; ++i) {
+    const auto file = static_cast<std::uint32_t>(i * files() / chosen);
+    DatasetFile data(root, path(file));
+    const std::uint64_t places = std::min(kPlaces, (data.size() + kBytes - 1) / kBytes);
+    // From the first bytes to the last, whole files where they are small.
+    for (std::uint64_t place = 0; place < places; ++place) {
+      const Bytes room = data.size() > kBytes ? data.size() - kBytes : 0;
+      content.add(data.view(
+          places == 1 ? 0
+                      : room / (places - 1) * place + room % (places - 1) * place / (places - 1),
+          kBytes));
+    }
+    data.check_unchanged();
+    tick(i, chosen);
+  }
+}
+
+void IndexBuilder::note(std::string note) {
+  if (parts.head.notes.size() < kNotesMost) {
+    parts.head.notes.push_back(std::move(note));
+  } else {
+    ++more_notes_;
+  }
+}
+
+void IndexBuilder::tick(std::uint64_t done, std::uint64_t of) {
+  constexpr auto kBetween = std::chrono::milliseconds(50);
+  if (!options.stop && !options.progress) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - told_ < kBetween) return;
+  told_ = now;
+  if (options.stop && options.stop())
+    throw DatasetError(fmt::format("{}: stopped while it was being indexed", options.name));
+  if (options.progress) options.progress(done, of, of == 0 ? "files found" : "bytes indexed");
+}
+
+void IndexBuilder::finish() {
+  if (more_notes_ > 0) parts.head.notes.push_back(fmt::format("and {} more of these", more_notes_));
+  if (samples() > kSamplesMost)
+    refuse(options.root.string(),
+           fmt::format("{} samples; at most {} can be served as one", samples(), kSamplesMost));
+  auto& labels = parts.list(IndexSection::labels);
+  if (!labels.empty()) labels.resize(samples(), static_cast<std::uint64_t>(kNoLabel));
+  for (const std::string& name : parts.head.classes) content.add(name);
+  parts.head.version = content.digest();
+}
+
+void IndexBuilder::refuse(std::string_view path, std::string_view problem) const {
+  throw DatasetError(fmt::format("{}: {}: {}", options.name, path, problem));
+}
+
+}  // namespace batchflow

@@ -1,0 +1,115 @@
+// Indexing files that are one sample each, and files of rows: pictures, any files, NumPy, tokens.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/sources/npy.h"
+#include "runtime/sources/packed.h"
+#include "runtime/sources/source_format.h"
+
+namespace batchflow {
+namespace {
+
+// The rows of one more file, which holds `stored` of the `promised` ones.
+void add_rows(IndexBuilder& builder, std::string_view path, std::uint64_t data,
+              std::uint64_t promised, std::uint64_t stored) {
+  if (stored < promised)
+    builder.note(
+        fmt::format("{}: cut after {} of {} rows; those are served; copy the file anew to "
+                    "have all",
+                    path, stored, promised));
+  builder.parts.list(IndexSection::data_begins).push_back(data);
+  builder.parts.head.samples += std::min(stored, promised);
+}
+
+void set_rows(IndexBuilder& builder, Field field, std::string_view path) {
+  IndexHead& head = builder.parts.head;
+  head.kind = RecordKind::rows;
+  head.fields.fields = {std::move(field)};
+  if (const std::string problem = head.fields.problem(); !problem.empty())
+    builder.refuse(path, fmt::format("{}; save it in another shape", problem));
+  head.row_bytes = head.fields.fields[0].row_bytes();
+  builder.content.add(head.row_bytes);
+}
+
+std::string_view token_type(const IndexBuilder& builder, std::string_view path) {
+  const std::string_view told = builder.options.token_type;
+  const std::string_view type = told.empty() ? path.substr(path.rfind('.') + 1) : told;
+  if (type != "u16" && type != "u32")
+    builder.refuse(path, "how wide its tokens are is not known; write token_type: u16, or u32");
+  return type;
+}
+
+}  // namespace
+
+void index_whole_files(IndexBuilder& builder) {
+  IndexHead& head = builder.parts.head;
+  head.kind = RecordKind::whole;
+  head.samples = builder.files();
+  std::vector<bool> used(head.classes.size());
+  for (std::uint32_t file = 0; file < builder.files() && !used.empty(); ++file) {
+    const std::string_view path = builder.path(file);
+    const std::string_view folder = path.substr(0, path.find('/'));
+    const auto found = std::lower_bound(head.classes.begin(), head.classes.end(), folder);
+    const auto label = static_cast<std::size_t>(found - head.classes.begin());
+    used[label] = true;
+    builder.parts.list(IndexSection::labels).push_back(label);
+  }
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (!used[i]) builder.note(fmt::format("class '{}' ({}) is empty", head.classes[i], i));
+  builder.add_sampled_contents();
+}
+
+void index_numpy_files(IndexBuilder& builder) {
+  NpyHeader first;
+  std::string first_path;
+  builder.read_files([&](DatasetFile& file, std::string_view path) {
+    NpyHeader header;
+    const std::string problem = read_npy_header(file, header);
+    if (!problem.empty()) builder.refuse(path, problem);
+    if (first_path.empty()) {
+      first = header;
+      first_path = path;
+      set_rows(builder, {"data", header.type, header.shape, false}, path);
+    }
+    if (header.type != first.type || header.shape != first.shape)
+      builder.refuse(
+          path, fmt::format("its rows are {}[{}], those of {} are {}[{}]; keep arrays of "
+                            "one type and shape in a folder",
+                            element_name(header.type), fmt::join(header.shape, ", "), first_path,
+                            element_name(first.type), fmt::join(first.shape, ", ")));
+    add_rows(builder, path, header.data, header.rows,
+             (file.size() - header.data) / builder.parts.head.row_bytes);
+  });
+  builder.add_sampled_contents();
+}
+
+void index_token_files(IndexBuilder& builder) {
+  const std::uint64_t length = builder.options.tokens_per_sample;
+  std::string first_path;
+  builder.read_files([&](DatasetFile& file, std::string_view path) {
+    if (length == 0)
+      builder.refuse(path, "how long a sample is is not known; write tokens_per_sample: 1024");
+    const std::string_view type = token_type(builder, path);
+    if (first_path.empty()) {
+      first_path = path;
+      // There is no u32 in a batch; token ids are far below 2^31.
+      set_rows(builder,
+               {"tokens", type == "u16" ? ElementType::u16 : ElementType::i32, {length}, false},
+               path);
+    } else if (type != token_type(builder, first_path)) {
+      builder.refuse(path, fmt::format("its tokens are {}, those of {} are not; keep files of one "
+                                       "width in a folder",
+                                       type, first_path));
+    }
+    const Bytes row = builder.parts.head.row_bytes;
+    const std::uint64_t rows = file.size() / row;
+    if (file.size() % row != 0)
+      builder.note(fmt::format("{}: its last {} bytes are less than a sample and left out", path,
+                               file.size() % row));
+    add_rows(builder, path, 0, rows, rows);
+  });
+  builder.add_sampled_contents();
+}
+
+}  // namespace batchflow

@@ -1,0 +1,140 @@
+// From a dataset's place to its index: the one that is kept, if the dataset is as it was, or a new
+// one.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "runtime/sources/listing.h"
+#include "runtime/sources/stored_index.h"
+
+namespace batchflow {
+namespace {
+
+IndexParts build(const SourceOptions& options, int root, const std::string& only) {
+  constexpr int kTries = 3;
+  for (int tries = 1;; ++tries) {
+    try {
+      IndexBuilder builder(options, root);
+      {
+        const Listing listing = list_files(builder, only);
+        take_files(builder, listing, choose_format(builder, listing));
+      }
+      source_format(options.name, builder.parts.head.format).index(builder);
+      if (builder.samples() == 0)
+        builder.refuse(options.root.string(),
+                       fmt::format("no sample was found in {} files read as {}; write the format "
+                                   "they have",
+                                   builder.files(), builder.parts.head.format));
+      builder.finish();
+      return std::move(builder.parts);
+    } catch (const DatasetChanged& changed) {
+      if (tries == kTries)
+        throw DatasetError(
+            fmt::format("{}: it changes while it is being indexed ({}); start again "
+                        "when it is complete",
+                        options.name, changed.what()));
+    }
+  }
+}
+
+std::filesystem::path index_path(const SourceOptions& options) {
+  std::string only;
+  ContentHash hash;
+  hash.add(root_folder(options.root, &only).string());
+  hash.add(only);
+  hash.add(options.format);
+  hash.add(options.tokens_per_sample);
+  hash.add(options.token_type);
+  return options.index_folder / fmt::format("{:016x}.bfindex", hash.digest());
+}
+
+// Of a process that was killed while it wrote.
+void remove_leftovers(const std::filesystem::path& path) {
+  const std::string prefix = path.filename().string() + ".tmp-";
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    int process = 0;
+    if (!name.starts_with(prefix)) continue;
+    std::from_chars(name.data() + prefix.size(), name.data() + name.size(), process);
+    if (process > 0 && kill(process, 0) != 0 && errno == ESRCH)
+      std::filesystem::remove(entry.path(), error);
+  }
+}
+
+// Brings the index to its file, whole or not at all. Answers what went wrong.
+std::string keep(const IndexParts& parts, const std::filesystem::path& path) {
+  const auto failed = [] { return std::string(std::strerror(errno)); };
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  if (error) return error.message();
+  remove_leftovers(path);
+  const std::filesystem::path temporary = fmt::format("{}.tmp-{}", path.string(), getpid());
+  const Descriptor fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!fd.is_open()) return failed();
+  std::string problem;
+  write_index(parts, [&](std::span<const std::byte> bytes) {
+    while (!bytes.empty() && problem.empty()) {
+      const ssize_t written = write(fd.get(), bytes.data(), bytes.size());
+      if (written < 0 && errno != EINTR) problem = failed();
+      if (written > 0) bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+  });
+  if (problem.empty() && fsync(fd.get()) != 0) problem = failed();
+  if (problem.empty() && rename(temporary.c_str(), path.c_str()) != 0) problem = failed();
+  if (!problem.empty()) unlink(temporary.c_str());
+  const Descriptor folder(open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.is_open()) fsync(folder.get());
+  return problem;
+}
+
+std::unique_ptr<StoredIndex> show(const SourceOptions& options, std::unique_ptr<IndexBytes> bytes,
+                                  std::vector<std::string> notes, std::string& problem) {
+  IndexView view;
+  problem = view.read(bytes->span());
+  if (!problem.empty()) return nullptr;
+  return std::make_unique<StoredIndex>(options.name, std::move(bytes), std::move(view),
+                                       std::move(notes));
+}
+
+}  // namespace
+
+std::unique_ptr<SampleIndex> open_index(const SourceOptions& options) {
+  std::string only;
+  const Descriptor root = open_root(options.root, only);
+  if (!options.format.empty()) source_format(options.name, options.format);
+  std::vector<std::string> notes;
+  std::filesystem::path path;
+  std::string problem;
+  if (!options.index_folder.empty()) {
+    path = index_path(options);
+    if (auto bytes = IndexBytes::map(path)) {
+      auto kept = show(options, std::move(bytes), {}, problem);
+      if (kept && still_true(options, root.get(), only, kept->view().head())) return kept;
+      if (!kept)
+        notes.push_back(fmt::format("{}: {}; the index was made anew", path.string(), problem));
+    }
+  }
+  const IndexParts parts = build(options, root.get(), only);
+  if (!path.empty()) {
+    problem = keep(parts, path);
+    if (problem.empty()) {
+      if (auto bytes = IndexBytes::map(path))
+        if (auto kept = show(options, std::move(bytes), notes, problem)) return kept;
+    }
+    notes.push_back(fmt::format("{}: the index cannot be kept ({}), and is made anew at each start",
+                                path.string(), problem.empty() ? std::strerror(errno) : problem));
+  }
+  std::vector<std::byte> memory;
+  write_index(parts, [&](std::span<const std::byte> bytes) { append(memory, bytes); });
+  auto index = show(options, std::make_unique<IndexBytes>(std::move(memory)), notes, problem);
+  if (!index) throw DatasetError(fmt::format("{}: {}", options.name, problem));
+  return index;
+}
+
+}  // namespace batchflow

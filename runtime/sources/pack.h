@@ -1,0 +1,71 @@
+// Writes the packed format of docs/packed.md: from values, or from any dataset.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/batch/batch_spec.h"
+#include "runtime/sources/dataset_file.h"
+#include "runtime/sources/packed.h"
+#include "runtime/sources/sample_index.h"
+
+namespace batchflow {
+
+struct PackOptions {
+  std::filesystem::path folder;
+  std::string name;  // shards are NAME-00000.bfpack, ...
+  Bytes shard_bytes = Bytes{1} << 30;
+};
+
+// A shard has its name only when it is whole, and the last one says that it is: what an interrupted
+// packing leaves is never taken for a dataset. All throws are DatasetError.
+class PackWriter {
+ public:
+  PackWriter(PackOptions options, BatchSpec fields, std::vector<std::string> classes);
+  ~PackWriter();
+  PackWriter(const PackWriter&) = delete;
+  PackWriter& operator=(const PackWriter&) = delete;
+
+  // One value a field, in order: its elements, of a ragged field whole rows. A field `label` of
+  // type i64 without a shape is the sample's label in the index, too.
+  void add(std::span<const std::span<const std::byte>> values);
+  // Must be called, after at least one record.
+  void close();
+
+  std::uint64_t records() const { return records_; }
+
+ private:
+  void open_shard();
+  void close_shard(bool last);
+  void flush();
+  std::filesystem::path shard_path() const;
+  [[noreturn]] void failed(const std::string& path) const;
+
+  PackOptions options_;
+  PackedHeader header_;
+  Descriptor fd_;
+  std::vector<std::byte> buffer_;
+  std::vector<std::byte> payload_;
+  std::vector<std::byte> index_;  // of the open shard
+  Bytes written_ = 0;             // of the open shard, what is buffered included
+  std::uint64_t shard_records_ = 0;
+  std::uint64_t records_ = 0;
+};
+
+struct PackReport {
+  std::uint64_t samples = 0;
+  std::uint64_t corrupt = 0;          // left out
+  std::vector<std::string> problems;  // of the first few of these
+};
+
+// Packs a dataset: a whole file becomes the field `bytes`, members of a tar and features of an
+// example fields of their names (ragged where their lengths differ), a label the field `label`.
+// What is packed or rows keeps its fields. Reads tars and examples twice, to learn their fields.
+PackReport pack_dataset(const SampleIndex& index, int root, const PackOptions& options,
+                        const std::function<bool()>& stop, const IndexProgress& progress);
+
+}  // namespace batchflow

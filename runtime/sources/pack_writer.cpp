@@ -1,0 +1,125 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "core/check.h"
+#include "core/frame_log.h"
+#include "runtime/sources/pack.h"
+
+namespace batchflow {
+namespace {
+
+constexpr std::size_t kBuffer = 1 << 20;
+// Bounds the index, which is in memory until the shard is closed.
+constexpr std::uint64_t kShardRecordsMost = 1 << 22;
+
+bool is_label(const Field& field) {
+  return field.name == "label" && field.type == ElementType::i64 && field.shape.empty();
+}
+
+}  // namespace
+
+PackWriter::PackWriter(PackOptions options, BatchSpec fields, std::vector<std::string> classes)
+    : options_(std::move(options)) {
+  header_.fields = std::move(fields);
+  header_.classes = std::move(classes);
+  if (const std::string problem = header_.fields.problem(); !problem.empty())
+    throw DatasetError(fmt::format("{}: {}", options_.name, problem));
+  std::error_code error;
+  std::filesystem::create_directories(options_.folder, error);
+  if (std::filesystem::exists(shard_path(), error))
+    throw DatasetError(fmt::format("{}: is there already; choose another folder, or remove it",
+                                   shard_path().string()));
+  open_shard();
+}
+
+PackWriter::~PackWriter() {
+  std::error_code error;
+  if (fd_.is_open()) std::filesystem::remove(shard_path().string() + ".part", error);
+}
+
+std::filesystem::path PackWriter::shard_path() const {
+  return options_.folder / fmt::format("{}-{:05}.bfpack", options_.name, header_.shard);
+}
+
+void PackWriter::failed(const std::string& path) const {
+  throw DatasetError(
+      fmt::format("{}: {}; make room there, or let this user write", path, std::strerror(errno)));
+}
+
+void PackWriter::open_shard() {
+  const std::string path = shard_path().string() + ".part";
+  fd_ = Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd_.is_open()) failed(path);
+  buffer_ = encode_packed_header(header_);
+  written_ = buffer_.size();
+  index_.clear();
+  shard_records_ = 0;
+}
+
+void PackWriter::flush() {
+  for (std::size_t at = 0; at < buffer_.size();) {
+    const ssize_t written = write(fd_.get(), buffer_.data() + at, buffer_.size() - at);
+    if (written < 0 && errno != EINTR) failed(shard_path().string() + ".part");
+    if (written > 0) at += static_cast<std::size_t>(written);
+  }
+  buffer_.clear();
+}
+
+void PackWriter::add(std::span<const std::span<const std::byte>> values) {
+  const std::vector<Field>& fields = header_.fields.fields;
+  BF_CHECK(values.size() == fields.size());
+  PackedEntry entry;
+  payload_.clear();
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::uint64_t rows = values[i].size() / fields[i].row_bytes();
+    const bool fits = values[i].size() % fields[i].row_bytes() == 0 &&
+                      (fields[i].ragged ? rows <= fields[i].rows_most() : rows == 1);
+    if (!fits)
+      throw DatasetError(fmt::format("{}: record {}: {} bytes are no value of field '{}'",
+                                     options_.name, records_, values[i].size(), fields[i].name));
+    if (fields[i].ragged) append_value(payload_, rows);
+    append(payload_, values[i]);
+    if (is_label(fields[i])) entry.label = load<std::int64_t>(values[i]);
+  }
+  entry.bytes = kPackedRecordHead + payload_.size();
+  if (shard_records_ > 0 &&
+      (written_ + entry.bytes > options_.shard_bytes || shard_records_ == kShardRecordsMost)) {
+    close_shard(false);
+    ++header_.shard;
+    open_shard();
+  }
+  entry.offset = written_;
+  entry.checksum = packed_checksum(payload_.size(), payload_);
+  append_value(buffer_, std::uint64_t{payload_.size()});
+  append_value(buffer_, entry.checksum);
+  append(buffer_, payload_);
+  written_ += entry.bytes;
+  put_packed_entry(entry, index_);
+  ++shard_records_;
+  ++records_;
+  if (buffer_.size() >= kBuffer) flush();
+}
+
+void PackWriter::close_shard(bool last) {
+  append(buffer_, index_);
+  put_packed_footer({written_, shard_records_, crc32c(index_), last}, buffer_);
+  flush();
+  const std::string path = shard_path().string();
+  const std::string part = path + ".part";
+  if (fsync(fd_.get()) != 0 || rename(part.c_str(), path.c_str()) != 0) failed(part);
+  fd_ = Descriptor();
+}
+
+void PackWriter::close() {
+  BF_CHECK(records_ > 0);
+  close_shard(true);
+  const Descriptor folder(open(options_.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.is_open()) fsync(folder.get());
+}
+
+}  // namespace batchflow

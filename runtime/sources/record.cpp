@@ -1,0 +1,187 @@
+#include "runtime/sources/record.h"
+
+#include <charconv>
+#include <optional>
+
+#include "runtime/sources/byte_view.h"
+#include "runtime/sources/packed.h"
+#include "runtime/sources/tar.h"
+#include "runtime/sources/tfrecord.h"
+#include "runtime/sources/wire_reader.h"
+
+namespace batchflow {
+
+using ByteSpan = std::span<const std::byte>;
+
+bool RecordParts::fail(std::string_view problem) {
+  problem_ = problem;
+  return false;
+}
+
+bool RecordParts::add(std::string_view name, ElementType type, ByteSpan bytes) {
+  if (parts_.size() == kPartsMost) return fail("it has more parts than a sample may have");
+  parts_.push_back({name, type, bytes});
+  return true;
+}
+
+const Part* RecordParts::part(std::string_view name) const {
+  for (const Part& part : parts_)
+    if (part.name == name) return &part;
+  return nullptr;
+}
+
+bool RecordParts::find(RecordKind kind, ByteSpan record, const BatchSpec& stored) {
+  parts_.clear();
+  numbers_.clear();
+  written_.clear();
+  problem_ = {};
+  bool found = false;
+  switch (kind) {
+    case RecordKind::whole:
+      found = add("bytes", ElementType::u8, record);
+      break;
+    case RecordKind::tar:
+      found = find_members(record);
+      break;
+    case RecordKind::example:
+      found = find_features(record);
+      break;
+    case RecordKind::packed:
+      found = find_fields(record, stored);
+      break;
+    case RecordKind::rows:
+      if (stored.fields.size() != 1 || record.size() != stored.fields[0].row_bytes())
+        return fail("a row has not the size that the index says");
+      found = add(stored.fields[0].name, stored.fields[0].type, record);
+      break;
+  }
+  // Only now does what was written out stay where it is.
+  for (const Written& written : written_)
+    parts_[written.part].bytes = {numbers_.data() + written.at, parts_[written.part].bytes.size()};
+  if (!found) parts_.clear();
+  return found;
+}
+
+bool RecordParts::find_members(ByteSpan record) {
+  MemoryView bytes(record);
+  TarWalker walker(bytes, nullptr);
+  TarMember member;
+  TarStep step;
+  while ((step = walker.next(member)) == TarStep::member) {
+    std::size_t key_bytes = 0;
+    std::string_view part;
+    if (!member.regular || !split_member_name(member.name, key_bytes, part)) continue;
+    if (!add(part, ElementType::u8, record.subspan(member.data, member.bytes))) return false;
+  }
+  if (step != TarStep::end) return fail("a header of the tar is damaged");
+  return !parts_.empty() || fail("no member of the tar is there");
+}
+
+// Example { Features features = 1; }  Features { map<string, Feature> feature = 1; }
+bool RecordParts::find_features(ByteSpan record) {
+  const auto payload = tfrecord_payload(record);
+  if (!payload) return fail("the checksum of the TFRecord does not fit");
+  WireReader example(*payload);
+  while (example.next()) {
+    if (!example.is(1)) continue;
+    WireReader features(example.bytes());
+    while (features.next()) {
+      if (!features.is(1)) continue;
+      std::string_view name;
+      ByteSpan value;
+      WireReader entry(features.bytes());
+      while (entry.next()) {
+        if (entry.is(1)) name = as_text(entry.bytes());
+        if (entry.is(2)) value = entry.bytes();
+      }
+      if (!entry.ok()) return fail("the payload of the TFRecord is no tf.train.Example");
+      if (!add_feature(name, value)) return false;
+    }
+    if (!features.ok()) return fail("the payload of the TFRecord is no tf.train.Example");
+  }
+  return example.ok() || fail("the payload of the TFRecord is no tf.train.Example");
+}
+
+// Feature { oneof { BytesList = 1; FloatList = 2; Int64List = 3; } }, each { repeated value = 1; }
+bool RecordParts::add_feature(std::string_view name, ByteSpan feature) {
+  WireReader kind(feature);
+  while (kind.next()) {
+    if (kind.is(1)) {
+      WireReader list(kind.bytes());
+      while (list.next())
+        if (list.is(1) && !add(name, ElementType::u8, list.bytes())) return false;
+      if (!list.ok()) return fail("a feature of the tf.train.Example is damaged");
+    }
+    if (kind.is(2) && !add_numbers(name, ElementType::f32, kind.bytes())) return false;
+    if (kind.is(3) && !add_numbers(name, ElementType::i64, kind.bytes())) return false;
+  }
+  return kind.ok() || fail("a feature of the tf.train.Example is damaged");
+}
+
+// Numbers stand in one run, or each in a field of its own; integers in seven bits a byte.
+bool RecordParts::add_numbers(std::string_view name, ElementType type, ByteSpan list) {
+  const std::size_t begin = numbers_.size();
+  bool ok = true;
+  WireReader values(list);
+  while (ok && values.next()) {
+    if (values.field() != 1) continue;
+    if (type == ElementType::f32) {
+      ok = values.type() != WireReader::kVarint && values.bytes().size() % sizeof(float) == 0;
+      if (ok) append(numbers_, values.bytes());
+      continue;
+    }
+    std::uint64_t number = values.number();
+    if (values.type() == WireReader::kVarint) {
+      append_value(numbers_, number);
+      continue;
+    }
+    ByteSpan run = values.bytes();
+    while (ok && !run.empty())
+      if ((ok = WireReader::take_varint(run, number))) append_value(numbers_, number);
+  }
+  if (!ok || !values.ok()) return fail("a list of numbers of the tf.train.Example is damaged");
+  written_.push_back({parts_.size(), begin});
+  // The place follows; until then only its size is right.
+  return add(name, type, ByteSpan(numbers_).subspan(begin));
+}
+
+bool RecordParts::find_fields(ByteSpan record, const BatchSpec& stored) {
+  const auto payload = packed_payload(record);
+  if (!payload) return fail("the checksum of the packed record does not fit");
+  ByteSpan rest = *payload;
+  for (const Field& field : stored.fields) {
+    std::uint64_t rows = 1;
+    if (field.ragged) {
+      if (rest.size() < sizeof rows) return fail("the packed record ends within a field");
+      rows = load<std::uint64_t>(rest);
+      rest = rest.subspan(sizeof rows);
+      if (rows > field.rows_most()) return fail("a field has more rows than the header says");
+    }
+    const Bytes bytes = rows * field.row_bytes();
+    if (bytes > rest.size()) return fail("the packed record ends within a field");
+    if (!add(field.name, field.type, rest.first(bytes))) return false;
+    rest = rest.subspan(bytes);
+  }
+  return rest.empty() || fail("the packed record has bytes that belong to no field");
+}
+
+std::optional<std::int64_t> label_in_digits(std::string_view text) {
+  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<std::int64_t> stored_label(RecordKind kind, const RecordParts& parts) {
+  const Part* label = nullptr;
+  if (kind == RecordKind::example) label = parts.part("image/class/label");
+  if (label == nullptr) label = parts.part(kind == RecordKind::tar ? "cls" : "label");
+  if (label == nullptr) return std::nullopt;
+  if (label->type == ElementType::i64 && label->bytes.size() == sizeof(std::int64_t))
+    return load<std::int64_t>(label->bytes);
+  if (kind != RecordKind::tar) return std::nullopt;
+  return label_in_digits(as_text(label->bytes));
+}
+
+}  // namespace batchflow

@@ -1,0 +1,75 @@
+// How fields are found in a stored sample, whatever kind of record it is: the first thing a
+// pipeline does.
+//
+// The parts lie in the record itself wherever they can; only numbers that are stored in another
+// form are written out. One for each worker: after the largest record has been seen, nothing is
+// allocated. Records come from files and are checked: what is wrong with one is an answer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/types.h"
+#include "runtime/batch/batch_spec.h"
+#include "runtime/sources/sample_index.h"
+
+namespace batchflow {
+
+struct Part {
+  std::string_view name;  // as stored; of a whole file `bytes`
+  ElementType type = ElementType::u8;
+  std::span<const std::byte> bytes;  // elements, little-endian, at any address
+  std::uint64_t elements() const { return bytes.size() / element_bytes(type); }
+};
+
+class RecordParts {
+ public:
+  static constexpr std::size_t kPartsMost = 4096;
+
+  // False: the record is corrupt, and problem() says how. Parts stay as long as the record,
+  // `stored` (the index's stored_fields()) and this, until the next call. By kind:
+  //   whole    `bytes`, the file
+  //   tar      a part for each member, by what follows the first dot of its base name: `jpg`, `cls`
+  //   example  the features; a list of several byte strings is several parts of one name
+  //   packed   the stored fields, in order; a ragged one has as many rows as its bytes hold
+  //   rows     the one stored field
+  bool find(RecordKind kind, std::span<const std::byte> record, const BatchSpec& stored);
+
+  std::span<const Part> parts() const { return parts_; }
+  // The first of that name, or null.
+  const Part* part(std::string_view name) const;
+  std::string_view problem() const { return problem_; }
+
+ private:
+  struct Written {  // a part that lies in `numbers_`
+    std::size_t part;
+    std::size_t at;
+  };
+
+  bool find_members(std::span<const std::byte> record);
+  bool find_features(std::span<const std::byte> record);
+  bool add_feature(std::string_view name, std::span<const std::byte> feature);
+  bool add_numbers(std::string_view name, ElementType type, std::span<const std::byte> list);
+  bool find_fields(std::span<const std::byte> record, const BatchSpec& stored);
+  bool add(std::string_view name, ElementType type, std::span<const std::byte> bytes);
+  bool fail(std::string_view problem);
+
+  std::vector<Part> parts_;
+  std::vector<std::byte> numbers_;
+  std::vector<Written> written_;
+  std::string_view problem_;
+};
+
+// A whole number in digits, as in a `.cls` member, blanks behind it aside.
+std::optional<std::int64_t> label_in_digits(std::string_view text);
+
+// The label a record carries: `image/class/label` or `label` of an example, `cls` of a tar, `label`
+// of a packed record. Empty: none, or it is no whole number.
+std::optional<std::int64_t> stored_label(RecordKind kind, const RecordParts& parts);
+
+}  // namespace batchflow

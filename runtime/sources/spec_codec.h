@@ -1,0 +1,23 @@
+// Fields and lists of names as bytes: in headers of packed files and in index files.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/byte_codec.h"
+#include "runtime/batch/batch_spec.h"
+
+namespace batchflow {
+
+void put_text(std::string_view text, ByteWriter& out);
+void put_texts(const std::vector<std::string>& texts, ByteWriter& out);
+void put_spec(const BatchSpec& spec, ByteWriter& out);
+
+// For bytes nobody vouches for; `in` says whether they were sound. A spec may still be one that no
+// batch can have.
+std::string take_text(ByteReader& in);
+std::vector<std::string> take_texts(ByteReader& in);
+BatchSpec take_spec(ByteReader& in);
+
+}  // namespace batchflow

@@ -1,0 +1,95 @@
+#include "runtime/sources/stored_index.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "core/check.h"
+#include "runtime/sources/dataset_file.h"
+#include "runtime/sources/packed.h"
+
+namespace batchflow {
+
+std::unique_ptr<IndexBytes> IndexBytes::map(const std::filesystem::path& file) {
+  const Descriptor fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status = {};
+  if (!fd.is_open() || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      status.st_size == 0)
+    return nullptr;
+  const auto bytes = static_cast<std::size_t>(status.st_size);
+  void* memory = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) return nullptr;
+  return std::unique_ptr<IndexBytes>(
+      new IndexBytes(std::span(static_cast<const std::byte*>(memory), bytes)));
+}
+
+IndexBytes::~IndexBytes() {
+  if (mapped_.data() != nullptr) munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size());
+}
+
+StoredIndex::StoredIndex(std::string name, std::unique_ptr<IndexBytes> bytes, IndexView view,
+                         std::vector<std::string> notes)
+    : name_(std::move(name)),
+      bytes_(std::move(bytes)),
+      view_(std::move(view)),
+      notes_(std::move(notes)) {
+  notes_.insert(notes_.end(), view_.head().notes.begin(), view_.head().notes.end());
+}
+
+Extent StoredIndex::extent(SampleId sample) const {
+  BF_CHECK(sample.value < samples());
+  return view_.extent(sample.value);
+}
+
+std::optional<std::int64_t> StoredIndex::label(SampleId sample) const {
+  BF_CHECK(sample.value < samples());
+  const std::int64_t label = view_.label(sample.value);
+  return label == kNoLabel ? std::nullopt : std::optional(label);
+}
+
+std::string StoredIndex::sample_name(SampleId sample) const {
+  BF_CHECK(sample.value < samples());
+  return view_.name(sample.value);
+}
+
+std::string_view StoredIndex::path(std::uint32_t file) const {
+  BF_CHECK(file < files());
+  return view_.path(file);
+}
+
+Bytes StoredIndex::file_bytes(std::uint32_t file) const {
+  BF_CHECK(file < files());
+  return view_.file_bytes(file);
+}
+
+Catalogue StoredIndex::catalogue_of(const SampleIndex& index) {
+  // Numbers beyond this are no classes, but something else that is predicted.
+  constexpr std::int64_t kClassesMost = 1 << 24;
+  Catalogue::Parts parts;
+  parts.name = index.name();
+  parts.version = index.version();
+  parts.samples = index.samples();
+  bool labelled = true;
+  std::int64_t greatest = static_cast<std::int64_t>(index.classes().size()) - 1;
+  const bool uniform = index.kind() == RecordKind::rows;
+  if (uniform) parts.uniform_bytes = index.extent(SampleId(0)).bytes;
+  for (SampleId sample(0); sample.value < parts.samples; ++sample.value) {
+    if (!uniform) parts.bytes.push_back(index.extent(sample).bytes);
+    if (!labelled) continue;
+    const std::int64_t label = index.label(sample).value_or(-1);
+    labelled = label >= 0 && label < kClassesMost;
+    greatest = std::max(greatest, label);
+    if (labelled) parts.labels.push_back(static_cast<std::uint32_t>(label));
+  }
+  if (labelled) parts.classes = static_cast<std::uint32_t>(greatest + 1);
+  if (!labelled) parts.labels = {};
+  std::string problem;
+  auto catalogue = Catalogue::from(std::move(parts), problem);
+  if (!catalogue) throw DatasetError(fmt::format("{}: {}", index.name(), problem));
+  return std::move(*catalogue);
+}
+
+}  // namespace batchflow

@@ -1,0 +1,64 @@
+// A SampleIndex over the bytes of an index file, mapped or in memory.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/sources/index_file.h"
+#include "runtime/sources/sample_index.h"
+
+namespace batchflow {
+
+// Bytes that stay where they are.
+class IndexBytes {
+ public:
+  explicit IndexBytes(std::vector<std::byte> memory) : memory_(std::move(memory)) {}
+  // Maps a file; null, and errno, when it cannot be.
+  static std::unique_ptr<IndexBytes> map(const std::filesystem::path& file);
+  ~IndexBytes();
+  IndexBytes(const IndexBytes&) = delete;
+  IndexBytes& operator=(const IndexBytes&) = delete;
+  std::span<const std::byte> span() const { return mapped_.data() ? mapped_ : memory_; }
+
+ private:
+  explicit IndexBytes(std::span<const std::byte> mapped) : mapped_(mapped) {}
+  std::vector<std::byte> memory_;
+  std::span<const std::byte> mapped_;
+};
+
+class StoredIndex final : public SampleIndex {
+ public:
+  // REQUIRES: `view` shows `bytes`
+  StoredIndex(std::string name, std::unique_ptr<IndexBytes> bytes, IndexView view,
+              std::vector<std::string> notes);
+
+  const std::string& name() const override { return name_; }
+  Digest version() const override { return view_.head().version; }
+  RecordKind kind() const override { return view_.head().kind; }
+  std::uint64_t samples() const override { return view_.head().samples; }
+  const BatchSpec& stored_fields() const override { return view_.head().fields; }
+  const std::vector<std::string>& classes() const override { return view_.head().classes; }
+  Extent extent(SampleId sample) const override;
+  std::optional<std::int64_t> label(SampleId sample) const override;
+  std::string sample_name(SampleId sample) const override;
+  std::uint32_t files() const override { return view_.files(); }
+  std::string_view path(std::uint32_t file) const override;
+  Bytes file_bytes(std::uint32_t file) const override;
+  Catalogue catalogue() const override { return catalogue_of(*this); }
+  std::vector<std::string> notes() const override { return notes_; }
+
+  const IndexView& view() const { return view_; }
+
+  // The catalogue of any index. Labels are in it where each sample has one that can be a class.
+  static Catalogue catalogue_of(const SampleIndex& index);
+
+ private:
+  std::string name_;
+  std::unique_ptr<IndexBytes> bytes_;
+  IndexView view_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace batchflow

@@ -1,0 +1,25 @@
+// The frame of a TFRecord: length (8 bytes), its masked CRC-32C (4), payload, its masked CRC (4).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "core/types.h"
+
+namespace batchflow {
+
+inline constexpr std::size_t kTfRecordHead = 12;
+inline constexpr std::size_t kTfRecordTail = 4;
+
+// TensorFlow stores checksums so, lest one be computed over another.
+std::uint32_t masked_crc32c(std::span<const std::byte> bytes);
+
+// Of the payload; empty where the checksum does not fit. REQUIRES: head has kTfRecordHead bytes
+std::optional<Bytes> tfrecord_length(std::span<const std::byte> head);
+
+// The payload of a whole record; empty where it is damaged.
+std::optional<std::span<const std::byte>> tfrecord_payload(std::span<const std::byte> record);
+
+}  // namespace batchflow
