@@ -517,7 +517,6 @@ struct Service::Parts final : SessionHost {
   }
 
   static std::string default_pipeline(const SampleIndex& index, Order order) {
-    if (index.kind() == RecordKind::rows) return "rows";
     if (index.kind() != RecordKind::whole || index.classes().empty()) return "bytes";
     return order == Order::sequential ? "imagenet-val" : "imagenet-train";
   }
