@@ -1,0 +1,243 @@
+// Reads fail, are short, come late or never: each piece is told of exactly once, and the end comes
+// in bounded time.
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "tests/runtime/storage/harness.h"
+
+namespace batchflow {
+namespace {
+
+using std::chrono::steady_clock;
+using test::Failpoints;
+using test::Folder;
+using test::Gathered;
+
+constexpr std::uint64_t kFiles = 300;
+
+Bytes bytes_of(std::uint64_t file) {
+  return file % 3 == 0 ? 110'000 : 5'000;
+}
+
+struct Files {
+  Files() {
+    for (std::uint64_t file = 0; file < kFiles; ++file) {
+      names.push_back(std::to_string(file));
+      folder.write(names.back(), file, bytes_of(file));
+    }
+    folder.settle();
+  }
+  Folder folder;
+  std::vector<std::string> names;
+};
+const Files& files() {
+  static const Files all;
+  return all;
+}
+
+// All files, half of them as small ones. `good`: read in full and right; `failed`: with EIO.
+struct Outcome {
+  std::size_t good = 0, failed = 0, wrong = 0;
+};
+Outcome read_all(const std::string& engine) {
+  ReadEngineOptions options = test::small(engine);
+  options.staging = Bytes{64} << 20;
+  Gathered gathered(options);
+  std::vector<ReadPiece> pieces;
+  for (std::uint64_t file = 0; file < kFiles; ++file) {
+    ReadPiece piece{.root = files().folder.root(), .path = files().names[file].c_str()};
+    piece.file = file;
+    piece.whole_file = file % 2 == 0;
+    piece.bytes = bytes_of(file);
+    piece.to = gathered.engine().stage(room_for(0, piece.bytes));
+    piece.tag = file;
+    REQUIRE(piece.to != nullptr);
+    pieces.push_back(piece);
+  }
+  gathered.engine().submit(pieces);
+  REQUIRE(gathered.wait(kFiles));
+  Outcome outcome;
+  for (const auto& [tag, result] : gathered.results()) {
+    const bool right = result.error == 0 && result.bytes == bytes_of(tag) &&
+                       test::holds(tag, 0, result.bytes, pieces[tag].to);
+    outcome.good += right;
+    outcome.failed += result.error == EIO;
+    outcome.wrong += !right && result.error != EIO;
+  }
+  gathered.destroy();
+  CHECK(gathered.each_once());
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("reads and opens that fail are told of, and no others") {
+  for (const std::string& engine : test::engines()) {
+    for (const char* where : {"storage.read.error", "storage.open.error"}) {
+      CAPTURE(engine);
+      CAPTURE(where);
+      const Failpoints configured(std::string(where) + "=fail:0.2,seed=5");
+      const Outcome outcome = read_all(engine);
+      CHECK(outcome.wrong == 0);
+      CHECK(outcome.failed == Failpoints::acted(where));
+      CHECK(outcome.failed > 20);
+      CHECK(outcome.good > 100);
+    }
+  }
+}
+
+TEST_CASE("short reads go on, interrupted ones are tried again") {
+  for (const std::string& engine : test::engines()) {
+    for (const char* what : {"storage.read.short=short:0.7", "storage.read.again=fail:0.3",
+                             "storage.read.short=short:0.5,storage.read.again=fail:0.2"}) {
+      CAPTURE(engine);
+      CAPTURE(what);
+      const Failpoints configured(what);
+      const Outcome outcome = read_all(engine);
+      CHECK(outcome.good == kFiles);
+    }
+  }
+}
+
+TEST_CASE("what is never ready is given up") {
+  for (const std::string& engine : test::engines()) {
+    CAPTURE(engine);
+    const Failpoints configured("storage.read.again=fail");
+    Gathered gathered(test::small(engine));
+    for (const bool whole : {true, false}) {
+      const auto read = gathered.read(files().folder.root(), "1", 0, 5000, whole);
+      CHECK(read.result.error == EAGAIN);
+    }
+  }
+}
+
+TEST_CASE("no O_DIRECT, no table, no registered memory, a kernel without memory for a moment") {
+  for (const std::string& engine : test::engines()) {
+    for (const char* what :
+         {"storage.direct.refused=fail", "storage.ring.files=fail", "storage.ring.buffers=fail",
+          "storage.ring.submit=fail:0.3", "storage.ring.reap=fail:0.3"}) {
+      CAPTURE(engine);
+      CAPTURE(what);
+      const Failpoints configured(what);
+      CHECK(read_all(engine).good == kFiles);
+    }
+  }
+}
+
+TEST_CASE("no ring: the pool") {
+  const Failpoints configured("storage.ring.setup=fail");
+  Gathered gathered(test::small("auto"));
+  CHECK(gathered.engine().description().starts_with("pread"));
+}
+
+TEST_CASE("staging that is exhausted, and memory that is not there") {
+  {
+    const Failpoints configured("storage.staging.exhausted=fail:1:1");
+    Gathered gathered(test::small("pread"));
+    CHECK(gathered.engine().stage(1) == nullptr);
+    CHECK(gathered.engine().stage(1) != nullptr);
+  }
+  const Failpoints configured("storage.staging.map=fail");
+  CHECK_THROWS_AS(make_read_engine(test::small("auto"), [](auto) {}), std::runtime_error);
+}
+
+TEST_CASE("destroyed in the middle: each piece is told of once") {
+  for (const std::string& engine : test::engines()) {
+    for (int round = 0; round < 20; ++round) {
+      CAPTURE(engine);
+      Gathered gathered(test::small(engine));
+      std::vector<ReadPiece> pieces;
+      for (std::uint64_t file = 0; file < 100; ++file) {
+        ReadPiece piece{.root = files().folder.root(), .path = files().names[file].c_str()};
+        piece.file = file;
+        piece.whole_file = file % 2 == 0;
+        piece.bytes = bytes_of(file);
+        piece.to = gathered.engine().stage(room_for(0, piece.bytes));
+        piece.tag = file;
+        pieces.push_back(piece);
+      }
+      gathered.engine().submit(pieces);
+      if (round % 2 == 1) gathered.wait(static_cast<std::size_t>(round));
+      gathered.destroy();
+      const auto results = gathered.results();
+      CHECK(results.size() == 100);
+      CHECK(gathered.each_once());
+      for (const auto& [tag, result] : results) {
+        CHECK((result.error == 0 || result.error == ECANCELED));
+      }
+    }
+  }
+}
+
+TEST_CASE("a read that hangs is left behind after the bound, and says nothing later") {
+  for (const std::string& engine : test::engines()) {
+    CAPTURE(engine);
+    const Failpoints configured("storage.read.again=delay-700:1:1");
+    ReadEngineOptions options = test::small(engine);
+    options.threads = 1;
+    options.end_within = std::chrono::milliseconds(50);
+    Gathered gathered(options);
+    ReadPiece piece{.root = files().folder.root(), .path = "1"};
+    piece.bytes = 5000;
+    piece.whole_file = true;
+    piece.to = gathered.engine().stage(8192);
+    gathered.engine().submit({&piece, 1});
+    while (Failpoints::acted("storage.read.again") == 0) std::this_thread::yield();
+    const auto begin = steady_clock::now();
+    gathered.destroy();
+    CHECK(steady_clock::now() - begin < std::chrono::milliseconds(600));
+    CHECK(gathered.results().empty());
+    std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    CHECK(gathered.results().empty());
+  }
+}
+
+TEST_CASE("Done may submit, and take and give staging") {
+  for (const std::string& engine : test::engines()) {
+    CAPTURE(engine);
+    std::unique_ptr<ReadEngine> reader;
+    std::mutex mutex;
+    std::condition_variable changed;
+    int left = 200;
+    int wrong = 0;
+    std::byte* area = nullptr;
+    auto next = [&] {
+      ReadPiece piece{.root = files().folder.root(), .path = "1"};
+      piece.file = 1;
+      piece.whole_file = left % 2 == 0;
+      piece.bytes = 5000;
+      piece.to = area = reader->stage(8192);
+      reader->submit({&piece, 1});
+    };
+    reader = make_read_engine(test::small(engine), [&](std::span<const ReadResult> results) {
+      const std::lock_guard lock(mutex);
+      wrong += results.size() != 1 || results[0].bytes != 5000 || !test::holds(1, 0, 5000, area);
+      reader->unstage(area);
+      if (--left > 0) next();
+      changed.notify_all();
+    });
+    {
+      std::unique_lock lock(mutex);
+      next();
+      REQUIRE(changed.wait_for(lock, std::chrono::seconds(100), [&] { return left == 0; }));
+    }
+    reader.reset();
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("every failpoint of storage has been reached") {
+  const Failpoints configured("*=count");
+  for (const std::string& engine : test::engines()) CHECK(read_all(engine).good == kFiles);
+  const bool has_ring = test::engines().size() == 2;
+  std::set<std::string_view> missed;
+  for (const FailpointCount& count : failpoint_counts()) {
+    if (count.reached > 0 || (!has_ring && count.name.starts_with("storage.ring"))) continue;
+    missed.insert(count.name);
+  }
+  CHECK(missed.empty());
+  for (const std::string_view name : missed) MESSAGE(name);
+}
+
+}  // namespace batchflow
