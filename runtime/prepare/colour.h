@@ -1,0 +1,26 @@
+// Changes of colour, as torchvision's ColorJitter makes them on Pillow's pictures.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "core/random.h"
+#include "runtime/prepare/geometry.h"
+#include "runtime/prepare/picture.h"
+
+namespace batchflow {
+
+enum class ColourChange : std::uint8_t { brightness, contrast, saturation, hue };
+inline constexpr std::size_t kColourChanges = 4;
+
+// What one picture gets: all four in a random order. Factor 1, and 0 for the hue, changes nothing.
+struct Jitter {
+  std::array<ColourChange, kColourChanges> order;
+  std::array<float, kColourChanges> factor;  // by change
+};
+// The ranges are by change. Always as many draws: three for the order, then four.
+Jitter draw_jitter(const std::array<Range, kColourChanges>& ranges, Random& random);
+
+void apply(ColourChange change, float factor, PictureBuffer& picture);
+
+}  // namespace batchflow

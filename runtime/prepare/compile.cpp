@@ -1,0 +1,295 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "core/random.h"
+#include "runtime/prepare/numbers.h"
+#include "runtime/prepare/plan.h"
+
+namespace batchflow {
+namespace {
+
+// First guesses of what libjpeg-turbo and the resampler take on one core; the engine corrects them.
+constexpr double kDecodeNsPerByte = 2.2;
+constexpr double kAugmentNsPerByte = 2.0;
+// What a JPEG of photographic quality grows by, where nothing is known of its size.
+constexpr Bytes kGrowth = 5;
+constexpr std::uint64_t kSamplesLookedAt = 1000;
+
+Digest digest_of(std::string_view text, Digest before) {
+  Digest digest = hash(before, text.size());
+  for (const char c : text) digest = hash(digest, static_cast<unsigned char>(c));
+  return digest;
+}
+
+Duration cost(Bytes bytes, double ns_per_byte) {
+  return Duration(static_cast<std::int64_t>(static_cast<double>(bytes) * ns_per_byte));
+}
+
+Bytes pixel_bytes(const Dimensions& size) {
+  return Bytes{size.width} * size.height * kChannels;
+}
+
+// In the mean of samples spread over the dataset.
+Bytes decoded_guess(const SampleIndex& dataset) {
+  const Catalogue catalogue = dataset.catalogue();
+  const std::uint64_t n = dataset.samples();
+  const std::uint64_t looked_at = std::min(n, kSamplesLookedAt);
+  Bytes sum = 0;
+  for (std::uint64_t i = 0; i < looked_at; ++i) {
+    const auto size = catalogue.dimensions(SampleId{i * (n / looked_at)});
+    if (!size) return catalogue.mean_bytes() * kGrowth;
+    sum += pixel_bytes(*size);
+  }
+  return PictureBuffer::kHeader + sum / std::max<std::uint64_t>(1, looked_at);
+}
+
+Bytes largest(const SampleIndex& dataset) {
+  Bytes most = 1;
+  for (std::uint64_t i = 0; i < dataset.samples(); ++i)
+    most = std::max(most, dataset.extent(SampleId{i}).bytes);
+  return most;
+}
+
+}  // namespace
+
+class PipelineCompiler {
+ public:
+  PipelineCompiler(ConfigSection& section, const SampleIndex& dataset)
+      : section_(section), dataset_(dataset), out_(std::make_unique<CompiledPipeline>()) {}
+
+  std::unique_ptr<Pipeline> run() {
+    if (section_.has("kind") && section_.text("kind", "") != "pipeline")
+      section_.refuse("kind", "this is no pipeline", "write kind: pipeline");
+    section_.require("name", "what jobs call it");
+    out_->name_ = section_.text("name", "");
+    out_->kind_ = dataset_.kind();
+    out_->stored_ = dataset_.stored_fields();
+    out_->part_ = section_.text("field", "");
+    if (!out_->part_.empty()) add_text("field " + out_->part_);
+    section_.require("steps", "a list of steps; [] gives samples as stored");
+    section_.sections("steps", [this](ConfigSection& step) { add(step); });
+    if (out_->picture_)
+      end_picture();
+    else
+      plan_numbers();
+    if (out_->spec_.find("label") == nullptr && has_labels()) {
+      out_->label_field_ = out_->spec_.fields.size();
+      out_->spec_.fields.push_back({"label", ElementType::i64, {}, false});
+    }
+    if (const std::string problem = out_->spec_.problem(); !problem.empty())
+      section_.refuse("steps", problem, "make the samples smaller, or their names differ");
+    end_info();
+    return std::move(out_);
+  }
+
+ private:
+  bool has_labels() const {
+    return !dataset_.classes().empty() ||
+           (dataset_.samples() > 0 && dataset_.label(SampleId{0}).has_value());
+  }
+
+  // The digest of what stands in the text so far.
+  void add_text(std::string_view line) {
+    if (!out_->text_.empty()) out_->text_ += '\n';
+    out_->text_ += line;
+    out_->info_.hash = digest_of(line, out_->info_.hash);
+  }
+
+  void add(ConfigSection& section) {
+    Step step = read_step(section);
+    check_place(section, step);
+    const std::uint32_t index = steps_++;
+    last_ = step.name;
+    last_place_ = step.place;
+    add_text(step.text);
+    if (step.random) out_->info_.has_random = true;
+    std::visit([&](const auto& kind) { take(section, step, index, kind); }, step.kind);
+    if (step.place <= StepPlace::picture && !out_->info_.has_random) {
+      out_->info_.prefix_hash = out_->info_.hash;
+      out_->picture_->kept = out_->picture_->steps.size();
+      kept_extent_ = extent_;
+    }
+  }
+
+  void check_place(ConfigSection& section, const Step& step) {
+    const bool of_pictures = step.place == StepPlace::picture ||
+                             step.place == StepPlace::normalise ||
+                             step.place == StepPlace::layout;
+    if (of_pictures && !out_->picture_)
+      section.refuse("step", fmt::format("'{}' works on pictures, and there is none yet", step.name),
+                     "write {step: decode} before it");
+    if (!of_pictures && step.place != StepPlace::cast && step.place != StepPlace::decode &&
+        out_->picture_)
+      section.refuse("step", fmt::format("'{}' does not work on pictures", step.name),
+                     "leave it or {step: decode} out");
+    if (steps_ == 0) return;
+    if (step.place == last_place_ && step.place != StepPlace::picture)
+      section.refuse("step", fmt::format("'{}' stands twice", step.name), "leave one out");
+    if (step.place < last_place_)
+      section.refuse("step", fmt::format("'{}' cannot come after '{}'", step.name, last_),
+                     "write it before; the order is decode, what changes pictures, normalise, "
+                     "tokens, cast, layout, reshape");
+  }
+
+  void take(ConfigSection& section, const Step&, std::uint32_t, const Decode& step) {
+    if (dataset_.kind() == RecordKind::rows)
+      section.refuse("step", fmt::format("dataset '{}' holds numbers", dataset_.name()),
+                     "leave decode out");
+    out_->picture_.emplace();
+    out_->picture_->limits = step.limits;
+  }
+  // What changes pictures.
+  template <class Kind>
+  void take(ConfigSection&, const Step& step, std::uint32_t index, const Kind& kind) {
+    if constexpr (std::is_same_v<Kind, Resize>) {
+      extent_.reset();
+      if (kind.shorter == 0) extent_ = kind.size;
+    } else if constexpr (std::is_same_v<Kind, CentreCrop> ||
+                         std::is_same_v<Kind, RandomResizedCrop>) {
+      extent_ = kind.size;
+    }
+    out_->picture_->steps.push_back({step.kind, index});
+  }
+  void take(ConfigSection&, const Step&, std::uint32_t, const Normalisation& step) {
+    normalisation_ = step;
+  }
+  void take(ConfigSection& section, const Step&, std::uint32_t, const Cast& step) {
+    if (!out_->picture_) return cast_numbers(section, step.type);
+    if (!Finish::supports(step.type))
+      section.refuse("to", "pictures cannot be of this type", "write u8, f16, bf16 or f32");
+    if (normalisation_ && step.type == ElementType::u8)
+      section.refuse("to", "normalised values are no whole numbers", "write f16, bf16 or f32");
+    cast_ = step.type;
+  }
+  void take(ConfigSection&, const Step&, std::uint32_t, const Layout& step) {
+    planes_ = step.planes;
+  }
+  void take(ConfigSection& section, const Step&, std::uint32_t, const Tokens& step) {
+    Field& result = worked_on(section).second;
+    const std::vector<std::uint64_t> shape = result.shape;
+    if (shape.size() != 1 || !converts(result.type, ElementType::i64))
+      section.refuse("step", fmt::format("field '{}' is no sequence of tokens", result.name),
+                     "leave this step out, or name another field");
+    if (step.fit == Tokens::Fit::pack) {
+      if (result.ragged || shape[0] < step.length)
+        section.refuse("length",
+                       fmt::format("a sample of '{}' has {} tokens", result.name,
+                                   result.ragged ? "not always as many" : std::to_string(shape[0])),
+                       "pack samples of one size, into sequences that are shorter");
+      result.shape = {shape[0] / step.length, step.length};
+    } else {
+      if (result.type == ElementType::u8 || result.type == ElementType::u16
+              ? step.pad_with >> 8 * element_bytes(result.type) != 0
+              : step.pad_with > INT32_MAX)
+        section.refuse("pad_with", fmt::format("{} is no {}", step.pad_with,
+                                               element_name(result.type)),
+                       "write a smaller number");
+      result.shape = {step.length};
+    }
+    result.ragged = false;
+    worked_on(section).first.tokens = step;
+  }
+  void take(ConfigSection& section, const Step&, std::uint32_t, const Reshape& step) {
+    Field& result = worked_on(section).second;
+    const auto elements = [](const std::vector<std::uint64_t>& shape) {
+      double product = 1;
+      for (const std::uint64_t size : shape) product *= static_cast<double>(size);
+      return product;
+    };
+    if (result.ragged || elements(result.shape) != elements(step.shape))
+      section.refuse("shape",
+                     result.ragged
+                         ? fmt::format("field '{}' has not always as many numbers", result.name)
+                         : fmt::format("field '{}' has {} numbers a sample", result.name,
+                                       elements(result.shape)),
+                     "write a shape of as many");
+    result.shape = step.shape;
+  }
+
+  void cast_numbers(ConfigSection& section, ElementType type) {
+    Field& result = worked_on(section).second;
+    if (!converts(result.type, type))
+      section.refuse("to",
+                     fmt::format("not all values of {}, as field '{}' has it, are values of {}",
+                                 element_name(result.type), result.name, element_name(type)),
+                     "write a wider type, or a floating one");
+    result.type = type;
+  }
+
+  // How the field that steps work on is made, and what it has become so far.
+  std::pair<NumbersPlan&, Field&> worked_on(ConfigSection& section) {
+    plan_numbers();
+    for (std::size_t i = 0; i < out_->numbers_.size(); ++i) {
+      const std::string& name = out_->numbers_[i].stored.name;
+      if (out_->part_.empty() ? name != "label" : name == out_->part_)
+        return {out_->numbers_[i], out_->spec_.fields[i]};
+    }
+    section.refuse("step",
+                   fmt::format("dataset '{}' has no field '{}'", dataset_.name(),
+                               out_->part_.empty() ? "other than label" : out_->part_),
+                   fmt::format("its first one is '{}'", out_->spec_.fields.front().name));
+  }
+
+  void plan_numbers() {
+    if (!out_->numbers_.empty()) return;
+    out_->spec_ = dataset_.stored_fields();
+    if (out_->spec_.fields.empty()) {
+      if (dataset_.kind() != RecordKind::whole && out_->part_.empty())
+        section_.refuse("steps", "a record of this dataset has several parts",
+                        "write field: NAME, or decode a picture");
+      out_->spec_.fields = {{out_->part_.empty() ? "bytes" : out_->part_, ElementType::u8,
+                             {largest(dataset_)}, true}};
+    }
+    for (std::size_t i = 0; i < out_->spec_.fields.size(); ++i)
+      out_->numbers_.push_back({out_->spec_.fields[i], i, std::nullopt});
+  }
+
+  void end_picture() {
+    if (!extent_)
+      section_.refuse("steps", "pictures would have different sizes, and a batch one",
+                      "add centre_crop, random_resized_crop or resize to [height, width]");
+    const ElementType type =
+        cast_.value_or(normalisation_ ? ElementType::f32 : ElementType::u8);
+    out_->picture_->field = out_->spec_.fields.size();
+    out_->picture_->finish.emplace(type, normalisation_, planes_);
+    const auto width = static_cast<std::uint64_t>(extent_->width);
+    const auto height = static_cast<std::uint64_t>(extent_->height);
+    out_->spec_.fields.push_back(
+        {"image", type,
+         planes_ ? std::vector<std::uint64_t>{kChannels, height, width}
+                 : std::vector<std::uint64_t>{height, width, kChannels},
+         false});
+  }
+
+  void end_info() {
+    PipelineInfo& info = out_->info_;
+    for (const Field& field : out_->spec_.fields)
+      info.prepared_bytes += field.row_bytes() * field.rows_most();
+    if (out_->picture_) {
+      info.decoded_bytes = kept_extent_ ? PictureBuffer::bytes(*kept_extent_) : decoded_guess(dataset_);
+      info.decode_cost = cost(decoded_guess(dataset_), kDecodeNsPerByte);
+    }
+    info.augment_cost = cost(info.prepared_bytes, kAugmentNsPerByte);
+  }
+
+  ConfigSection& section_;
+  const SampleIndex& dataset_;
+  std::unique_ptr<CompiledPipeline> out_;
+  std::uint32_t steps_ = 0;
+  std::string_view last_;
+  StepPlace last_place_ = StepPlace::decode;
+  std::optional<Extent2> extent_;       // of pictures so far, where all have one
+  std::optional<Extent2> kept_extent_;  // of the decoded form
+  std::optional<Normalisation> normalisation_;
+  std::optional<ElementType> cast_;
+  bool planes_ = false;
+};
+
+std::unique_ptr<Pipeline> compile_pipeline(ConfigSection& section, const SampleIndex& dataset) {
+  return PipelineCompiler(section, dataset).run();
+}
+
+}  // namespace batchflow

@@ -1,0 +1,49 @@
+// Encoded pictures, from anybody: JPEG and PNG into RGB, as Pillow's convert("RGB") has it.
+//
+// No input costs more than in proportion to the pixels that its header claims, and those are
+// bounded. A picture is corrupt, too, when its data ends early or does not decode, though most
+// decoders would show something.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/prepare/picture.h"
+
+namespace batchflow {
+
+struct DecodeLimits {
+  std::uint64_t pixels_most = std::uint64_t{1} << 26;
+  // Each pass over a progressive picture costs time and may take no more than a few bytes.
+  static constexpr int kScansMost = 100;
+};
+
+// One kind of encoding. Keeps its memory from picture to picture; for one thread.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+
+  // Reads the header. `bytes` must stay until `decode` is done. False: see problem().
+  virtual bool open(std::span<const std::byte> bytes, const DecodeLimits& limits) = 0;
+  // REQUIRES: open() was the last call and said true
+  virtual Extent2 extent() const = 0;
+  // Decodes at least `wanted`, and answers which part that is, or an empty box. All of the input is
+  // looked at, so that whether it is corrupt does not depend on the part.
+  virtual Box decode(const Box& wanted, PictureBuffer& out) = 0;
+  virtual std::string_view problem() const = 0;
+};
+
+std::unique_ptr<Decoder> make_jpeg_decoder();
+std::unique_ptr<Decoder> make_png_decoder();
+
+bool is_jpeg(std::span<const std::byte> bytes);
+bool is_png(std::span<const std::byte> bytes);
+
+// Names the library whose arithmetic decides the pixels of a JPEG.
+std::string jpeg_build();
+
+}  // namespace batchflow

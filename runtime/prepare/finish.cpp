@@ -1,0 +1,73 @@
+#include "runtime/prepare/finish.h"
+
+#include <bit>
+#include <cstring>
+
+#include "core/check.h"
+#include "runtime/prepare/numbers.h"
+
+namespace batchflow {
+namespace {
+
+template <class T>
+void put(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+template <class T>
+void write_by_table(const PictureView& picture,
+                    const std::array<std::array<T, 256>, kChannels>& table, bool planes,
+                    std::byte* out) {
+  const auto width = static_cast<std::size_t>(picture.extent.width);
+  const std::size_t plane = width * static_cast<std::size_t>(picture.extent.height) * sizeof(T);
+  const std::size_t step = (planes ? 1 : kChannels) * sizeof(T);
+  const std::size_t between = planes ? plane : sizeof(T);
+  for (int y = 0; y < picture.extent.height; ++y, out += width * step) {
+    const std::uint8_t* pixel = picture.row(y);
+    std::byte* at = out;
+    for (std::size_t x = 0; x < width; ++x, pixel += kChannels, at += step) {
+      put(at, table[0][pixel[0]]);
+      put(at + between, table[1][pixel[1]]);
+      put(at + 2 * between, table[2][pixel[2]]);
+    }
+  }
+}
+
+}  // namespace
+
+bool Finish::supports(ElementType type) {
+  return type == ElementType::u8 || type == ElementType::f16 || type == ElementType::bf16 ||
+         type == ElementType::f32;
+}
+
+Finish::Finish(ElementType type, const std::optional<Normalisation>& normalisation, bool planes)
+    : type_(type), planes_(planes) {
+  BF_CHECK(supports(type) && !(normalisation && type == ElementType::u8));
+  for (std::size_t c = 0; c < kChannels; ++c) {
+    for (std::size_t i = 0; i < 256; ++i) {
+      auto value = static_cast<float>(i);
+      if (normalisation)
+        value = (value / 255.0f - normalisation->mean[c]) / normalisation->deviation[c];
+      words_[c][i] = std::bit_cast<std::uint32_t>(value);
+      halves_[c][i] = type == ElementType::f16 ? to_f16(value) : to_bf16(value);
+    }
+  }
+}
+
+void Finish::write(const PictureView& picture, const Kernels& kernels, std::byte* out) const {
+  if (type_ == ElementType::f32) return write_by_table(picture, words_, planes_, out);
+  if (type_ != ElementType::u8) return write_by_table(picture, halves_, planes_, out);
+  const auto width = static_cast<std::size_t>(picture.extent.width);
+  const auto height = static_cast<std::size_t>(picture.extent.height);
+  for (std::size_t y = 0; y < height; ++y) {
+    const std::uint8_t* row = picture.row(static_cast<int>(y));
+    if (!planes_) {
+      std::memcpy(out + y * width * kChannels, row, width * kChannels);
+      continue;
+    }
+    auto* plane = reinterpret_cast<std::uint8_t*>(out) + y * width;
+    kernels.split(row, width, plane, plane + width * height, plane + 2 * width * height);
+  }
+}
+
+}  // namespace batchflow

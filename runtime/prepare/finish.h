@@ -1,0 +1,39 @@
+// The last of a picture: normalised, in its element type and layout, where the batch has it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "runtime/batch/batch_spec.h"
+#include "runtime/prepare/kernels.h"
+#include "runtime/prepare/picture.h"
+
+namespace batchflow {
+
+struct Normalisation {
+  std::array<float, kChannels> mean{};
+  std::array<float, kChannels> deviation{};
+};
+
+// A channel has 256 values, so that whatever is done to each of them is a table.
+class Finish {
+ public:
+  // Values are 0 to 255, or with a normalisation (value / 255 - mean) / deviation, in f32.
+  Finish(ElementType type, const std::optional<Normalisation>& normalisation, bool planes);
+
+  static bool supports(ElementType type);  // u8, f16, bf16 or f32
+  void write(const PictureView& picture, const Kernels& kernels, std::byte* out) const;
+
+ private:
+  template <class T>
+  using Table = std::array<std::array<T, 256>, kChannels>;
+
+  ElementType type_;
+  bool planes_;
+  Table<std::uint16_t> halves_{};
+  Table<std::uint32_t> words_{};
+};
+
+}  // namespace batchflow

@@ -1,0 +1,87 @@
+#include "runtime/prepare/geometry.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace batchflow {
+namespace {
+
+constexpr int kTries = 10;
+
+// To the nearest, halves to the even one, as Python's round; what is too large stays so.
+int rounded(double x) {
+  return static_cast<int>(
+      std::nearbyint(std::min(x, static_cast<double>(std::numeric_limits<int>::max()))));
+}
+
+}  // namespace
+
+double exponential(double x) {
+  // e^x = (e^(x / 1024))^1024, the inner one by its series.
+  constexpr int kSquarings = 10;
+  const double small = x / (1 << kSquarings);
+  double sum = 1;
+  for (int term = 8; term > 0; --term) sum = 1 + sum * small / term;
+  for (int i = 0; i < kSquarings; ++i) sum *= sum;
+  return sum;
+}
+
+double logarithm(double x) {
+  // ln x = 2 (z + z^3 / 3 + z^5 / 5 + ...), z = (x - 1) / (x + 1), near 1; 2^k is taken off first.
+  constexpr double kLog2 = 0.6931471805599453;
+  int exponent = 0;
+  double mantissa = std::frexp(x, &exponent);  // exact; in [0.5, 1)
+  if (mantissa < 0.75) {
+    mantissa *= 2;
+    --exponent;
+  }
+  const double z = (mantissa - 1) / (mantissa + 1);
+  double sum = 0;
+  for (int odd = 33; odd > 0; odd -= 2) sum = sum * z * z + 1.0 / odd;
+  return 2 * z * sum + exponent * kLog2;
+}
+
+Box random_crop(Extent2 picture, const Range& area, const Range& ratio, Random& random) {
+  const double pixels = static_cast<double>(picture.width) * picture.height;
+  const Range log_ratio = {logarithm(ratio.least), logarithm(ratio.most)};
+  for (int i = 0; i < kTries; ++i) {
+    const double target = pixels * area.draw(random);
+    const double aspect = exponential(log_ratio.draw(random));
+    const int width = rounded(std::sqrt(target * aspect));
+    const int height = rounded(std::sqrt(target / aspect));
+    if (width <= 0 || width > picture.width || height <= 0 || height > picture.height) continue;
+    const auto y = random.below(static_cast<std::uint64_t>(picture.height - height) + 1);
+    const auto x = random.below(static_cast<std::uint64_t>(picture.width - width) + 1);
+    return {static_cast<int>(x), static_cast<int>(y), width, height};
+  }
+  const double aspect = static_cast<double>(picture.width) / picture.height;
+  Extent2 size = picture;
+  if (aspect < ratio.least)
+    size.height = std::clamp(rounded(picture.width / ratio.least), 1, picture.height);
+  else if (aspect > ratio.most)
+    size.width = std::clamp(rounded(picture.height * ratio.most), 1, picture.width);
+  return {(picture.width - size.width) / 2, (picture.height - size.height) / 2, size.width,
+          size.height};
+}
+
+Box centre_box(Extent2 picture, Extent2 size) {
+  // Where the picture is smaller, it is first padded: half of it before, the odd one after.
+  const auto place = [](int has, int wants) {
+    return wants > has ? -((wants - has) / 2) : rounded((has - wants) / 2.0);
+  };
+  return {place(picture.width, size.width), place(picture.height, size.height), size.width,
+          size.height};
+}
+
+Extent2 scaled_to_shorter(Extent2 picture, int shorter) {
+  const bool upright = picture.width <= picture.height;
+  const double small = upright ? picture.width : picture.height;
+  const double large = upright ? picture.height : picture.width;
+  const double longer =
+      std::min(shorter * large / small, static_cast<double>(std::numeric_limits<int>::max()));
+  const int other = static_cast<int>(longer);
+  return upright ? Extent2{shorter, other} : Extent2{other, shorter};
+}
+
+}  // namespace batchflow

@@ -1,0 +1,202 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstdio>
+// These two need what stands above them.
+#include <jpeglib.h>
+// Not of jpeglib.h: the numbers of its messages.
+#include <jerror.h>
+
+#include "core/check.h"
+#include "runtime/prepare/decode.h"
+
+namespace batchflow {
+namespace {
+
+// Warnings after which what is shown is not what was stored.
+bool means_corrupt(int message) {
+  switch (message) {
+    case JWRN_JPEG_EOF:
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_BOGUS_PROGRESSION:
+      return true;
+    default:
+      return false;
+  }
+}
+
+struct Errors {
+  jpeg_error_mgr base;  // first: libjpeg hands back a pointer to it
+  jmp_buf stop;
+  char problem[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void stop(j_common_ptr decoder) {
+  auto* errors = reinterpret_cast<Errors*>(decoder->err);
+  errors->base.format_message(decoder, errors->problem);
+  std::longjmp(errors->stop, 1);
+}
+
+void on_message(j_common_ptr decoder, int level) {
+  if (level < 0 && means_corrupt(decoder->err->msg_code)) stop(decoder);
+}
+
+void on_progress(j_common_ptr decoder) {
+  const auto* jpeg = reinterpret_cast<j_decompress_ptr>(decoder);
+  if (jpeg->input_scan_number <= DecodeLimits::kScansMost) return;
+  auto* errors = reinterpret_cast<Errors*>(decoder->err);
+  std::snprintf(errors->problem, sizeof errors->problem, "more than %d scans",
+                DecodeLimits::kScansMost);
+  std::longjmp(errors->stop, 1);
+}
+
+// As Pillow does: CMYK in a JPEG is inverted, and black is taken off the three others.
+void cmyk_to_rgb(const std::uint8_t* cmyk, std::size_t pixels, std::uint8_t* rgb) {
+  for (std::size_t i = 0; i < pixels; ++i) {
+    const int light = cmyk[4 * i + 3];
+    for (std::size_t c = 0; c < 3; ++c) {
+      const int product = (255 - cmyk[4 * i + c]) * light + 128;
+      rgb[3 * i + c] = static_cast<std::uint8_t>(light - ((product + (product >> 8)) >> 8));
+    }
+  }
+}
+
+// Between setjmp and a jump to it no object with a destructor may begin its life: what needs one is
+// a member.
+class JpegDecoder final : public Decoder {
+ public:
+  JpegDecoder() {
+    jpeg_.err = jpeg_std_error(&errors_.base);
+    errors_.base.error_exit = stop;
+    errors_.base.emit_message = on_message;
+    BF_CHECK(setjmp(errors_.stop) == 0);  // out of memory, or another libjpeg than was built with
+    jpeg_create_decompress(&jpeg_);
+    progress_.progress_monitor = on_progress;
+    jpeg_.progress = &progress_;
+  }
+  ~JpegDecoder() override { jpeg_destroy_decompress(&jpeg_); }
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+
+  bool open(std::span<const std::byte> bytes, const DecodeLimits& limits) override {
+    errors_.problem[0] = 0;
+    jpeg_abort_decompress(&jpeg_);
+    if (setjmp(errors_.stop) != 0) return false;
+    jpeg_mem_src(&jpeg_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+    jpeg_read_header(&jpeg_, TRUE);
+    if (std::uint64_t{jpeg_.image_width} * jpeg_.image_height > limits.pixels_most)
+      return say(fmt::format("{} x {} pixels, of which {} are allowed", jpeg_.image_width,
+                             jpeg_.image_height, limits.pixels_most));
+    const bool cmyk =
+        jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK;
+    jpeg_.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
+    // It would show pictures that lack coefficients otherwise at the edge of a part.
+    jpeg_.do_block_smoothing = FALSE;
+    return true;
+  }
+
+  Extent2 extent() const override {
+    return {static_cast<int>(jpeg_.image_width), static_cast<int>(jpeg_.image_height)};
+  }
+
+  Box decode(const Box& wanted, PictureBuffer& out) override {
+    if (setjmp(errors_.stop) != 0) return {};
+    jpeg_start_decompress(&jpeg_);
+    const Box part = crop_columns(wanted);
+    out.reset(part.extent());
+    row_.resize(static_cast<std::size_t>(part.width) *
+                static_cast<std::size_t>(jpeg_.output_components));
+    skip_rows(part.y);
+    for (int y = 0; y < part.height; ++y) read_row(out.row(y));
+    // The rest is looked at without being decoded, but for its last row: libjpeg does not look at
+    // what it is told to skip to the end.
+    if (const int rest = rows_left(); rest > 0) {
+      skip_rows(rest - 1);
+      read_row(nullptr);
+    }
+    jpeg_finish_decompress(&jpeg_);
+    return part;
+  }
+
+  std::string_view problem() const override { return errors_.problem; }
+
+ private:
+  // Where chroma is stored at a lower resolution, a pixel is made with its neighbours; at the edge
+  // of a part they would be missing, so that a little more is decoded.
+  static constexpr int kMargin = 4;
+  // Below that, libjpeg chooses another way of making chroma larger.
+  static constexpr int kWidthLeast = 64;
+
+  bool say(std::string_view problem) {
+    const std::size_t length = std::min(problem.size(), sizeof errors_.problem - 1);
+    problem.copy(errors_.problem, length);
+    errors_.problem[length] = 0;
+    return false;
+  }
+
+  int rows_left() const { return static_cast<int>(jpeg_.output_height - jpeg_.output_scanline); }
+
+  Box crop_columns(const Box& wanted) {
+    const int width = static_cast<int>(jpeg_.output_width);
+    int from = std::max(0, wanted.x - kMargin);
+    const int to =
+        std::min(width, std::max(wanted.x + wanted.width + kMargin, from + kWidthLeast));
+    from = std::max(0, std::min(from, to - kWidthLeast));
+    if (from == 0 && to == width) return {0, wanted.y, width, wanted.height};
+    auto x = static_cast<JDIMENSION>(from);
+    auto columns = static_cast<JDIMENSION>(to - from);
+    jpeg_crop_scanline(&jpeg_, &x, &columns);
+    return {static_cast<int>(x), wanted.y, static_cast<int>(columns), wanted.height};
+  }
+
+  void skip_rows(int rows) {
+    // As for columns, the rows before a part are decoded and left out.
+    const int decoded = std::min(rows, kMargin);
+    if (rows > decoded) jpeg_skip_scanlines(&jpeg_, static_cast<JDIMENSION>(rows - decoded));
+    for (int i = 0; i < decoded; ++i) read_row(nullptr);
+  }
+
+  void read_row(std::uint8_t* rgb) {
+    const bool converts = jpeg_.output_components != kChannels;
+    JSAMPROW row = rgb && !converts ? rgb : row_.data();
+    jpeg_read_scanlines(&jpeg_, &row, 1);
+    if (rgb && converts) cmyk_to_rgb(row_.data(), jpeg_.output_width, rgb);
+  }
+
+  jpeg_decompress_struct jpeg_{};
+  Errors errors_{};
+  jpeg_progress_mgr progress_{};
+  std::vector<std::uint8_t> row_;
+};
+
+#define BATCHFLOW_TEXT(x) #x
+#define BATCHFLOW_VALUE(x) BATCHFLOW_TEXT(x)
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_jpeg_decoder() {
+  return std::make_unique<JpegDecoder>();
+}
+
+bool is_jpeg(std::span<const std::byte> bytes) {
+  return bytes.size() >= 3 && bytes[0] == std::byte{0xff} && bytes[1] == std::byte{0xd8} &&
+         bytes[2] == std::byte{0xff};
+}
+
+std::string jpeg_build() {
+  // The library that is loaded names its year; the headers name the version.
+  jpeg_error_mgr errors;
+  jpeg_std_error(&errors);
+#ifdef LIBJPEG_TURBO_VERSION
+  constexpr const char* version = "libjpeg-turbo " BATCHFLOW_VALUE(LIBJPEG_TURBO_VERSION);
+#else
+  constexpr const char* version = "libjpeg";
+#endif
+  return fmt::format("{} ({})", version, errors.jpeg_message_table[JMSG_COPYRIGHT]);
+}
+
+}  // namespace batchflow

@@ -1,0 +1,41 @@
+// The inner loops over pixels, compiled once for every processor of its kind and once for its wide
+// vectors. Both give the same bytes: they reckon in whole numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace batchflow {
+
+// For one place of an axis of the result, which places of the source it is made of: `count` of them
+// from `first`, with the weights that begin at `at`.
+struct Taps {
+  int first = 0;
+  int count = 0;
+  std::size_t at = 0;
+};
+// Weights are fixed-point numbers with so many bits below one; those of one place sum up to one,
+// but for rounding.
+inline constexpr int kWeightBits = 22;
+
+struct Kernels {
+  const char* name;
+
+  // A row of pixels from a row of pixels, one for each of `taps`. Reads, and does not use, the byte
+  // before a pixel.
+  void (*across)(const std::uint8_t* row, std::span<const Taps> taps, const std::int32_t* weights,
+                 std::uint8_t* out);
+  // A row of `bytes` bytes from as many of `taps.count` rows, `stride` apart.
+  void (*down)(const std::uint8_t* rows, std::size_t stride, const Taps& taps,
+               const std::int32_t* weights, std::size_t bytes, std::uint8_t* out);
+  // Pixels into three planes.
+  void (*split)(const std::uint8_t* pixels, std::size_t count, std::uint8_t* red,
+                std::uint8_t* green, std::uint8_t* blue);
+};
+
+const Kernels& plain_kernels();
+// Null where the processor has no wider vectors than those.
+const Kernels* wide_kernels();
+
+}  // namespace batchflow

@@ -1,0 +1,143 @@
+#include "runtime/prepare/numbers.h"
+
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "core/check.h"
+
+namespace batchflow {
+namespace {
+
+struct Half {
+  std::uint16_t bits;
+  explicit operator float() const {
+    const int sign = bits >> 15, exponent = (bits >> 10) & 31;
+    const std::uint32_t fraction = bits & 1023u;
+    std::uint32_t result = static_cast<std::uint32_t>(sign) << 31;
+    if (exponent == 31) {
+      result |= 0x7f800000u | fraction << 13;
+    } else if (exponent != 0) {
+      result |= static_cast<std::uint32_t>(exponent + 112) << 23 | fraction << 13;
+    } else {
+      const float small = static_cast<float>(fraction) * 0x1.0p-24f;
+      return sign != 0 ? -small : small;
+    }
+    return std::bit_cast<float>(result);
+  }
+  static Half of(float value) { return {to_f16(value)}; }
+};
+
+struct Brain {
+  std::uint16_t bits;
+  explicit operator float() const {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+  static Brain of(float value) { return {to_bf16(value)}; }
+};
+
+template <class T>
+inline constexpr bool kShort = std::is_same_v<T, Half> || std::is_same_v<T, Brain>;
+template <class T>
+inline constexpr bool kReal = kShort<T> || std::is_floating_point_v<T>;
+
+template <class From, class To>
+constexpr bool fits() {
+  if constexpr (kReal<To>)
+    return true;
+  else if constexpr (kReal<From>)
+    return false;
+  else
+    return std::in_range<To>(std::numeric_limits<From>::min()) &&
+           std::in_range<To>(std::numeric_limits<From>::max());
+}
+
+template <class From, class To>
+To converted(From value) {
+  if constexpr (kShort<From>)
+    return converted<float, To>(static_cast<float>(value));
+  else if constexpr (kShort<To>)
+    return To::of(static_cast<float>(value));
+  else
+    return static_cast<To>(value);
+}
+
+// Calls `use` with a value of the type that `type` names.
+template <class Use>
+auto with_type(ElementType type, Use&& use) {
+  switch (type) {
+    case ElementType::u8: return use(std::uint8_t{});
+    case ElementType::i8: return use(std::int8_t{});
+    case ElementType::u16: return use(std::uint16_t{});
+    case ElementType::i16: return use(std::int16_t{});
+    case ElementType::i32: return use(std::int32_t{});
+    case ElementType::i64: return use(std::int64_t{});
+    case ElementType::f16: return use(Half{});
+    case ElementType::bf16: return use(Brain{});
+    case ElementType::f32: return use(float{});
+    case ElementType::f64: break;
+  }
+  return use(double{});
+}
+
+}  // namespace
+
+std::uint16_t to_f16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = bits >> 16 & 0x8000u;
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
+  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);
+  if (magnitude < 0x38800000u) {
+    // Subnormal: the sum is rounded where the last bit of a half is.
+    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(sum) - 0x3f000000u));
+  }
+  const std::uint32_t even = magnitude >> 13 & 1;
+  return static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + even) >> 13));
+}
+
+std::uint16_t to_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);
+  return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+bool converts(ElementType from, ElementType to) {
+  return with_type(from, [to](auto in) {
+    return with_type(to, [](auto out) { return fits<decltype(in), decltype(out)>(); });
+  });
+}
+
+void convert(ElementType from, const std::byte* in, ElementType to, std::byte* out,
+             std::uint64_t count) {
+  if (from == to) {
+    std::memcpy(out, in, count * element_bytes(from));
+    return;
+  }
+  with_type(from, [&](auto source) {
+    with_type(to, [&](auto target) {
+      using From = decltype(source);
+      using To = decltype(target);
+      BF_CHECK((fits<From, To>()));
+      if constexpr (fits<From, To>()) {
+        for (std::uint64_t i = 0; i < count; ++i) {
+          std::memcpy(&source, in + i * sizeof(From), sizeof(From));
+          target = converted<From, To>(source);
+          std::memcpy(out + i * sizeof(To), &target, sizeof(To));
+        }
+      }
+    });
+  });
+}
+
+void write_integer(std::int64_t value, ElementType type, std::byte* out) {
+  with_type(type, [&](auto target) {
+    target = converted<std::int64_t, decltype(target)>(value);
+    std::memcpy(out, &target, sizeof target);
+  });
+}
+
+}  // namespace batchflow

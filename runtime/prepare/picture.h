@@ -1,0 +1,77 @@
+// A picture in memory: rows of RGB, eight bits each; parts of pictures, and the decoded form, which
+// is a picture with its size in front.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace batchflow {
+
+inline constexpr int kChannels = 3;
+
+struct Extent2 {
+  int width = 0;
+  int height = 0;
+  friend constexpr bool operator==(const Extent2&, const Extent2&) = default;
+};
+
+struct Box {
+  int x = 0;
+  int y = 0;
+  int width = 0;
+  int height = 0;
+  Extent2 extent() const { return {width, height}; }
+  friend constexpr bool operator==(const Box&, const Box&) = default;
+};
+
+inline Box whole(Extent2 extent) {
+  return {0, 0, extent.width, extent.height};
+}
+
+// The byte before the first pixel may be read, too: pixels are loaded four bytes at a time.
+struct PictureView {
+  const std::uint8_t* pixels = nullptr;
+  std::size_t stride = 0;  // bytes from one row to the next
+  Extent2 extent;
+
+  const std::uint8_t* row(int y) const { return pixels + static_cast<std::size_t>(y) * stride; }
+  PictureView part(const Box& box) const {
+    return {row(box.y) + static_cast<std::size_t>(box.x) * kChannels, stride, box.extent()};
+  }
+};
+
+// Memory for one picture, which grows to the largest and stays. The size stands in front of the
+// pixels, so that it is at once the decoded form.
+class PictureBuffer {
+ public:
+  static constexpr std::size_t kHeader = 16;
+  // Writers may write whole vectors.
+  static constexpr std::size_t kSlack = 64;
+
+  static std::size_t bytes(Extent2 extent) {
+    return kHeader + static_cast<std::size_t>(extent.width) *
+                         static_cast<std::size_t>(extent.height) * kChannels;
+  }
+
+  // Pixels are not initialised.
+  void reset(Extent2 extent);
+  std::uint8_t* row(int y) { return pixels() + static_cast<std::size_t>(y) * stride(); }
+  std::uint8_t* pixels() { return memory_.data() + kHeader; }
+  std::size_t stride() const { return static_cast<std::size_t>(extent_.width) * kChannels; }
+  Extent2 extent() const { return extent_; }
+  PictureView view() const { return {memory_.data() + kHeader, stride(), extent_}; }
+
+ private:
+  std::vector<std::uint8_t> memory_;
+  Extent2 extent_;
+};
+
+// The decoded form: `BFPX`, width, height, channels, each of 32 bits, then rows without gaps.
+void write_decoded(const PictureView& picture, std::vector<std::byte>& out);
+// False when the bytes are no such thing.
+bool read_decoded(std::span<const std::byte> bytes, PictureView& picture);
+
+}  // namespace batchflow

@@ -1,0 +1,161 @@
+#include "runtime/prepare/picture_worker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "core/check.h"
+#include "core/keys.h"
+
+namespace batchflow {
+
+bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
+                        std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep) {
+  holds_ = nullptr;
+  if (decoded) {
+    if (!read_decoded(bytes, shows_)) return fail("the decoded form is damaged");
+    extent_ = shows_.extent;
+    origin_ = whole(extent_);
+  } else {
+    if (!open(bytes, plan.limits)) return false;
+    extent_ = decoder_->extent();
+  }
+  operations_.clear();
+  const std::size_t steps = plan.steps.size();
+  std::size_t from = decoded ? plan.kept : 0;
+  if (keep) {
+    if (!choose(plan, from, plan.kept, draw_key) || !carry_out(!decoded)) return false;
+    write_decoded(shows_, *keep);
+    operations_.clear();
+    from = plan.kept;
+    decoded = true;
+  }
+  if (!choose(plan, from, steps, draw_key) || !carry_out(!decoded)) return false;
+  plan.finish->write(shows_, kernels_, out);
+  return true;
+}
+
+bool PictureWorker::open(std::span<const std::byte> bytes, const DecodeLimits& limits) {
+  if (!is_jpeg(bytes) && !is_png(bytes)) return fail("neither JPEG nor PNG");
+  decoder_ = is_jpeg(bytes) ? jpeg_.get() : png_.get();
+  return decoder_->open(bytes, limits) || fail(decoder_->problem());
+}
+
+bool PictureWorker::fail(std::string_view problem) {
+  problem_ = problem;
+  return false;
+}
+
+// ------------------------------------------------------------------------------- choosing ----
+
+bool PictureWorker::choose(const PicturePlan& plan, std::size_t from, std::size_t to,
+                           std::uint64_t draw_key) {
+  for (std::size_t i = from; i < to; ++i) {
+    const PictureStep& step = plan.steps[i];
+    if (!choose_one(step.kind, step_draws(draw_key, step.draw), plan.limits.pixels_most))
+      return false;
+  }
+  return true;
+}
+
+bool PictureWorker::choose_one(const StepKind& kind, Random draws, std::uint64_t pixels_most) {
+  if (const auto* resize = std::get_if<Resize>(&kind)) {
+    const Extent2 to =
+        resize->shorter > 0 ? scaled_to_shorter(extent_, resize->shorter) : resize->size;
+    // A line of a million pixels would become a picture of a million lines.
+    if (static_cast<std::uint64_t>(to.width) * static_cast<std::uint64_t>(to.height) > pixels_most)
+      return fail(fmt::format("it would be resized to {} x {} pixels", to.width, to.height));
+    choose_scaling(whole(extent_), to);
+  } else if (const auto* crop = std::get_if<RandomResizedCrop>(&kind)) {
+    choose_scaling(random_crop(extent_, crop->area, crop->ratio, draws), crop->size);
+  } else if (const auto* centre = std::get_if<CentreCrop>(&kind)) {
+    choose_crop(centre_box(extent_, centre->size));
+  } else if (const auto* flip = std::get_if<HorizontalFlip>(&kind)) {
+    if (draws.unit() < flip->probability) choose_flip();
+  } else if (const auto* jitter = std::get_if<ColourJitter>(&kind)) {
+    operations_.push_back(draw_jitter(jitter->ranges, draws));
+  }
+  return true;
+}
+
+void PictureWorker::choose_scaling(const Box& from, Extent2 to) {
+  operations_.push_back(Scaling{from, to, whole(to), false});
+  extent_ = to;
+}
+
+void PictureWorker::choose_crop(const Box& box) {
+  const bool inside = box.x >= 0 && box.y >= 0 && box.x + box.width <= extent_.width &&
+                      box.y + box.height <= extent_.height;
+  extent_ = box.extent();
+  if (!inside) {
+    operations_.push_back(Pad{box});
+    return;
+  }
+  // Of a picture that is scaled, only what is wanted is made.
+  auto* before = operations_.empty() ? nullptr : std::get_if<Scaling>(&operations_.back());
+  if (!before || before->flip)
+    operations_.push_back(Scaling{box, extent_, whole(extent_), false});
+  else
+    before->window = {before->window.x + box.x, before->window.y + box.y, box.width, box.height};
+}
+
+void PictureWorker::choose_flip() {
+  auto* before = operations_.empty() ? nullptr : std::get_if<Scaling>(&operations_.back());
+  if (before)
+    before->flip = !before->flip;
+  else
+    operations_.push_back(Scaling{whole(extent_), extent_, whole(extent_), true});
+}
+
+// --------------------------------------------------------------------------- carrying out ----
+
+bool PictureWorker::carry_out(bool decode) {
+  if (decode) {
+    const auto* first = operations_.empty() ? nullptr : std::get_if<Scaling>(&operations_.front());
+    origin_ = decoder_->decode(first ? needed(*first) : whole(decoder_->extent()), buffers_[0]);
+    if (origin_.width == 0) return fail(decoder_->problem());
+    holds_ = &buffers_[0];
+    shows_ = holds_->view();
+  }
+  for (const Operation& operation : operations_)
+    std::visit([this](const auto& one) { carry_out(one); }, operation);
+  return true;
+}
+
+PictureBuffer& PictureWorker::other_buffer() {
+  return holds_ == &buffers_[0] ? buffers_[1] : buffers_[0];
+}
+
+void PictureWorker::carry_out(const Scaling& scaling) {
+  PictureBuffer& out = other_buffer();
+  resampler_.run(scaling, shows_, origin_, out);
+  holds_ = &out;
+  shows_ = out.view();
+  origin_ = whole(shows_.extent);
+}
+
+void PictureWorker::carry_out(const Pad& pad) {
+  BF_CHECK(origin_ == whole(shows_.extent));
+  PictureBuffer& out = other_buffer();
+  out.reset(pad.box.extent());
+  std::memset(out.pixels(), 0, out.stride() * static_cast<std::size_t>(pad.box.height));
+  const Box& box = pad.box;
+  const int left = std::max(0, box.x), right = std::min(shows_.extent.width, box.x + box.width);
+  const int top = std::max(0, box.y), end = std::min(shows_.extent.height, box.y + box.height);
+  for (int y = top; y < end; ++y)
+    std::memcpy(out.row(y - box.y) + static_cast<std::size_t>(left - box.x) * kChannels,
+                shows_.row(y) + static_cast<std::size_t>(left) * kChannels,
+                static_cast<std::size_t>(right - left) * kChannels);
+  holds_ = &out;
+  shows_ = out.view();
+  origin_ = whole(shows_.extent);
+}
+
+void PictureWorker::carry_out(const Jitter& jitter) {
+  if (!holds_) carry_out(Scaling{origin_, origin_.extent(), origin_, false});  // foreign: a copy
+  for (const ColourChange change : jitter.order)
+    apply(change, jitter.factor[static_cast<std::size_t>(change)], *holds_);
+}
+
+}  // namespace batchflow

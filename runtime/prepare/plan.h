@@ -1,0 +1,66 @@
+// A pipeline as it is carried out: which part of a sample is worked on, and what is done to it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/prepare/finish.h"
+#include "runtime/prepare/pipeline.h"
+#include "runtime/prepare/steps.h"
+
+namespace batchflow {
+
+struct PictureStep {
+  StepKind kind;           // one that stands at StepPlace::picture
+  std::uint32_t draw = 0;  // its index among all steps: core/keys.h, step_draws
+};
+
+struct PicturePlan {
+  DecodeLimits limits;
+  std::vector<PictureStep> steps;
+  std::size_t kept = 0;  // of these, those that the decoded form has behind it
+  std::size_t field = 0;
+  std::optional<Finish> finish;
+};
+
+// A stored field of numbers, as it becomes one of the batch.
+struct NumbersPlan {
+  Field stored;
+  std::size_t field = 0;
+  std::optional<Tokens> tokens;  // its result has the type of the batch's field
+};
+
+class CompiledPipeline final : public Pipeline {
+ public:
+  const std::string& name() const override { return name_; }
+  const BatchSpec& spec() const override { return spec_; }
+  const PipelineInfo& info() const override { return info_; }
+  std::string describe() const override { return text_; }
+
+  RecordKind kind() const { return kind_; }
+  // Where a record has several parts, the one worked on; empty: the one with a usual name.
+  const std::string& part() const { return part_; }
+  const BatchSpec& stored() const { return stored_; }
+  const std::optional<PicturePlan>& picture() const { return picture_; }
+  const std::vector<NumbersPlan>& numbers() const { return numbers_; }
+  std::optional<std::size_t> label_field() const { return label_field_; }
+
+ private:
+  friend class PipelineCompiler;
+
+  std::string name_;
+  BatchSpec spec_;
+  PipelineInfo info_;
+  std::string text_;
+  RecordKind kind_ = RecordKind::whole;
+  std::string part_;
+  BatchSpec stored_;
+  std::optional<PicturePlan> picture_;
+  std::vector<NumbersPlan> numbers_;
+  std::optional<std::size_t> label_field_;
+};
+
+}  // namespace batchflow

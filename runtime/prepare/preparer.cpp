@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/check.h"
+#include "runtime/prepare/numbers.h"
+#include "runtime/prepare/picture_worker.h"
+#include "runtime/prepare/preparer.h"
+#include "runtime/prepare/record_parts.h"
+
+namespace batchflow {
+namespace {
+
+// What pictures are called in records that others have written.
+constexpr std::array<std::string_view, 7> kPictureParts = {"image", "jpg",   "jpeg",         "png",
+                                                           "img",   "bytes", "image/encoded"};
+
+class WorkerPreparer final : public Preparer {
+ public:
+  explicit WorkerPreparer(const Kernels& kernels) : pictures_(kernels) {}
+
+  Prepared prepare(const Pipeline& pipeline, const Input& input, const BlockWriter& out,
+                   std::uint32_t place, std::vector<std::byte>* keep_decoded) override {
+    const auto& compiled = static_cast<const CompiledPipeline&>(pipeline);
+    const bool done = compiled.picture() ? picture(compiled, input, out, place, keep_decoded)
+                                         : numbers(compiled, input, out, place);
+    return done && label(compiled, input, out, place) ? Prepared::done : Prepared::corrupt;
+  }
+
+  std::string_view problem() const override { return problem_; }
+
+ private:
+  bool picture(const CompiledPipeline& pipeline, const Input& input, const BlockWriter& out,
+               std::uint32_t place, std::vector<std::byte>* keep_decoded) {
+    std::span<const std::byte> bytes = input.bytes;
+    if (!input.decoded && pipeline.kind() != RecordKind::whole) {
+      if (!find_parts(pipeline, input)) return false;
+      const Part* part = picture_part(pipeline);
+      if (!part) return fail("it holds no picture");
+      bytes = part->bytes;
+    }
+    const PicturePlan& plan = *pipeline.picture();
+    std::byte* row = out.row(plan.field, place);
+    return pictures_.run(plan, bytes, input.decoded, input.draw_key, row, keep_decoded) ||
+           fail(pictures_.problem());
+  }
+
+  const Part* picture_part(const CompiledPipeline& pipeline) const {
+    if (!pipeline.part().empty()) return parts_.part(pipeline.part());
+    for (const std::string_view name : kPictureParts)
+      if (const Part* part = parts_.part(name)) return part;
+    return nullptr;
+  }
+
+  bool find_parts(const CompiledPipeline& pipeline, const Input& input) {
+    return parts_.find(pipeline.kind(), input.bytes, pipeline.stored()) || fail(parts_.problem());
+  }
+
+  bool numbers(const CompiledPipeline& pipeline, const Input& input, const BlockWriter& out,
+               std::uint32_t place) {
+    if (!find_parts(pipeline, input)) return false;
+    for (const NumbersPlan& plan : pipeline.numbers()) {
+      const Part* part = parts_.part(plan.stored.name);
+      if (!part) return fail(fmt::format("it has no field '{}'", plan.stored.name));
+      const Field& field = pipeline.spec().fields[plan.field];
+      if (!number_field(plan, field, *part, out, place))
+        return fail(fmt::format("field '{}' has {} bytes", plan.stored.name, part->bytes.size()));
+    }
+    return true;
+  }
+
+  static bool number_field(const NumbersPlan& plan, const Field& field, const Part& part,
+                           const BlockWriter& out, std::uint32_t place) {
+    const Bytes row_bytes = plan.stored.row_bytes();
+    const std::uint64_t rows = part.bytes.size() / row_bytes;
+    const bool whole_rows = part.bytes.size() % row_bytes == 0;
+    if (part.type != plan.stored.type || !whole_rows || rows > plan.stored.rows_most() ||
+        (!plan.stored.ragged && rows != 1))
+      return false;
+    const std::uint64_t given = part.bytes.size() / element_bytes(part.type);
+    if (field.ragged) {
+      std::byte* at = out.begin_rows(plan.field, place);
+      convert(part.type, part.bytes.data(), field.type, at, given);
+      out.end_rows(plan.field, place, rows);
+      return true;
+    }
+    std::byte* at = out.row(plan.field, place);
+    const Bytes wanted = field.row_bytes() / element_bytes(field.type);
+    const std::uint64_t taken = std::min<std::uint64_t>(given, wanted);
+    convert(part.type, part.bytes.data(), field.type, at, taken);
+    if (taken < wanted)
+      pad(plan.tokens->pad_with, field.type, at + taken * element_bytes(field.type),
+          wanted - taken);
+    return true;
+  }
+
+  static void pad(std::uint64_t with, ElementType type, std::byte* at, std::uint64_t count) {
+    const auto value = static_cast<std::int64_t>(with);
+    std::array<std::byte, 8> element;
+    write_integer(value, type, element.data());
+    for (std::uint64_t i = 0; i < count; ++i, at += element_bytes(type))
+      std::memcpy(at, element.data(), element_bytes(type));
+  }
+
+  bool label(const CompiledPipeline& pipeline, const Input& input, const BlockWriter& out,
+             std::uint32_t place) {
+    if (!pipeline.label_field()) return true;
+    if (input.label < 0) return fail("it has no label");
+    std::memcpy(out.row(*pipeline.label_field(), place), &input.label, sizeof input.label);
+    return true;
+  }
+
+  bool fail(std::string_view problem) {
+    problem_ = problem;
+    return false;
+  }
+
+  PictureWorker pictures_;
+  RecordParts parts_;
+  std::string problem_;
+};
+
+}  // namespace
+
+std::unique_ptr<Preparer> make_preparer() {
+  const Kernels* wide = wide_kernels();
+  return make_preparer(wide ? *wide : plain_kernels());
+}
+
+std::unique_ptr<Preparer> make_preparer(const Kernels& kernels) {
+  return std::make_unique<WorkerPreparer>(kernels);
+}
+
+}  // namespace batchflow

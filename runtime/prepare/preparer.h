@@ -1,0 +1,11 @@
+// A preparer with the inner loops given, for tests that compare them.
+#pragma once
+
+#include "runtime/prepare/kernels.h"
+#include "runtime/prepare/pipeline.h"
+
+namespace batchflow {
+
+std::unique_ptr<Preparer> make_preparer(const Kernels& kernels);
+
+}  // namespace batchflow

@@ -1,0 +1,112 @@
+#include "runtime/prepare/resample.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+
+namespace batchflow {
+namespace {
+
+// The triangle of the linear filter, as wide as the scale when a picture is made smaller.
+struct Triangle {
+  double scale;
+  double width;
+  int from;
+
+  Triangle(int from_size, int to_size)
+      : scale(static_cast<double>(from_size) / to_size),
+        width(std::max(scale, 1.0)),
+        from(from_size) {}
+
+  double centre(int place) const { return (place + 0.5) * scale; }
+  int first(int place) const { return std::max(0, static_cast<int>(centre(place) - width + 0.5)); }
+  int end(int place) const { return std::min(from, static_cast<int>(centre(place) + width + 0.5)); }
+  double weight(int place, int source) const {
+    const double distance = (source - centre(place) + 0.5) * (1.0 / width);
+    return std::max(0.0, 1.0 - (distance < 0 ? -distance : distance));
+  }
+};
+
+std::pair<int, int> needed_of_axis(int from, int to, int window_first, int window_count) {
+  if (from == to) return {window_first, window_count};
+  const Triangle triangle(from, to);
+  const int first = triangle.first(window_first);
+  return {first, triangle.end(window_first + window_count - 1) - first};
+}
+
+}  // namespace
+
+Box needed(const Scaling& s) {
+  const auto [x, width] =
+      needed_of_axis(s.from.width, s.to.width, s.window.x, s.window.width);
+  const auto [y, height] =
+      needed_of_axis(s.from.height, s.to.height, s.window.y, s.window.height);
+  return {s.from.x + x, s.from.y + y, width, height};
+}
+
+void Resampler::Axis::plan(int from, int to, int window_first, int window_count) {
+  taps.clear();
+  weights.clear();
+  copies = from == to;
+  const Triangle triangle(from, to);
+  for (int place = window_first; place < window_first + window_count; ++place) {
+    if (copies) {
+      taps.push_back({place, 1, weights.size()});
+      weights.push_back(1 << kWeightBits);
+      continue;
+    }
+    const int first = triangle.first(place);
+    const int end = triangle.end(place);
+    taps.push_back({first, end - first, weights.size()});
+    exact.clear();
+    double sum = 0;
+    for (int source = first; source < end; ++source) {
+      exact.push_back(triangle.weight(place, source));
+      sum += exact.back();
+    }
+    for (const double weight : exact)
+      weights.push_back(static_cast<std::int32_t>(0.5 + weight / sum * (1 << kWeightBits)));
+  }
+}
+
+void Resampler::run(const Scaling& s, const PictureView& source, const Box& origin,
+                    PictureBuffer& out) {
+  const Box read = needed(s);
+  BF_CHECK(read.x >= origin.x && read.y >= origin.y &&
+           read.x + read.width <= origin.x + source.extent.width &&
+           read.y + read.height <= origin.y + source.extent.height);
+  // Taps count from the corner of `from`, rows and pixels of the source from the corner of `origin`.
+  across_.plan(s.from.width, s.to.width, s.window.x, s.window.width);
+  down_.plan(s.from.height, s.to.height, s.window.y, s.window.height);
+  for (Taps& tap : across_.taps) tap.first += s.from.x - origin.x;
+  if (s.flip) std::reverse(across_.taps.begin(), across_.taps.end());
+
+  const int first_row = read.y - origin.y;
+  const bool needs_across = !across_.copies || s.flip;
+  PictureView rows = source;
+  rows.pixels = source.row(first_row);
+  rows.extent = {s.window.width, read.height};
+  if (needs_across) {
+    between_.reset(rows.extent);
+    for (int y = 0; y < read.height; ++y)
+      kernels_.across(source.row(first_row + y), across_.taps, across_.weights.data(),
+                      between_.row(y));
+    rows = between_.view();
+  } else {
+    rows.pixels += static_cast<std::size_t>(across_.taps.front().first) * kChannels;
+  }
+
+  out.reset(s.window.extent());
+  const std::size_t row_bytes = static_cast<std::size_t>(s.window.width) * kChannels;
+  for (int y = 0; y < s.window.height; ++y) {
+    Taps tap = down_.taps[static_cast<std::size_t>(y)];
+    tap.first -= read.y - s.from.y;
+    if (down_.copies)
+      std::memcpy(out.row(y), rows.row(tap.first), row_bytes);
+    else
+      kernels_.down(rows.pixels, rows.stride, tap, down_.weights.data(), row_bytes, out.row(y));
+  }
+}
+
+}  // namespace batchflow

@@ -1,0 +1,50 @@
+// Scales a part of a picture, antialiased and bilinear, exactly as Pillow's resize (and so
+// torchvision's on pictures) does: first across, then down, with rounding to whole numbers between.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/prepare/kernels.h"
+#include "runtime/prepare/picture.h"
+
+namespace batchflow {
+
+// The part `from` of a picture is scaled to `to`; of that, `window` is wanted, mirrored if `flip`.
+// What lies outside `from` has no influence. A crop is a scaling to the same size.
+struct Scaling {
+  Box from;
+  Extent2 to;
+  Box window;
+  bool flip = false;
+};
+
+// Which part of the picture a scaling reads.
+Box needed(const Scaling& scaling);
+
+// Holds the memory it needs from one picture to the next.
+class Resampler {
+ public:
+  explicit Resampler(const Kernels& kernels) : kernels_(kernels) {}
+
+  // `source` shows the part of the picture that begins at (x, y) of `origin` alone.
+  void run(const Scaling& scaling, const PictureView& source, const Box& origin,
+           PictureBuffer& out);
+
+ private:
+  struct Axis {
+    std::vector<Taps> taps;
+    std::vector<std::int32_t> weights;
+    std::vector<double> exact;
+    bool copies = false;  // no scaling
+
+    void plan(int from, int to, int window_first, int window_count);
+  };
+
+  const Kernels& kernels_;
+  Axis across_;
+  Axis down_;
+  PictureBuffer between_;
+};
+
+}  // namespace batchflow

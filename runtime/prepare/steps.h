@@ -1,0 +1,77 @@
+// The steps that a pipeline may consist of: their names, parameters and versions.
+//
+// A step's text names all that decides its bytes; hashes of pipelines are hashes of these texts. So
+// whoever changes what a step does raises its version in steps.cpp.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/config.h"
+#include "runtime/batch/batch_spec.h"
+#include "runtime/prepare/colour.h"
+#include "runtime/prepare/decode.h"
+#include "runtime/prepare/finish.h"
+#include "runtime/prepare/geometry.h"
+
+namespace batchflow {
+
+struct Decode {
+  DecodeLimits limits;
+};
+struct Resize {
+  int shorter = 0;  // 0: to `size`
+  Extent2 size;
+};
+struct CentreCrop {
+  Extent2 size;
+};
+struct RandomResizedCrop {
+  Extent2 size;
+  Range area;
+  Range ratio;
+};
+struct HorizontalFlip {
+  double probability = 0;
+};
+struct ColourJitter {
+  std::array<Range, kColourChanges> ranges;
+};
+struct Cast {
+  ElementType type;
+};
+struct Layout {
+  bool planes = false;
+};
+struct Tokens {
+  enum class Fit : std::uint8_t { cut_or_pad, pack };
+  std::uint64_t length = 0;
+  Fit fit = Fit::cut_or_pad;
+  std::uint64_t pad_with = 0;
+};
+struct Reshape {
+  std::vector<std::uint64_t> shape;
+};
+
+using StepKind = std::variant<Decode, Resize, CentreCrop, RandomResizedCrop, HorizontalFlip,
+                              ColourJitter, Normalisation, Cast, Layout, Tokens, Reshape>;
+
+// Where in a pipeline a step may stand; each of those above `picture` at most once.
+enum class StepPlace : std::uint8_t { decode, picture, normalise, tokens, cast, layout, reshape };
+
+struct Step {
+  std::string_view name;
+  StepPlace place = StepPlace::picture;
+  bool random = false;
+  StepKind kind;
+  std::string text;  // name, version and parameters
+};
+
+// Throws ConfigError.
+Step read_step(ConfigSection& section);
+
+}  // namespace batchflow

@@ -1,0 +1,206 @@
+// What preparing pictures costs on one core, by CPU time: the stages, the whole, and beside it
+// what PyTorch, torchvision and Pillow take for the same, turn by turn.
+//
+//   bench_prepare            five rounds; with python3-torchvision also the comparison
+//   bench_prepare --small    a short one that only proves that it runs
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <unistd.h>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "configs/reader/yaml.h"
+#include "core/keys.h"
+#include "runtime/prepare/decode.h"
+#include "runtime/prepare/geometry.h"
+#include "runtime/prepare/preparer.h"
+#include "runtime/prepare/resample.h"
+#include "tests/runtime/prepare/dataset.h"
+#include "tests/runtime/prepare/pictures.h"
+#include "tools/bench/process_cost.h"
+
+namespace batchflow {
+namespace {
+
+constexpr int kWidth = 500, kHeight = 375;
+constexpr std::size_t kEncodedBytes = 105'000;
+constexpr std::uint32_t kBlock = 64;
+
+// As much grain as makes a picture of that many bytes at a quality that cameras use, within 2 %.
+test::Encoded picture_of_size(std::uint64_t seed, std::size_t bytes) {
+  int least = 0, most = 160;
+  test::Encoded encoded;
+  while (least < most) {
+    const int noise = (least + most + 1) / 2;
+    const auto pixels = test::make_pixels(kWidth, kHeight, 3, seed, noise);
+    encoded = test::encode_jpeg(pixels, kWidth, kHeight, {.h = 2, .v = 2, .quality = 92});
+    if (encoded.size() <= bytes)
+      least = noise;
+    else
+      most = noise - 1;
+  }
+  return encoded;
+}
+
+struct Stats {
+  std::vector<double> values;
+  std::string text(const char* unit) {
+    std::sort(values.begin(), values.end());
+    return fmt::format("{:.0f} {} ({:.0f} to {:.0f})", values[values.size() / 2], unit,
+                       values.front(), values.back());
+  }
+};
+
+double rate(double seconds, const std::function<void(std::size_t)>& one) {
+  one(0);
+  const double start = cpu_s();
+  std::size_t done = 0;
+  while (cpu_s() - start < seconds)
+    for (int i = 0; i < 8; ++i) one(done++);
+  return static_cast<double>(done) / (cpu_s() - start);
+}
+
+struct Whole {
+  std::unique_ptr<Pipeline> pipeline;
+  BlockLayout layout;
+  std::vector<std::byte> slot;
+  std::unique_ptr<Preparer> preparer;
+
+  Whole(const std::string& file, const Kernels* kernels)
+      : pipeline(compile(file)),
+        layout(pipeline->spec(), kBlock),
+        slot(static_cast<std::size_t>(layout.bytes)),
+        preparer(kernels ? make_preparer(*kernels) : make_preparer()) {}
+
+  static std::unique_ptr<Pipeline> compile(const std::string& file) {
+    const test::FakeDataset dataset(RecordKind::whole, {}, {kEncodedBytes});
+    std::unique_ptr<Pipeline> compiled;
+    read_config(read_yaml_file(BATCHFLOW_ROOT "/configs/pipelines/" + file),
+                [&](ConfigSection& section) { compiled = compile_pipeline(section, dataset); });
+    return compiled;
+  }
+
+  void run(const std::vector<test::Encoded>& pictures, std::size_t i) {
+    Preparer::Input input{.sample = SampleId{i}, .bytes = pictures[i % pictures.size()]};
+    input.label = 0;
+    input.draw_key = hash(3, i);
+    const BlockWriter writer(layout, slot.data());
+    const Prepared prepared =
+        preparer->prepare(*pipeline, input, writer, static_cast<std::uint32_t>(i % kBlock), nullptr);
+    BF_CHECK(prepared == Prepared::done);
+  }
+};
+
+// What the reference prints, or 0 where it cannot run.
+double reference_rate(const std::string& folder, double seconds, const std::string& type) {
+  const std::string command =
+      fmt::format("/usr/bin/python3 '{}/tools/bench/runtime/prepare/reference.py' '{}' {} {} "
+                  "2>/dev/null",
+                  BATCHFLOW_ROOT, folder, seconds, type);
+  double rate = 0;
+  if (FILE* pipe = popen(command.c_str(), "r")) {
+    if (std::fscanf(pipe, "%lf", &rate) != 1) rate = 0;
+    pclose(pipe);
+  }
+  return rate;
+}
+
+void compare(const std::vector<test::Encoded>& pictures, double seconds, int rounds) {
+  const auto folder = std::filesystem::temp_directory_path() /
+                      fmt::format("bench_prepare.{}", static_cast<long>(getpid()));
+  std::filesystem::create_directories(folder);
+  for (std::size_t i = 0; i < pictures.size(); ++i)
+    std::ofstream(folder / fmt::format("{:03}.jpg", i), std::ios::binary)
+        .write(reinterpret_cast<const char*>(pictures[i].data()),
+               static_cast<std::streamsize>(pictures[i].size()));
+  for (const auto& [file, type] : {std::pair<std::string, std::string>{"imagenet-train.yaml", "u8"},
+                                   {"imagenet-train-f32.yaml", "f32"}}) {
+    Whole whole(file, nullptr);
+    Stats ours, theirs, ratios;
+    for (int round = 0; round < rounds; ++round) {
+      theirs.values.push_back(reference_rate(folder, seconds, type));
+      if (theirs.values.back() == 0) {
+        fmt::print("no comparison: python3-torchvision is not installed\n");
+        std::filesystem::remove_all(folder);
+        return;
+      }
+      ours.values.push_back(rate(seconds, [&](std::size_t i) { whole.run(pictures, i); }));
+      ratios.values.push_back(100 * ours.values.back() / theirs.values.back());
+    }
+    fmt::print("{}: {}; torchvision: {}; ratio in hundredths: {}\n", file, ours.text("img/s"),
+               theirs.text("img/s"), ratios.text(""));
+  }
+  std::filesystem::remove_all(folder);
+}
+
+void run(bool small) {
+  const double seconds = small ? 0.01 : 2;
+  const int rounds = small ? 1 : 5;
+  std::vector<test::Encoded> pictures;
+  for (std::uint64_t seed = 0; seed < (small ? 2u : 32u); ++seed)
+    pictures.push_back(picture_of_size(seed, kEncodedBytes));
+  fmt::print("{} pictures of {} x {}, the first of {} bytes; img/s of one core: middle of {} "
+             "rounds (least to most)\n",
+             pictures.size(), kWidth, kHeight, pictures[0].size(), rounds);
+
+  const auto decoder = make_jpeg_decoder();
+  PictureBuffer buffer, out;
+  struct Stage {
+    std::string name;
+    std::function<void(std::size_t)> one;
+    Stats stats{};
+  };
+  std::vector<Stage> stages;
+  const auto decode = [&](std::size_t i, const Box& box) {
+    BF_CHECK(decoder->open(pictures[i % pictures.size()], {}));
+    decoder->decode(box, buffer);
+  };
+  stages.push_back({"decode, whole", [&](std::size_t i) { decode(i, {0, 0, kWidth, kHeight}); }});
+  const auto random_box = [](std::size_t i) {
+    Random random(hash(3, i));
+    return random_crop({kWidth, kHeight}, {0.08, 1}, {3.0 / 4, 4.0 / 3}, random);
+  };
+  stages.push_back({"decode, random crop", [&](std::size_t i) { decode(i, random_box(i)); }});
+  std::vector<const Kernels*> versions = {&plain_kernels()};
+  if (wide_kernels()) versions.push_back(wide_kernels());
+  std::vector<std::unique_ptr<Resampler>> resamplers;
+  std::vector<std::unique_ptr<Whole>> wholes;
+  PictureBuffer source;
+  source.reset({kWidth, kHeight});
+  for (const Kernels* kernels : versions) {
+    resamplers.push_back(std::make_unique<Resampler>(*kernels));
+    stages.push_back({fmt::format("crop, resize, flip ({})", kernels->name),
+                      [&, resampler = resamplers.back().get()](std::size_t i) {
+                        resampler->run(Scaling{random_box(i), {224, 224}, {0, 0, 224, 224}, i % 2 == 0},
+                                       source.view(), whole({kWidth, kHeight}), out);
+                      }});
+    for (const std::string file :
+         {"imagenet-train.yaml", "imagenet-train-f32.yaml", "imagenet-val.yaml"}) {
+      wholes.push_back(std::make_unique<Whole>(file, kernels));
+      stages.push_back({fmt::format("{} ({})", file, kernels->name),
+                        [&, one = wholes.back().get()](std::size_t i) { one->run(pictures, i); }});
+    }
+  }
+  for (int round = 0; round < rounds; ++round)
+    for (Stage& stage : stages) stage.stats.values.push_back(rate(seconds / 2, stage.one));
+  for (Stage& stage : stages) fmt::print("{}: {}\n", stage.name, stage.stats.text("img/s"));
+  if (!small) compare(pictures, seconds, rounds);
+}
+
+}  // namespace
+}  // namespace batchflow
+
+int main(int argc, char** argv) {
+  const bool small = argc > 1 && std::string_view(argv[1]) == "--small";
+  if (argc > 2 || (argc == 2 && !small)) {
+    fmt::print(stderr, "bench_prepare: unknown argument; write --small or nothing\n");
+    return 2;
+  }
+  batchflow::run(small);
+  return 0;
+}
