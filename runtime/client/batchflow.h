@@ -42,6 +42,19 @@ extern "C" {
 
 #define BF_ABI_VERSION 1
 
+/* A struct of zeros that knows its size. */
+#ifdef __cplusplus
+#define BF_INIT(type)                 \
+  [] {                                \
+    type zeros{};                     \
+    zeros.struct_size = sizeof zeros; \
+    return zeros;                     \
+  }()
+#else
+#define BF_INIT(type) \
+  { .struct_size = sizeof(type) }
+#endif
+
 typedef enum bf_status {
   BF_OK = 0,
   BF_END = 1,     /* the last epoch is over; of an epoch: see bf_batch.last_of_epoch */
@@ -100,8 +113,7 @@ typedef struct bf_loader_options {
   double reconnect_s; /* 0: 60 */
   int copy;           /* batches are copies, which may be written to */
 } bf_loader_options;
-#define BF_LOADER_OPTIONS_INIT \
-  { sizeof(bf_loader_options) }
+#define BF_LOADER_OPTIONS_INIT BF_INIT(bf_loader_options)
 
 typedef struct bf_field {
   const char* name;
@@ -119,7 +131,7 @@ typedef struct bf_array {
 typedef struct bf_batch {
   size_t struct_size;
   uint64_t handle; /* for bf_batch_release */
-  uint64_t step;   /* counts over all epochs of this loader, from 0 */
+  uint64_t step;   /* counts the batches of this loader, from 0 */
   uint32_t epoch;
   int last_of_epoch;
   uint32_t samples; /* fillers and rehearsed ones included */
@@ -133,8 +145,7 @@ typedef struct bf_batch {
   const uint64_t* wanted;
   const uint8_t* marks;
 } bf_batch;
-#define BF_BATCH_INIT \
-  { sizeof(bf_batch) }
+#define BF_BATCH_INIT BF_INIT(bf_batch)
 
 typedef struct bf_loader_info {
   size_t struct_size;
@@ -148,8 +159,7 @@ typedef struct bf_loader_info {
   uint32_t fields;
   const bf_field* field;
 } bf_loader_info;
-#define BF_LOADER_INFO_INIT \
-  { sizeof(bf_loader_info) }
+#define BF_LOADER_INFO_INIT BF_INIT(bf_loader_info)
 
 typedef struct bf_loader_times { /* of this loader so far */
   size_t struct_size;
@@ -160,8 +170,7 @@ typedef struct bf_loader_times { /* of this loader so far */
   uint64_t copied;
   uint64_t reconnects;
 } bf_loader_times;
-#define BF_LOADER_TIMES_INIT \
-  { sizeof(bf_loader_times) }
+#define BF_LOADER_TIMES_INIT BF_INIT(bf_loader_times)
 
 BF_API uint32_t bf_abi_version(void);
 BF_API const char* bf_version(void);
@@ -177,15 +186,20 @@ BF_API bf_status bf_loader_next(bf_loader* loader, bf_batch* batch);
 BF_API void bf_batch_release(bf_loader* loader, uint64_t handle);
 /* Ends a wait of bf_loader_next, from any thread or a signal handler. */
 BF_API void bf_loader_interrupt(bf_loader* loader);
-/* Where the job is after the batches given so far: JSON, for bf_loader_options.state. */
+/* Where the job is after the batches given so far: JSON, for bf_loader_options.state. One of
+ * several ranks knows it in the orders strict and sequential, where all ranks advance together; in
+ * the others this is BF_BAD_ARGUMENT, and the service alone knows: join again under the same job
+ * name. */
 BF_API bf_status bf_loader_state(bf_loader* loader, const char** state);
 BF_API bf_status bf_loader_times_get(bf_loader* loader, bf_loader_times* times);
-/* Gradients, losses: what weighted orders draw by. */
+/* Gradients, losses: what weighted orders draw by. Waits while the service has not read earlier
+ * ones. */
 BF_API bf_status bf_loader_report_scores(bf_loader* loader, const uint64_t* keys,
                                          const float* scores, size_t count);
 BF_API bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name);
 BF_API bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** name);
-/* Batches that are still held stay readable until they are released. */
+/* Batches that are still held stay readable until they are released. A child of fork() may close
+ * and release what its parent opened, but nothing else. */
 BF_API void bf_loader_close(bf_loader* loader);
 
 #ifdef __cplusplus

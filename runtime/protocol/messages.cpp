@@ -189,6 +189,7 @@ std::string encode(const JoinRequest& request) {
                {"weight", request.weight},
                {"state", request.state},
                {"rejoins", request.rejoins},
+               {"steps_given", request.steps_given},
                {"pipeline_hash", request.pipeline_hash}};
   if (request.shuffle_seed) message["shuffle_seed"] = *request.shuffle_seed;
   return text_of(message);
@@ -280,6 +281,7 @@ std::optional<JoinRequest> decode_join(std::string_view frame, std::string& prob
     }
     fields.text("state", request.state);
     fields.flag("rejoins", request.rejoins);
+    fields.number("steps_given", request.steps_given);
     fields.number("pipeline_hash", request.pipeline_hash);
     return request;
   });

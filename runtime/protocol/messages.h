@@ -9,8 +9,8 @@
 //   job          hello {protocol, version, pid}
 //   service      welcome {protocol, version, service}
 //   job          join {JoinRequest} + [a descriptor of the dataset's folder]
-//   service      admitted {JoinAnswer} + down ring, up ring, doorbell
-//                | refused {why, message}
+//   service      admitted {Admission} + down ring, up ring, doorbell
+//                | refused {why, message}                why "not_yet": to be asked again soon
 //   service      slab {slab, bytes} + memory file         any time after, before a batch names it
 //   service      slab_gone {slab}                         no later batch names it
 //   service      refused {why, message}                   before a `refused` record: why the job
@@ -62,8 +62,9 @@ struct JoinRequest {
   std::uint64_t steps = 0;
   std::uint32_t credits = 0;
   double weight = 1;
-  std::string state;     // JSON of a position; empty: from the beginning
-  bool rejoins = false;  // after the service was away
+  std::string state;              // JSON of a position; empty: from the beginning
+  bool rejoins = false;           // after the service was away
+  std::uint64_t steps_given = 0;  // rejoins: how many the rank has been given, by any service
   Digest pipeline_hash = 0;
 };
 

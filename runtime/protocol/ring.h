@@ -47,6 +47,8 @@ class RingWriter {
   explicit RingWriter(RingMemory memory);
   // False when there is no room, or the ring is broken. REQUIRES: record.size() <= kRecordMost
   bool write(std::span<const std::byte> record);
+  // Whether so many bytes could be written, what they cost beside themselves included.
+  bool has_room_for(std::uint64_t bytes) { return !broken_ && has_room(bytes); }
   // What was written becomes readable; true: the reader sleeps and is to be woken.
   bool publish();
   void wake();  // by futex

@@ -1,0 +1,148 @@
+// The C interface: checks what it is handed, and lets no exception out.
+#include "runtime/client/batchflow.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <new>
+
+#include "runtime/client/error.h"
+#include "runtime/client/held_batches.h"
+#include "runtime/client/loader.h"
+
+struct bf_loader {
+  std::unique_ptr<batchflow::Loader> loader;
+};
+
+namespace {
+
+using batchflow::fail;
+using batchflow::Loader;
+
+template <class Function>
+bf_status guarded(Function function) noexcept {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {
+    return fail(BF_NO_MEMORY, "this process has no memory left; free some and call again");
+  } catch (const std::exception& error) {
+    return fail(BF_PROTOCOL, error.what());
+  }
+}
+
+template <class Struct>
+bool is_whole(const Struct* given) {
+  return given != nullptr && given->struct_size >= sizeof(Struct);
+}
+
+bf_status not_whole(const char* what) {
+  return fail(BF_BAD_ARGUMENT,
+              fmt::format("{} is NULL or smaller than this library's; begin it with "
+                          "its _INIT and install header and library together",
+                          what));
+}
+
+// Calls `function` with the loader, unless there is none that may be used here.
+template <class Function>
+bf_status with(bf_loader* loader, Function function) noexcept {
+  return guarded([&] {
+    if (loader == nullptr) return fail(BF_BAD_ARGUMENT, "the loader is NULL");
+    if (loader->loader->is_of_parent()) {
+      return fail(BF_BAD_ARGUMENT,
+                  "this loader was opened before fork(); open one in this process");
+    }
+    return function(*loader->loader);
+  });
+}
+
+}  // namespace
+
+std::uint32_t bf_abi_version(void) {
+  return BF_ABI_VERSION;
+}
+
+const char* bf_version(void) {
+  return BATCHFLOW_VERSION;
+}
+
+const char* bf_last_error(void) {
+  return batchflow::last_error();
+}
+
+bf_status bf_loader_open(const bf_loader_options* options, bf_loader** loader) {
+  return guarded([&] {
+    if (loader == nullptr) return fail(BF_BAD_ARGUMENT, "there is nowhere to put the loader");
+    *loader = nullptr;
+    if (!is_whole(options)) return not_whole("bf_loader_options");
+    auto opened = std::make_unique<bf_loader>();
+    const bf_status status = Loader::open(*options, opened->loader);
+    if (status == BF_OK) *loader = opened.release();
+    return status;
+  });
+}
+
+bf_status bf_loader_info_get(bf_loader* loader, bf_loader_info* info) {
+  return with(loader, [&](const Loader& open) {
+    if (!is_whole(info)) return not_whole("bf_loader_info");
+    open.info(*info);
+    return BF_OK;
+  });
+}
+
+bf_status bf_loader_next(bf_loader* loader, bf_batch* batch) {
+  return with(loader, [&](Loader& open) {
+    return is_whole(batch) ? open.next(*batch) : not_whole("bf_batch");
+  });
+}
+
+void bf_batch_release(bf_loader*, uint64_t handle) {
+  guarded([&] {
+    batchflow::release(handle);
+    return BF_OK;
+  });
+}
+
+void bf_loader_interrupt(bf_loader* loader) {
+  if (loader != nullptr) loader->loader->interrupt();
+}
+
+bf_status bf_loader_state(bf_loader* loader, const char** state) {
+  return with(loader, [&](Loader& open) {
+    return state != nullptr ? open.state(state) : not_whole("state");
+  });
+}
+
+bf_status bf_loader_times_get(bf_loader* loader, bf_loader_times* times) {
+  return with(loader, [&](const Loader& open) {
+    if (!is_whole(times)) return not_whole("bf_loader_times");
+    open.times(*times);
+    return BF_OK;
+  });
+}
+
+bf_status bf_loader_report_scores(bf_loader* loader, const uint64_t* keys, const float* scores,
+                                  size_t count) {
+  return with(loader, [&](Loader& open) {
+    if (count != 0 && (keys == nullptr || scores == nullptr)) return not_whole("keys or scores");
+    return open.report_scores(keys, scores, count);
+  });
+}
+
+bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name) {
+  return with(loader, [&](Loader& open) {
+    return name != nullptr ? open.name(false, key, name) : not_whole("name");
+  });
+}
+
+bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** name) {
+  return with(loader, [&](Loader& open) {
+    return name != nullptr ? open.name(true, index, name) : not_whole("name");
+  });
+}
+
+void bf_loader_close(bf_loader* loader) {
+  guarded([&] {
+    delete loader;
+    return BF_OK;
+  });
+}

@@ -1,0 +1,14 @@
+// What went wrong, for bf_last_error of the same thread.
+#pragma once
+
+#include <string>
+
+#include "runtime/client/batchflow.h"
+
+namespace batchflow {
+
+// Remembers `message`, which says what is wrong and what to do, and returns `status`.
+bf_status fail(bf_status status, std::string message) noexcept;
+const char* last_error() noexcept;
+
+}  // namespace batchflow

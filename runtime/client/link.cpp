@@ -1,0 +1,62 @@
+#include "runtime/client/link.h"
+
+#include <utility>
+
+namespace batchflow {
+
+Link::Link(Channel channel, Rings rings, Descriptor doorbell)
+    : channel_(std::move(channel)),
+      rings_(std::move(rings)),
+      doorbell_(std::move(doorbell)),
+      up_(rings_.up()) {}
+
+// The ring has room for all that credits allow (checked when the job is admitted). A service that
+// leaves no room does not read, or not what it should.
+void Link::say(std::span<const UpRecord> records) {
+  if (is_lost()) return;
+  const std::lock_guard lock(mutex_);
+  for (const UpRecord& record : records) {
+    if (!up_.write(bytes_of(record))) {
+      lose();
+      return;
+    }
+  }
+  publish();
+}
+
+void Link::publish() {
+  if (up_.publish()) ring_doorbell(doorbell_);
+}
+
+void Link::want(std::uint32_t credits) {
+  const UpRecord records[] = {{UpKind::wanted, credits, 0, 0, 0}};
+  say(records);
+}
+
+void Link::consumed(std::uint64_t step, std::uint64_t compute_ns, std::uint64_t wait_ns) {
+  const UpRecord records[] = {{UpKind::consumed, 0, step, compute_ns, wait_ns}};
+  say(records);
+}
+
+void Link::released_copied(std::uint64_t step) {
+  const UpRecord records[] = {{UpKind::released, 0, step, 0, 0}, {UpKind::wanted, 1, 0, 0, 0}};
+  say(records);
+}
+
+void Link::released_in_place(std::uint64_t step) {
+  in_place_.fetch_sub(1);
+  released_copied(step);
+}
+
+bool Link::report(std::span<const Score> scores) {
+  const std::lock_guard lock(mutex_);
+  if (is_lost()) return true;  // scores are hints; nobody is there to have them
+  write_scores(scores, scratch_);
+  // What is said of batches must always find room.
+  if (!up_.has_room_for(rings_.up().records.size() / 2)) return up_.broken();
+  up_.write(scratch_);
+  publish();
+  return true;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,52 @@
+// One connection of a loader: its socket, its rings, and what it tells the service through the up
+// ring. It lives until the loader has another and the last batch that lies in the service's memory
+// has been released, which any thread may do.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <span>
+
+#include "core/event.h"
+#include "runtime/protocol/channel.h"
+#include "runtime/protocol/records.h"
+#include "runtime/protocol/ring_files.h"
+
+namespace batchflow {
+
+class Link {
+ public:
+  Link(Channel channel, Rings rings, Descriptor doorbell);
+
+  Channel& channel() { return channel_; }  // of the loader's thread
+  const Rings& rings() const { return rings_; }
+
+  void want(std::uint32_t credits);
+  void consumed(std::uint64_t step, std::uint64_t compute_ns, std::uint64_t wait_ns);
+  void hold_in_place() { in_place_.fetch_add(1); }
+  void released_in_place(std::uint64_t step);
+  void released_copied(std::uint64_t step);
+  // False: the service has not yet read earlier ones.
+  bool report(std::span<const Score> scores);
+
+  std::uint32_t held_in_place() const { return in_place_.load(); }
+  // The service is gone, or no longer to be believed: nothing more is told.
+  bool is_lost() const { return lost_.load(); }
+  void lose() { lost_.store(true); }
+
+ private:
+  void say(std::span<const UpRecord> records);
+  void publish();
+
+  Channel channel_;
+  Rings rings_;
+  Descriptor doorbell_;
+  std::mutex mutex_;
+  RingWriter up_;  // by mutex_
+  std::vector<std::byte> scratch_;
+  std::atomic<std::uint32_t> in_place_ = 0;
+  std::atomic<bool> lost_ = false;
+};
+
+}  // namespace batchflow

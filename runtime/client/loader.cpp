@@ -1,0 +1,233 @@
+// The loader's life: joining, waiting for records, losing a service and finding it again. What is
+// done with a batch stands in loader_batches.cpp, with options and questions in loader_options.cpp.
+#include "runtime/client/loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "runtime/client/error.h"
+#include "runtime/protocol/futex.h"
+
+namespace batchflow {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kSlice = 50ms;  // after which a sleeper looks at the socket
+constexpr auto kLookAfter = 1ms;
+constexpr auto kBackoffFirst = 50ms;
+constexpr auto kBackoffMost = 1s;
+
+std::uint64_t nanoseconds(std::chrono::nanoseconds duration) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0));
+}
+
+double seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+Loader::~Loader() {
+  sleeps_on_ = nullptr;
+  if (is_of_parent() || !session_ || session_->link()->is_lost()) return;
+  begin_call(Clock::now());
+  session_->link()->channel().send(encode_leave(), {}, Channel::kAtOnce);
+}
+
+void Loader::adopt(std::unique_ptr<Session> session) {
+  session_ = std::move(session);
+  admission_ = session_->admission();
+  next_step_ = admission_.first_step;
+  is_given_ = false;
+  sleeps_on_ = &session_->link()->rings().down().writer->wakes;
+}
+
+// ---------------------------------------------------------------------------- the next batch ----
+
+void Loader::begin_call(Clock::time_point now) {
+  if (returned_at_ == Clock::time_point{}) return;
+  const auto between = now - returned_at_;
+  between_ += between;
+  if (!is_given_) return;
+  is_given_ = false;
+  session_->link()->consumed(given_step_, nanoseconds(between), nanoseconds(waited_));
+  waited_ = {};
+}
+
+bf_status Loader::next(bf_batch& batch) {
+  if (ended_ == BF_END) return BF_END;
+  if (ended_ != BF_OK) return fail(ended_, ended_because_);
+  const auto begin = Clock::now();
+  begin_call(begin);
+  const bf_status status = next_before(begin + timeout_, batch);
+  returned_at_ = Clock::now();
+  waited_ += returned_at_ - begin;
+  wait_ += returned_at_ - begin;
+  return status;
+}
+
+bf_status Loader::next_before(Clock::time_point deadline, bf_batch& batch) {
+  bool waited = false;
+  for (;;) {
+    if (interrupted_.load() != 0) return interrupted_now();
+    if (!session_) {
+      const bf_status status = reconnect(deadline);
+      if (status != BF_OK) return status;
+    }
+    // A service that is alive and has dropped this job uses the memory again: so its end is noticed
+    // beside a full ring, too.
+    const auto now = Clock::now();
+    bool alive = true;
+    if (waited || now - looked_at_socket_ > kLookAfter) {
+      looked_at_socket_ = now;
+      alive = session_->look_at_socket();
+    }
+    const bf_status status = take_record(batch, !alive);
+    if (status != BF_TIMEOUT) return status;
+    if (!session_) continue;
+    if (!alive) {
+      lost(session_->lost_because());
+      continue;
+    }
+    if (now >= deadline) {
+      return fail(BF_TIMEOUT,
+                  fmt::format("no batch within {:g} s; call again to go on waiting, and see "
+                              "'batchflowctl doctor' for what holds it up",
+                              seconds(timeout_)));
+    }
+    session_->down().wait(nanoseconds(std::min<Clock::duration>(kSlice, deadline - now)));
+    waited = true;
+  }
+}
+
+bool Loader::read_record() {
+  RingReader& down = session_->down();
+  while (!has_record_) {
+    const auto bytes = down.next();
+    if (!bytes) {
+      if (down.broken()) lost("its ring is damaged");
+      return false;
+    }
+    std::string problem;
+    if (!read_down(*bytes, record_, problem)) {
+      lost(problem);
+      return false;
+    }
+    has_record_ = record_.kind != DownKind::epoch_ended;
+    down.free_read();
+  }
+  return true;
+}
+
+bf_status Loader::take_record(bf_batch& batch, bool only_end) {
+  if (!read_record()) return BF_TIMEOUT;
+  if (record_.kind == DownKind::finished) return end(BF_END, "");
+  if (record_.kind == DownKind::refused) return end_by_refusal();
+  return only_end ? BF_TIMEOUT : give(batch);
+}
+
+void Loader::interrupt() {
+  interrupted_ = 1;
+  futex_wake(&interrupted_);
+  if (const auto* word = sleeps_on_.load()) futex_wake(word);
+}
+
+bf_status Loader::interrupted_now() {
+  interrupted_ = 0;
+  return fail(BF_INTERRUPTED, "bf_loader_interrupt was called; call again to go on");
+}
+
+// ------------------------------------------------------------------------------- its ends ----
+
+bf_status Loader::end(bf_status status, std::string because) {
+  ended_ = status;
+  ended_because_ = std::move(because);
+  return status == BF_END ? status : fail(status, ended_because_);
+}
+
+bf_status Loader::end_by_refusal() {
+  session_->look_at_socket();
+  const auto& refused = session_->refused();
+  return end(BF_REFUSED, refused ? refused->message
+                                 : "the service ended the job and did not say why; its log does");
+}
+
+void Loader::lost(std::string_view because) {
+  session_->lose(because);
+  if (session_->refused()) end_by_refusal();
+  lost_because_ = because;
+  sleeps_on_ = nullptr;
+  session_.reset();
+  has_record_ = false;
+  is_given_ = false;
+  if (lost_at_ != Clock::time_point{}) return;  // no batch since it was lost before
+  lost_at_ = Clock::now();
+  try_again_at_ = lost_at_;
+  backoff_ = kBackoffFirst;
+}
+
+bool Loader::sleep_until(Clock::time_point when) {
+  const auto left = when - Clock::now();
+  if (left > Clock::duration::zero()) futex_wait(interrupted_, 0, nanoseconds(left));
+  return interrupted_.load() == 0;
+}
+
+std::string Loader::difference_of(const Admission& admission) const {
+  if (admission.dataset_version != admission_.dataset_version ||
+      admission.dataset_samples != admission_.dataset_samples) {
+    return "the dataset has changed";
+  }
+  if (admission.pipeline_hash != admission_.pipeline_hash || !(admission.spec == admission_.spec))
+    return "the pipeline has changed";
+  return admission.seed != admission_.seed ? "the seed is another" : "";
+}
+
+bf_status Loader::reconnect(Clock::time_point deadline) {
+  if (ended_ != BF_OK) return fail(ended_, ended_because_);
+  const auto give_up_at = lost_at_ + reconnect_time_;
+  Session::Problem problem;
+  for (;;) {
+    if (!sleep_until(std::min({try_again_at_, deadline, give_up_at}))) return interrupted_now();
+    const auto now = Clock::now();
+    if (now >= give_up_at) {
+      return end(BF_NO_SERVICE,
+                 fmt::format("the service went away ({}) and did not come back within {:g} s{}{}; "
+                             "start it, and open a loader with the state of this one",
+                             lost_because_, seconds(reconnect_time_),
+                             problem.message.empty() ? "" : ": ", problem.message));
+    }
+    if (now >= deadline) {
+      return fail(BF_TIMEOUT, fmt::format("the service went away ({}) and is not back yet; call "
+                                          "again to go on waiting",
+                                          lost_because_));
+    }
+    if (now < try_again_at_) continue;
+    try_again_at_ = now + backoff_;
+    backoff_ = std::min<Clock::duration>(backoff_ * 2, kBackoffMost);
+    request_.rejoins = true;
+    request_.job = admission_.job;
+    request_.pipeline_hash = admission_.pipeline_hash;
+    request_.steps_given = step_;
+    if (track_.is_known()) request_.state = to_json(track_.position());
+    auto session = Session::open(
+        addresses_, request_, folder_, std::min(deadline, give_up_at),
+        [this] { return interrupted_.load() != 0; }, problem);
+    if (!session && problem.failure == Session::Failure::refused)
+      return end(BF_REFUSED, problem.message);
+    if (!session && problem.failure == Session::Failure::protocol)
+      return end(BF_PROTOCOL, problem.message);
+    if (!session) continue;
+    if (const std::string difference = difference_of(session->admission()); !difference.empty()) {
+      return end(BF_REFUSED,
+                 fmt::format("{} while the service was away; open a new loader", difference));
+    }
+    adopt(std::move(session));
+    ++reconnects_;
+    return BF_OK;
+  }
+}
+
+}  // namespace batchflow

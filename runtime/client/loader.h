@@ -1,0 +1,115 @@
+// One rank's stream of batches: what stands behind bf_loader.
+//
+// It lives through any number of sessions. When one is lost, batches in its ring that were not
+// given are forgotten, since they come again: the loader joins anew, with where it is after the
+// last batch given. So each batch is given exactly once, whenever the service dies.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/client/batchflow.h"
+#include "runtime/client/session.h"
+#include "runtime/client/track.h"
+
+namespace batchflow {
+
+class Loader {
+ public:
+  // Each function that gives a status has said why by fail() when it is not BF_OK or BF_END.
+  static bf_status open(const bf_loader_options& options, std::unique_ptr<Loader>& out);
+  // Leaves. Held batches stay.
+  ~Loader();
+
+  bf_status next(bf_batch& batch);
+  void interrupt();  // safe in a signal handler
+  bf_status state(const char** text);
+  bf_status report_scores(const std::uint64_t* keys, const float* scores, std::size_t count);
+  bf_status name(bool of_class, std::uint64_t key, const char** text);
+  void info(bf_loader_info& out) const;
+  void times(bf_loader_times& out) const;
+  // Opened by a parent of this process.
+  bool is_of_parent() const { return generation_ != process_generation(); }
+
+ private:
+  using Clock = Session::Clock;
+
+  Loader() = default;
+  bf_status next_before(Clock::time_point deadline, bf_batch& batch);
+  // BF_TIMEOUT: there is nothing, or the session was lost. `only_end`: a batch counts as lost.
+  bf_status take_record(bf_batch& batch, bool only_end);
+  bool read_record();
+  bf_status give(bf_batch& batch);
+  std::unique_ptr<HeldBatch> in_place(const BlockLayout& layout, std::shared_ptr<const Slab> slab,
+                                      bf_batch& batch) const;
+  std::unique_ptr<HeldBatch> copied(const BlockLayout& from, const std::byte* slot,
+                                    const BlockLayout& to, bf_batch& batch) const;
+  bf_status given(bf_batch& batch, std::unique_ptr<HeldBatch> held);
+  const BlockLayout& layout_of(std::uint32_t samples);
+  std::string place_problem(const Slab* slab) const;
+  void begin_call(Clock::time_point now);
+
+  void lost(std::string_view because);
+  bf_status interrupted_now();
+  bf_status end(bf_status status, std::string because);
+  bf_status end_by_refusal();
+  bf_status reconnect(Clock::time_point deadline);
+  std::string difference_of(const Admission& admission) const;
+  bool sleep_until(Clock::time_point when);
+  void adopt(std::unique_ptr<Session> session);
+  void describe_fields();
+
+  std::uint32_t generation_ = process_generation();
+  std::vector<std::string> addresses_;
+  Descriptor folder_;
+  JoinRequest request_;
+  bool copies_ = false;
+  Clock::duration timeout_{};
+  Clock::duration reconnect_time_{};
+
+  std::unique_ptr<Session> session_;
+  Admission admission_;  // the last
+  Track track_;
+  std::vector<bf_field> fields_;
+  Bytes sample_bytes_ = 0;
+  std::map<std::uint32_t, BlockLayout> layouts_;
+  DownRecord record_;
+  bool has_record_ = false;  // read, and not yet dealt with
+
+  // What ended it for good.
+  bf_status ended_ = BF_OK;
+  std::string ended_because_;
+
+  std::atomic<std::uint32_t> interrupted_ = 0;
+  std::atomic<const std::atomic<std::uint32_t>*> sleeps_on_ = nullptr;
+
+  Clock::time_point looked_at_socket_{};
+  Clock::time_point lost_at_{};
+  Clock::time_point try_again_at_{};
+  Clock::duration backoff_{};
+  std::string lost_because_;
+
+  // The batch given last, until it is said to be consumed.
+  bool is_given_ = false;
+  std::uint64_t given_step_ = 0;
+  std::uint64_t next_step_ = 0;  // none before it may come
+  Clock::duration waited_{};     // for the batch given last, or the one being waited for
+  Clock::time_point returned_at_{};
+
+  std::uint64_t step_ = 0;
+  Clock::duration wait_{};
+  Clock::duration between_{};
+  std::uint64_t samples_ = 0;
+  std::uint64_t copied_ = 0;
+  std::uint64_t reconnects_ = 0;
+  std::string state_;
+  std::map<std::pair<bool, std::uint64_t>, std::string> names_;
+};
+
+}  // namespace batchflow

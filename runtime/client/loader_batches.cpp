@@ -1,0 +1,168 @@
+// A record becomes a batch: checked, shown in place or copied, counted.
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "runtime/client/error.h"
+#include "runtime/client/loader.h"
+
+namespace batchflow {
+namespace {
+
+std::int64_t offset_at(const std::byte* offsets, std::uint64_t place) {
+  std::int64_t value;
+  std::memcpy(&value, offsets + place * sizeof value, sizeof value);
+  return value;
+}
+
+// Users, and copies, go where offsets say.
+bool offsets_are_sane(const BlockLayout& layout, const std::byte* slot, const BatchRecord& batch) {
+  for (const BlockLayout::FieldPlace& field : layout.fields) {
+    if (!field.ragged) continue;
+    const std::byte* offsets = slot + field.offsets;
+    const std::uint64_t rows = field.rows_most * layout.samples;
+    std::uint64_t before = 0;
+    for (std::uint64_t i = batch.from; i <= std::uint64_t{batch.from} + batch.samples; ++i) {
+      const auto now = static_cast<std::uint64_t>(offset_at(offsets, i));
+      if (now < before || now > rows || (i > batch.from && now - before > field.rows_most))
+        return false;
+      before = now;
+    }
+  }
+  return true;
+}
+
+// Where everything of samples [from, ...) of a slot is.
+void show(const BlockLayout& layout, const std::byte* slot, std::uint32_t from, HeldBatch& held,
+          bf_batch& batch) {
+  held.arrays.reserve(layout.fields.size());
+  for (const BlockLayout::FieldPlace& field : layout.fields) {
+    if (field.ragged) {
+      const auto* offsets = reinterpret_cast<const std::int64_t*>(slot + field.offsets);
+      held.arrays.push_back({slot + field.values, offsets + from});
+    } else {
+      held.arrays.push_back({slot + field.values + field.row_bytes * from, nullptr});
+    }
+  }
+  batch.fields = static_cast<std::uint32_t>(held.arrays.size());
+  batch.arrays = held.arrays.data();
+  batch.keys = reinterpret_cast<const std::uint64_t*>(slot + layout.keys) + from;
+  batch.wanted = reinterpret_cast<const std::uint64_t*>(slot + layout.wanted) + from;
+  batch.marks = reinterpret_cast<const std::uint8_t*>(slot + layout.marks) + from;
+}
+
+// Fillers stand behind all others, and rehearsed samples behind them.
+void add_marks(const BatchRecord& batch, std::span<std::uint8_t> marks) {
+  const std::size_t rehearsed = batch.samples - batch.rehearsed;
+  const std::size_t fillers = rehearsed - batch.fillers;
+  for (std::size_t i = fillers; i < rehearsed; ++i) marks[i] |= kFiller;
+  for (std::size_t i = rehearsed; i < marks.size(); ++i) marks[i] |= kRehearsed;
+}
+
+}  // namespace
+
+const BlockLayout& Loader::layout_of(std::uint32_t samples) {
+  constexpr std::size_t kLayoutsMost = 64;
+  const auto found = layouts_.find(samples);
+  if (found != layouts_.end()) return found->second;
+  if (layouts_.size() >= kLayoutsMost) layouts_.clear();
+  return layouts_.emplace(samples, BlockLayout(admission_.spec, samples)).first->second;
+}
+
+std::string Loader::place_problem(const Slab* slab) const {
+  const BatchRecord& batch = record_.batch;
+  if (batch.step < next_step_) return fmt::format("step {} after step {}", batch.step, next_step_);
+  if (slab == nullptr) return fmt::format("a batch in slab {}, which is not there", batch.slab);
+  // Before a layout is worked out, whose numbers are bounded by those of the slab then.
+  if (batch.slot_samples > slab->mapping.memory().size() / sample_bytes_)
+    return fmt::format("a slot of {} samples in slab {}", batch.slot_samples, batch.slab);
+  return "";
+}
+
+std::unique_ptr<HeldBatch> Loader::in_place(const BlockLayout& layout,
+                                            std::shared_ptr<const Slab> slab,
+                                            bf_batch& batch) const {
+  const BatchRecord& record = record_.batch;
+  auto held = std::make_unique<HeldBatch>();
+  show(layout, slab->mapping.memory().data() + record.offset, record.from, *held, batch);
+  held->slab = std::move(slab);
+  if (record.fillers + record.rehearsed != 0) {
+    held->marks.assign(batch.marks, batch.marks + record.samples);
+    add_marks(record, held->marks);
+    batch.marks = held->marks.data();
+  }
+  return held;
+}
+
+std::unique_ptr<HeldBatch> Loader::copied(const BlockLayout& from, const std::byte* slot,
+                                          const BlockLayout& to, bf_batch& batch) const {
+  const BatchRecord& record = record_.batch;
+  auto held = std::make_unique<HeldBatch>();
+  held->copy = make_aligned(to.bytes);
+  std::byte* copy = held->copy.get();
+  copy_samples(from, slot, record.from, record.from + record.samples, to, copy, 0, 0);
+  add_marks(record, {reinterpret_cast<std::uint8_t*>(copy + to.marks), record.samples});
+  show(to, copy, 0, *held, batch);
+  return held;
+}
+
+bf_status Loader::give(bf_batch& batch) {
+  const BatchRecord& record = record_.batch;
+  auto slab = session_->slab(record.slab);
+  if (!slab && session_->look_at_socket()) slab = session_->slab(record.slab);
+  if (const std::string problem = place_problem(slab.get()); !problem.empty()) {
+    lost(problem);
+    return BF_TIMEOUT;
+  }
+  const BlockLayout& layout = layout_of(record.slot_samples);
+  const std::span<const std::byte> memory = slab->mapping.memory();
+  const std::byte* slot = memory.data() + record.offset;
+  if (record.offset > memory.size() || layout.bytes > memory.size() - record.offset ||
+      !offsets_are_sane(layout, slot, record)) {
+    lost(fmt::format("a batch that does not lie in slab {}", record.slab));
+    return BF_TIMEOUT;
+  }
+  // In place only while one credit stays for the next: so a user who holds everything gets copies,
+  // and never waits for himself.
+  const std::shared_ptr<Link>& link = session_->link();
+  batch.copied = copies_ || link->held_in_place() + 1 >= admission_.credits;
+  std::unique_ptr<HeldBatch> held =
+      batch.copied ? copied(layout, slot, BlockLayout(admission_.spec, record.samples), batch)
+                   : in_place(layout, std::move(slab), batch);
+  held->link = link;
+  held->step = record.step;
+  return given(batch, std::move(held));
+}
+
+// What is counted as given is given: nothing fails after that.
+bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held) {
+  const BatchRecord& record = record_.batch;
+  const std::shared_ptr<Link> link = held->link;
+  if (!batch.copied) link->hold_in_place();
+  batch.handle = hold(std::move(held));
+  if (const std::string problem = track_.give(record, record_.slices); !problem.empty()) {
+    session_->lose(problem);
+    release(batch.handle);
+    return end(BF_PROTOCOL, fmt::format("the service gave what it must not: {}; open a loader with "
+                                        "a state that was saved before",
+                                        problem));
+  }
+  has_record_ = false;
+  if (batch.copied) link->released_copied(record.step);
+  is_given_ = true;
+  given_step_ = record.step;
+  next_step_ = record.step + 1;
+  lost_at_ = {};
+  batch.step = step_++;
+  batch.epoch = record.epoch;
+  batch.last_of_epoch = static_cast<int>(record.last_of_epoch);
+  batch.samples = record.samples;
+  batch.fillers = record.fillers;
+  batch.rehearsed = record.rehearsed;
+  batch.repeats = record.repeats;
+  samples_ += record.samples;
+  copied_ += batch.copied ? 1 : 0;
+  return BF_OK;
+}
+
+}  // namespace batchflow

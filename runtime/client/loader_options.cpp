@@ -1,0 +1,225 @@
+// How a loader begins, and what it can be asked beside batches.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "runtime/client/error.h"
+#include "runtime/client/loader.h"
+
+namespace batchflow {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kTextMost = std::size_t{1} << 19;  // with room for the rest of a frame
+
+// Whether a message can carry it as it is.
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto first = static_cast<unsigned char>(text[i]);
+    const std::size_t more = first < 0x80    ? 0
+                             : first < 0xc2  ? text.size()
+                             : first < 0xe0  ? 1
+                             : first < 0xf0  ? 2
+                             : first <= 0xf4 ? 3
+                                             : text.size();
+    if (more >= text.size() - i) return false;
+    for (std::size_t k = 1; k <= more; ++k)
+      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
+    i += more + 1;
+  }
+  return true;
+}
+
+// Empty, or what is wrong and what to write.
+std::string options_problem(const bf_loader_options& options) {
+  if (options.dataset == nullptr || *options.dataset == '\0')
+    return "'dataset' is missing; write its name at the service, or a path that begins with / or .";
+  for (const char* text : {options.dataset, options.pipeline, options.job, options.state}) {
+    if (text != nullptr && (!is_utf8(text) || std::strlen(text) > kTextMost))
+      return "a string that is not UTF-8, or too long; names, paths and states are UTF-8";
+  }
+  if (options.batch_samples == 0) return "'batch_samples' is 0; write how many samples a batch has";
+  if (options.rank >= std::max<std::uint32_t>(options.world_size, 1)) {
+    return fmt::format("'rank' is {} of {}; write 0 to world_size - 1", options.rank,
+                       options.world_size);
+  }
+  if (options.order < BF_RELAXED || options.order > BF_WEIGHTED)
+    return "'order' is none; write BF_RELAXED, BF_STRICT, BF_SEQUENTIAL or BF_WEIGHTED";
+  constexpr double kSecondsMost = 1e8;
+  for (const double seconds : {options.timeout_s, options.reconnect_s}) {
+    if (!(seconds >= 0 && seconds <= kSecondsMost))
+      return "'timeout_s' and 'reconnect_s' are seconds, at most 1e8; 0 for the default";
+  }
+  if (!std::isfinite(options.weight) || options.weight < 0)
+    return "'weight' is a positive number, or 0 for 1";
+  return "";
+}
+
+Channel::Clock::duration duration_of(double seconds, double otherwise) {
+  return std::chrono::duration_cast<Channel::Clock::duration>(
+      std::chrono::duration<double>(seconds == 0 ? otherwise : seconds));
+}
+
+std::string text_of(const char* text) {
+  return text == nullptr ? "" : text;
+}
+
+JoinRequest request_of(const bf_loader_options& options) {
+  constexpr Order kOrders[] = {Order::relaxed, Order::strict, Order::sequential, Order::weighted};
+  JoinRequest request;
+  request.dataset = options.dataset;
+  request.pipeline = text_of(options.pipeline);
+  request.job = text_of(options.job);
+  request.pid = static_cast<std::uint64_t>(getpid());
+  request.rank = options.rank;
+  request.world_size = std::max<std::uint32_t>(options.world_size, 1);
+  request.batch_samples = options.batch_samples;
+  request.order = kOrders[options.order];
+  if (options.has_shuffle_seed != 0) request.shuffle_seed = options.shuffle_seed;
+  request.drop_last = options.drop_last != 0;
+  request.epochs = options.epochs;
+  request.steps = options.steps;
+  request.credits = options.credits;
+  if (options.weight != 0) request.weight = options.weight;
+  request.state = text_of(options.state);
+  return request;
+}
+
+bf_status status_of(Session::Failure failure) {
+  switch (failure) {
+    case Session::Failure::refused:
+      return BF_REFUSED;
+    case Session::Failure::protocol:
+      return BF_PROTOCOL;
+    case Session::Failure::interrupted:
+      return BF_INTERRUPTED;
+    case Session::Failure::no_service:
+      break;
+  }
+  return BF_NO_SERVICE;
+}
+
+}  // namespace
+
+bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>& out) {
+  if (std::string problem = options_problem(options); !problem.empty())
+    return fail(BF_BAD_ARGUMENT, std::move(problem));
+  std::unique_ptr<Loader> loader(new Loader);
+  loader->addresses_ = service_addresses(options.service);
+  loader->request_ = request_of(options);
+  loader->copies_ = options.copy != 0;
+  loader->timeout_ = duration_of(options.timeout_s, 300);
+  loader->reconnect_time_ = duration_of(options.reconnect_s, 60);
+  if (options.dataset[0] == '/' || options.dataset[0] == '.') {
+    // The descriptor shows the service that this user can read the data.
+    const std::unique_ptr<char, void (*)(void*)> path(realpath(options.dataset, nullptr), free);
+    if (path) loader->folder_ = Descriptor(::open(path.get(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!loader->folder_) {
+      return fail(BF_BAD_ARGUMENT, fmt::format("the dataset {} cannot be read: {}", options.dataset,
+                                               std::strerror(errno)));
+    }
+    loader->request_.dataset = path.get();
+  }
+  Session::Problem problem;
+  auto session = Session::open(
+      loader->addresses_, loader->request_, loader->folder_, Clock::now() + loader->timeout_,
+      [] { return false; }, problem);
+  if (!session) return fail(status_of(problem.failure), std::move(problem.message));
+  std::string why;
+  auto track = Track::begin(loader->request_, session->admission(), why);
+  if (!track) return fail(BF_BAD_ARGUMENT, fmt::format("'state' cannot be used: {}", why));
+  loader->track_ = std::move(*track);
+  loader->adopt(std::move(session));
+  loader->describe_fields();
+  out = std::move(loader);
+  return BF_OK;
+}
+
+void Loader::describe_fields() {
+  for (const Field& field : admission_.spec.fields) {
+    sample_bytes_ += field.row_bytes() * field.rows_most();
+    fields_.push_back({field.name.c_str(), static_cast<bf_type>(field.type), field.ragged,
+                       static_cast<std::uint32_t>(field.shape.size()), field.shape.data()});
+  }
+}
+
+bf_status Loader::state(const char** text) {
+  if (!track_.is_known()) {
+    return fail(BF_BAD_ARGUMENT,
+                "one of several ranks does not know where a relaxed or weighted job is; use the "
+                "order strict, or join again under the same job name: the service knows");
+  }
+  state_ = to_json(track_.position());
+  *text = state_.c_str();
+  return BF_OK;
+}
+
+bf_status Loader::report_scores(const std::uint64_t* keys, const float* scores, std::size_t count) {
+  const auto deadline = Clock::now() + timeout_;
+  std::vector<Score> some;
+  for (std::size_t done = 0; done < count;) {
+    if (!session_) return fail(BF_NO_SERVICE, "the service is away; go on with bf_loader_next");
+    some.clear();
+    for (; some.size() < kScoresMost && done + some.size() < count;) {
+      const std::size_t i = done + some.size();
+      if (!std::isfinite(scores[i]) || keys[i] >= admission_.dataset_samples)
+        return fail(BF_BAD_ARGUMENT, fmt::format("score {} is of no sample, or no number", i));
+      some.push_back({SampleId(keys[i]), scores[i]});
+    }
+    while (!session_->link()->report(some)) {
+      if (Clock::now() >= deadline) return fail(BF_TIMEOUT, "the service reads no scores");
+      std::this_thread::sleep_for(1ms);
+    }
+    done += some.size();
+  }
+  return BF_OK;
+}
+
+bf_status Loader::name(bool of_class, std::uint64_t key, const char** text) {
+  if (key >= (of_class ? admission_.classes : admission_.dataset_samples)) {
+    return fail(BF_BAD_ARGUMENT,
+                fmt::format("there is no {} {}; write one below {}", of_class ? "class" : "sample",
+                            key, of_class ? admission_.classes : admission_.dataset_samples));
+  }
+  auto found = names_.find({of_class, key});
+  if (found == names_.end()) {
+    std::optional<std::string> name;
+    if (session_) name = session_->ask_name(of_class, key, Clock::now() + timeout_);
+    if (!name) return fail(BF_NO_SERVICE, "the service did not answer; go on with bf_loader_next");
+    found = names_.emplace(std::pair(of_class, key), std::move(*name)).first;
+  }
+  *text = found->second.c_str();
+  return BF_OK;
+}
+
+void Loader::info(bf_loader_info& out) const {
+  out.dataset_samples = admission_.dataset_samples;
+  out.dataset_version = admission_.dataset_version;
+  out.steps_per_epoch = admission_.steps_per_epoch;
+  out.classes = admission_.classes;
+  out.credits = admission_.credits;
+  out.epoch = track_.epoch();
+  out.samples_in_epoch = track_.samples_in_epoch();
+  out.fields = static_cast<std::uint32_t>(fields_.size());
+  out.field = fields_.data();
+}
+
+void Loader::times(bf_loader_times& out) const {
+  out.wait_s = std::chrono::duration<double>(wait_).count();
+  out.between_s = std::chrono::duration<double>(between_).count();
+  out.batches = step_;
+  out.samples = samples_;
+  out.copied = copied_;
+  out.reconnects = reconnects_;
+}
+
+}  // namespace batchflow

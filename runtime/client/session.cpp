@@ -1,0 +1,214 @@
+#include "runtime/client/session.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+namespace batchflow {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = Session::Clock;
+
+// How long the service may take for what it does at once.
+constexpr auto kAnswerTime = 10s;
+constexpr std::size_t kSlabsMost = 65536;
+
+// The next frame, waited for in slices, so that an interrupt is noticed.
+std::optional<Frame> next_frame(Channel& channel, Clock::time_point deadline,
+                                const std::function<bool()>& is_interrupted) {
+  while (channel.is_open() && Clock::now() < deadline && !is_interrupted()) {
+    if (auto frame = channel.receive(std::min(deadline, Clock::now() + 50ms))) return frame;
+  }
+  return std::nullopt;
+}
+
+Session::Problem no_answer(const Channel& channel, const std::function<bool()>& is_interrupted,
+                           std::string_view to_what) {
+  if (is_interrupted()) return {Session::Failure::interrupted, "interrupted"};
+  return {Session::Failure::no_service,
+          fmt::format("the service did not answer {} ({})", to_what,
+                      channel.is_open() ? "the time is over" : channel.problem())};
+}
+
+Channel connect_to_first(const std::vector<std::string>& addresses, std::string& problem) {
+  for (const std::string& address : addresses) {
+    std::string why;
+    Channel channel = Channel::connect(address, why);
+    if (channel.is_open()) return channel;
+    problem += fmt::format("{}{}", problem.empty() ? "" : "; ", why);
+  }
+  return {};
+}
+
+// Empty when the service speaks as this library does.
+std::string greet(Channel& channel, Clock::time_point deadline,
+                  const std::function<bool()>& is_interrupted, Session::Problem& problem) {
+  const Hello hello{kProtocolVersion, BATCHFLOW_VERSION, static_cast<std::uint64_t>(getpid())};
+  channel.send(encode(hello), {}, deadline);
+  const auto frame = next_frame(channel, deadline, is_interrupted);
+  if (!frame) {
+    problem = no_answer(channel, is_interrupted, "a greeting");
+    return problem.message;
+  }
+  std::string why;
+  if (const auto refused = decode_refused(frame->text, why)) {
+    problem = {Session::Failure::refused, refused->message};
+    return problem.message;
+  }
+  const auto welcome = decode_welcome(frame->text, why);
+  if (!welcome) {
+    problem = {Session::Failure::protocol,
+               fmt::format("what answers is not a BatchFlow service: {}", why)};
+  } else if (welcome->protocol != kProtocolVersion) {
+    problem = {Session::Failure::protocol,
+               fmt::format("the service {} speaks version {} of the protocol, this library {}; "
+                           "install the same version of both",
+                           welcome->version, welcome->protocol, kProtocolVersion)};
+  }
+  return problem.message;
+}
+
+}  // namespace
+
+std::vector<std::string> service_addresses(const char* named) {
+  if (named == nullptr || *named == '\0') named = std::getenv("BATCHFLOW_SERVICE");
+  if (named != nullptr && *named != '\0') return {named};
+  std::vector<std::string> addresses;
+  const char* user = std::getenv("XDG_RUNTIME_DIR");
+  if (user != nullptr && *user != '\0')
+    addresses.push_back(fmt::format("{}/batchflow/batchflow.sock", user));
+  addresses.emplace_back("/run/batchflow/batchflow.sock");
+  return addresses;
+}
+
+Session::Session(std::shared_ptr<Link> link, Admission admission)
+    : link_(std::move(link)), admission_(std::move(admission)), down_(link_->rings().down()) {}
+
+std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses,
+                                       const JoinRequest& request, const Descriptor& folder,
+                                       Clock::time_point deadline,
+                                       const std::function<bool()>& is_interrupted,
+                                       Problem& problem) {
+  problem = {};
+  std::string why;
+  Channel channel = connect_to_first(addresses, why);
+  if (!channel.is_open()) {
+    problem = {Failure::no_service,
+               fmt::format("no service answers ({}); start batchflowd, or name its socket by "
+                           "'service' or BATCHFLOW_SERVICE",
+                           why)};
+    return nullptr;
+  }
+  if (!greet(channel, std::min(deadline, Clock::now() + kAnswerTime), is_interrupted, problem)
+           .empty()) {
+    return nullptr;
+  }
+  const int number = folder.get();
+  const auto folders = folder ? std::span<const int>(&number, 1) : std::span<const int>();
+  channel.send(encode(request), folders, std::min(deadline, Clock::now() + kAnswerTime));
+  auto frame = next_frame(channel, deadline, is_interrupted);
+  if (!frame) {
+    problem = no_answer(channel, is_interrupted, "the wish to join");
+    return nullptr;
+  }
+  if (const auto refused = decode_refused(frame->text, why)) {
+    const bool later = refused->why == "not_yet";
+    problem = {later ? Failure::no_service : Failure::refused, refused->message};
+    return nullptr;
+  }
+  auto admission = decode_admission(frame->text, why);
+  Rings rings;
+  if (admission && frame->descriptors.size() == 3) {
+    rings = map_rings(frame->descriptors[0], frame->descriptors[1], admission->ring_bytes, why);
+  } else if (admission) {
+    why = "admitted without two rings and a doorbell";
+  }
+  // What credits allow to be said before the service reads takes at most half of the ring.
+  constexpr std::uint64_t kSaidOfABatch = 3 * (sizeof(UpRecord) + 8);
+  if (rings && admission->credits > admission->ring_bytes / 4 / kSaidOfABatch) {
+    why =
+        fmt::format("{} credits and rings of {} bytes", admission->credits, admission->ring_bytes);
+    rings = {};
+  }
+  if (!rings) {
+    problem = {Failure::protocol, fmt::format("the service's answer is no use: {}", why)};
+    return nullptr;
+  }
+  auto link = std::make_shared<Link>(std::move(channel), std::move(rings),
+                                     std::move(frame->descriptors[2]));
+  link->want(admission->credits);
+  return std::unique_ptr<Session>(new Session(std::move(link), std::move(*admission)));
+}
+
+void Session::lose(std::string_view because) {
+  if (!link_->is_lost() || lost_because_.empty()) lost_because_ = because;
+  link_->lose();
+  // A service that is still there knows so that the job is no longer.
+  link_->channel().close(because);
+}
+
+bool Session::look_at_socket() {
+  Channel& channel = link_->channel();
+  while (auto frame = channel.receive(Channel::kAtOnce)) {
+    if (!take(std::move(*frame))) return false;
+  }
+  if (link_->is_lost()) lose("it does not read what it is told");
+  if (!channel.is_open()) lose(channel.problem());
+  return !link_->is_lost();
+}
+
+bool Session::take(Frame frame) {
+  std::string problem;
+  const std::string type = message_type(frame.text, problem);
+  if (type == "slab" || type == "slab_gone") return take_slab(frame);
+  if (type == "refused") {
+    refused_ = decode_refused(frame.text, problem);
+  } else if (type == "sample_name" || type == "class_name") {
+    named_ = decode_name(frame.text, problem);
+  } else if (problem.empty()) {
+    problem = fmt::format("a message '{}' that is for nobody here", type);
+  }
+  if (!problem.empty()) lose(problem);
+  return problem.empty();
+}
+
+bool Session::take_slab(const Frame& frame) {
+  std::string problem;
+  const auto message = decode_slab(frame.text, problem);
+  if (message && message->bytes == 0) {
+    slabs_.erase(message->slab);
+  } else if (message && frame.descriptors.size() == 1 && slabs_.size() < kSlabsMost) {
+    auto slab = std::make_shared<Slab>();
+    slab->number = message->slab;
+    slab->mapping = Mapping::of_sealed(frame.descriptors.front(), message->bytes, false, problem);
+    if (slab->mapping) slabs_[message->slab] = std::move(slab);
+  } else if (message) {
+    problem = "a slab without its memory";
+  }
+  if (!problem.empty()) lose(problem);
+  return problem.empty();
+}
+
+std::shared_ptr<const Slab> Session::slab(std::uint64_t number) const {
+  const auto found = slabs_.find(number);
+  return found == slabs_.end() ? nullptr : found->second;
+}
+
+std::optional<std::string> Session::ask_name(bool of_class, std::uint64_t key,
+                                             Clock::time_point deadline) {
+  named_.reset();
+  Channel& channel = link_->channel();
+  channel.send(encode(NameMessage{of_class, key, std::nullopt}), {}, deadline);
+  while (!named_ || named_->of_class != of_class || named_->key != key || !named_->name) {
+    auto frame = channel.receive(deadline);
+    if (!frame || !take(std::move(*frame))) return std::nullopt;
+  }
+  return std::move(named_->name);
+}
+
+}  // namespace batchflow

@@ -1,0 +1,67 @@
+// A loader's connection as the loader sees it: how it comes about, and what arrives by it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/client/held_batches.h"
+#include "runtime/client/link.h"
+#include "runtime/protocol/messages.h"
+#include "runtime/protocol/ring.h"
+
+namespace batchflow {
+
+// Where services are looked for, in turn. One that was named is the only one.
+std::vector<std::string> service_addresses(const char* named);
+
+class Session {
+ public:
+  using Clock = Channel::Clock;
+  enum class Failure : std::uint8_t { no_service, refused, protocol, interrupted };
+  struct Problem {
+    Failure failure = Failure::no_service;
+    std::string message;
+  };
+
+  // Says hello and joins, and waits until the job is admitted, or for `is_interrupted`. Null, with
+  // the reason in `problem`.
+  static std::unique_ptr<Session> open(const std::vector<std::string>& addresses,
+                                       const JoinRequest& request, const Descriptor& folder,
+                                       Clock::time_point deadline,
+                                       const std::function<bool()>& is_interrupted,
+                                       Problem& problem);
+
+  const Admission& admission() const { return admission_; }
+  RingReader& down() { return down_; }
+  const std::shared_ptr<Link>& link() const { return link_; }
+
+  // Takes what the socket has by now. False: the connection is of no use any more; `lost_because`.
+  bool look_at_socket();
+  const std::string& lost_because() const { return lost_because_; }
+  void lose(std::string_view because);
+  // Null: no message has brought it.
+  std::shared_ptr<const Slab> slab(std::uint64_t number) const;
+  // Why the service ends the job, if it has said so.
+  const std::optional<Refused>& refused() const { return refused_; }
+  // Asks for a name, and waits for the answer.
+  std::optional<std::string> ask_name(bool of_class, std::uint64_t key, Clock::time_point deadline);
+
+ private:
+  Session(std::shared_ptr<Link> link, Admission admission);
+  bool take(Frame frame);
+  bool take_slab(const Frame& frame);
+
+  std::shared_ptr<Link> link_;
+  Admission admission_;
+  RingReader down_;
+  std::map<std::uint64_t, std::shared_ptr<const Slab>> slabs_;
+  std::optional<Refused> refused_;
+  std::optional<NameMessage> named_;  // the last answer
+  std::string lost_because_;
+};
+
+}  // namespace batchflow

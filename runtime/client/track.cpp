@@ -1,0 +1,88 @@
+#include "runtime/client/track.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/permutation.h"
+#include "core/position_forms.h"
+
+namespace batchflow {
+
+std::optional<Track> Track::begin(const JoinRequest& request, const Admission& admission,
+                                  std::string& problem) {
+  Track track;
+  track.ranks_ = request.world_size;
+  track.known_ = request.world_size == 1 || request.order == Order::strict ||
+                 request.order == Order::sequential;
+  if (admission.dataset_samples > kSamplesMost) {
+    problem = fmt::format("a dataset of {} samples", admission.dataset_samples);
+    return std::nullopt;
+  }
+  track.position_ =
+      Position(request.order, admission.dataset_version, admission.dataset_samples, admission.seed);
+  const std::string& state = admission.state.empty() ? request.state : admission.state;
+  if (!state.empty()) {
+    auto position = position_from_json(state, problem);
+    if (!position) return std::nullopt;
+    problem =
+        position->mismatch(admission.dataset_version, admission.dataset_samples, admission.seed);
+    if (problem.empty() && position->order() != request.order)
+      problem = "the state is of another order than the job";
+    if (!problem.empty()) return std::nullopt;
+    track.position_ = std::move(*position);
+  }
+  track.epoch_ = track.position_.epoch();
+  return track;
+}
+
+std::string Track::begin_what_is_new(const BatchRecord& batch, std::span<const Slice> slices) {
+  if (batch.rehearsed != 0 && !position_.rehearse(batch.drawn_from))
+    return "rehearsed samples in an order that has none";
+  const auto own = std::find_if(slices.begin(), slices.end(), [](const Slice& slice) {
+    return !slice.filler && !slice.rehearsed;
+  });
+  if (own == slices.end() || position_.consumed() != 0) return "";
+  if (position_.order() == Order::weighted && position_.fields().draws == 0) {
+    if (batch.draws == 0 || batch.draws > kSamplesMost)
+      return fmt::format("an epoch of {} draws", batch.draws);
+    position_.begin_draws(batch.drawn_from, batch.draws);
+  }
+  if (position_.order() != Order::relaxed) return "";
+  const std::uint64_t generation = own->name.generation;
+  if (position_.has_generation() && generation <= position_.lanes().generation) return "";
+  if (!is_sane({position_.fields().samples, batch.block_samples, batch.lane_blocks}))
+    return fmt::format("blocks of {} and lanes of {}", batch.block_samples, batch.lane_blocks);
+  position_.begin_generation(generation, batch.block_samples, batch.lane_blocks);
+  return "";
+}
+
+std::string Track::give(const BatchRecord& batch, std::span<const Slice> slices) {
+  if (batch.epoch != epoch()) {
+    return fmt::format("a batch of epoch {} in epoch {}", batch.epoch, epoch());
+  }
+  if (known_) {
+    std::string problem = begin_what_is_new(batch, slices);
+    if (problem.empty() && ranks_ == 1) problem = position_.apply(slices);
+    if (problem.empty() && ranks_ > 1) {
+      const std::uint64_t all = std::uint64_t{batch.samples - batch.rehearsed} * ranks_;
+      const std::uint64_t left = position_.epoch_samples() - position_.consumed();
+      // One slice stands for all that the ranks have had: only its size and epoch count. At the
+      // epoch's end some of it are fillers.
+      const auto had = static_cast<std::uint32_t>(std::min({all, left, std::uint64_t{UINT32_MAX}}));
+      const Slice step{{batch.epoch, 0, 0, 0}, 0, had, false, false};
+      if (had != 0) problem = position_.apply({&step, 1});
+    }
+    if (!problem.empty()) return problem;
+    if (batch.last_of_epoch != 0) position_.finish_epoch();
+    return "";
+  }
+  counted_ += std::uint64_t{batch.samples - batch.fillers - batch.rehearsed} * ranks_;
+  if (batch.last_of_epoch != 0) {
+    counted_ = 0;
+    ++epoch_;
+  }
+  return "";
+}
+
+}  // namespace batchflow

@@ -1,0 +1,328 @@
+// A service that speaks the protocol over a real socket and real rings, and knows no engine: it
+// numbers batches itself, from the state it is handed. It can be told to die before anything it
+// says.
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/position.h"
+#include "runtime/batch/batch_spec.h"
+#include "runtime/protocol/channel.h"
+#include "runtime/protocol/messages.h"
+#include "runtime/protocol/records.h"
+#include "runtime/protocol/ring_files.h"
+
+namespace batchflow::test {
+
+struct Script {
+  static constexpr int kNever = 1 << 30;
+
+  std::uint64_t samples = 40;
+  std::uint32_t block_samples = 8;
+  std::uint32_t lane_blocks = 2;
+  std::uint32_t epochs = 2;
+  std::uint32_t credits = 3;
+  int die_before = kNever;  // the how manieth thing it says is said no more
+  bool refuses_in_mid_run = false;
+};
+
+struct Seen {
+  std::optional<JoinRequest> request;
+  bool had_folder = false;
+  std::vector<UpRecord> consumed;
+  std::vector<std::uint64_t> released;
+  std::vector<Score> scores;
+  std::uint64_t wanted = 0;
+  std::string problem;
+  bool left = false;
+};
+
+inline BatchSpec fake_spec() {
+  return {{{"image", ElementType::u8, {3, 2}, false},
+           {"label", ElementType::i64, {}, false},
+           {"tokens", ElementType::u16, {5, 2}, true}}};
+}
+inline std::uint64_t rows_of(std::uint64_t key) {
+  return key % 5;
+}
+
+inline Descriptor listen_at(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  std::filesystem::remove(path);
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  ::listen(socket.get(), 16);
+  return socket;
+}
+
+class FakeService {
+ public:
+  using Clock = Channel::Clock;
+
+  FakeService(const Descriptor& listener, const Script& script)
+      : listener_(listener), script_(script), spec_(fake_spec()) {}
+
+  // Serves one job until it leaves, or this dies.
+  Seen serve() {
+    pollfd waiting{listener_.get(), POLLIN, 0};
+    if (poll(&waiting, 1, 20'000) <= 0) return seen_;
+    channel_ = Channel(Descriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+    if (greet() && admit()) run();
+    return seen_;
+  }
+
+ private:
+  static Clock::time_point soon() { return Clock::now() + std::chrono::seconds(10); }
+  bool dies() { return said_++ == script_.die_before; }
+  bool say(const std::string& text, std::span<const int> descriptors = {}) {
+    return !dies() && channel_.send(text, descriptors, soon());
+  }
+
+  bool greet() {
+    const auto hello = channel_.receive(soon());
+    std::string problem;
+    if (!hello || !decode_hello(hello->text, problem)) return false;
+    if (!say(encode(Welcome{kProtocolVersion, "test", "fake"}))) return false;
+    const auto join = channel_.receive(soon());
+    if (!join) return false;
+    seen_.request = decode_join(join->text, seen_.problem);
+    seen_.had_folder = join->descriptors.size() == 1;
+    return seen_.request.has_value();
+  }
+
+  bool admit() {
+    const JoinRequest& request = *seen_.request;
+    position_ = Position(request.order, 77, script_.samples, 5);
+    if (!request.state.empty()) {
+      const auto position = position_from_json(request.state, seen_.problem);
+      if (!position) return false;
+      position_ = *position;
+    }
+    std::string problem;
+    files_ = make_rings(kRingLeast, problem);
+    down_ = std::make_unique<RingWriter>(files_.rings.down());
+    up_ = std::make_unique<RingReader>(files_.rings.up());
+    layout_ = BlockLayout(spec_, 2 * request.batch_samples);
+    const Bytes bytes = layout_.bytes * kSlots;
+    slab_file_ = make_memory_file("fake-slab", bytes, problem);
+    slab_ = Mapping::of(slab_file_, bytes, true, problem);
+    seal(slab_file_, true, problem);
+    for (std::uint32_t i = 0; i < kSlots; ++i) free_.push_back(i);
+
+    Admission admission;
+    admission.job = request.job.empty() ? "new" : request.job;
+    admission.dataset_version = 77;
+    admission.dataset_samples = script_.samples;
+    admission.seed = 5;
+    admission.pipeline_hash = 9;
+    admission.credits = request.credits != 0 ? request.credits : script_.credits;
+    admission.steps_per_epoch =
+        (script_.samples + request.batch_samples - 1) / request.batch_samples;
+    admission.first_step = step_ = 100;
+    admission.classes = 3;
+    admission.spec = spec_;
+    admission.ring_bytes = kRingLeast;
+    admission.state = request.state;
+    const int descriptors[] = {files_.service_file.get(), files_.job_file.get(),
+                               files_.doorbell.get()};
+    const int slab[] = {slab_file_.get()};
+    return say(encode(admission), descriptors) && say(encode(SlabMessage{1, bytes}), slab);
+  }
+
+  // Slices of the next batch, and what they make of the position.
+  std::vector<Slice> next_slices() {
+    const std::uint64_t left = script_.samples - position_.consumed();
+    std::uint64_t need = std::min<std::uint64_t>(seen_.request->batch_samples, left);
+    std::vector<Slice> slices;
+    const auto take = [&](BlockName name, std::uint64_t from, std::uint64_t there) {
+      const auto count = std::min(need, there);
+      if (count == 0) return;
+      slices.push_back({name, static_cast<std::uint32_t>(from),
+                        static_cast<std::uint32_t>(from + count), false, false});
+      need -= count;
+    };
+    if (position_.order() != Order::relaxed) {
+      take({position_.epoch(), 0, 0, 0}, position_.consumed(), left);
+    } else {
+      if (position_.consumed() == 0) {
+        const std::uint64_t last =
+            position_.has_generation() ? position_.lanes().generation + 1 : 0;
+        position_.begin_generation(last, script_.block_samples, script_.lane_blocks);
+      }
+      const LaneSizes sizes = position_.lanes().sizes;
+      for (std::uint32_t lane = 0; lane < sizes.lanes(); ++lane) {
+        for (std::uint32_t block = 0; block < sizes.blocks_of(lane); ++block) {
+          const std::uint32_t had = position_.samples_had(lane, block);
+          take({position_.lanes().generation, lane, 0, block}, had,
+               sizes.samples_of(lane, block) - had);
+        }
+      }
+    }
+    const std::string problem = position_.apply(slices);
+    if (!problem.empty()) seen_.problem = problem;
+    return slices;
+  }
+
+  std::uint64_t key_of(const Slice& slice, std::uint32_t place) const {
+    if (position_.order() != Order::relaxed) return place;
+    const LaneSizes sizes = position_.lanes().sizes;
+    return (sizes.first_block_of(slice.name.lane) + slice.name.block) * sizes.block_samples + place;
+  }
+
+  void fill(std::uint32_t slot, std::uint32_t from, std::span<const Slice> slices,
+            std::uint32_t padded) {
+    std::byte* memory = slab_.memory().data() + layout_.bytes * slot;
+    const BlockWriter writer(layout_, memory);
+    std::uint32_t place = 0;
+    std::vector<std::uint64_t> keys(from, 0);
+    for (const Slice& slice : slices)
+      for (std::uint32_t i = slice.from; i < slice.to; ++i) keys.push_back(key_of(slice, i));
+    keys.resize(from + padded, keys.back());
+    for (const std::uint64_t key : keys) {
+      std::memset(writer.row(0, place), static_cast<int>(key), 6);
+      std::memcpy(writer.row(1, place), &key, 8);
+      std::memset(writer.begin_rows(2, place), static_cast<int>(key), 4 * rows_of(key));
+      writer.end_rows(2, place, rows_of(key));
+      writer.set_key(place, SampleId(key), SampleId(key), 0);
+      ++place;
+    }
+  }
+
+  bool send_batch() {
+    const std::uint32_t slot = free_.front();
+    free_.pop_front();
+    const auto slices = next_slices();
+    BatchRecord batch;
+    batch.step = step_++;
+    batch.epoch = position_.epoch();
+    batch.last_of_epoch = position_.consumed() == script_.samples;
+    batch.slab = 1;
+    batch.offset = layout_.bytes * slot;
+    batch.slot_samples = layout_.samples;
+    batch.from = batch.step % 2 == 0 ? 0 : seen_.request->batch_samples;
+    for (const Slice& slice : slices) batch.samples += slice.to - slice.from;
+    std::vector<Slice> all = slices;
+    // The tail is filled up by its first sample.
+    batch.fillers = seen_.request->batch_samples - batch.samples;
+    for (std::uint32_t i = 0; i < batch.fillers; ++i)
+      all.push_back({slices.front().name, slices.front().from, slices.front().from + 1, true});
+    batch.samples += batch.fillers;
+    batch.block_samples = script_.block_samples;
+    batch.lane_blocks = script_.lane_blocks;
+    fill(slot, batch.from, slices, batch.samples);
+    slots_.push_back({batch.step, slot});
+    if (batch.last_of_epoch != 0) position_.finish_epoch();
+    write_batch(batch, all, scratch_);
+    return record(scratch_);
+  }
+
+  bool record(std::span<const std::byte> bytes) {
+    if (dies()) return false;
+    if (!down_->write(bytes)) seen_.problem = "no room in the ring";
+    if (down_->publish()) down_->wake();
+    return true;
+  }
+
+  bool hear() {
+    std::string problem;
+    while (const auto bytes = up_->next()) {
+      UpMessage message;
+      if (!read_up(*bytes, message, problem)) seen_.problem = problem;
+      const UpRecord& up = message.up;
+      if (up.kind == UpKind::wanted) credits_ += up.credits, seen_.wanted += up.credits;
+      if (up.kind == UpKind::consumed) seen_.consumed.push_back(up);
+      if (up.kind == UpKind::scores)
+        seen_.scores.insert(seen_.scores.end(), message.scores.begin(), message.scores.end());
+      if (up.kind != UpKind::released) continue;
+      seen_.released.push_back(up.step);
+      const auto slot = std::find_if(slots_.begin(), slots_.end(),
+                                     [&](const auto& s) { return s.first == up.step; });
+      if (slot == slots_.end()) {
+        seen_.problem = "released what was not given";
+        continue;
+      }
+      // What a user no longer holds changes at once.
+      std::memset(slab_.memory().data() + layout_.bytes * slot->second, 0xee, layout_.bytes);
+      free_.push_back(slot->second);
+      slots_.erase(slot);
+    }
+    up_->free_read();
+    if (up_->broken()) seen_.problem = "the up ring is broken";
+    while (auto frame = channel_.receive(Channel::kAtOnce)) {
+      if (message_type(frame->text, problem) == "leave") seen_.left = true;
+      if (const auto name = decode_name(frame->text, problem)) {
+        const std::string text =
+            (name->of_class ? "class " : "sample ") + std::to_string(name->key);
+        channel_.send(encode(NameMessage{name->of_class, name->key, text}), {}, soon());
+      }
+    }
+    return channel_.is_open() && seen_.problem.empty();
+  }
+
+  void run() {
+    bool finished = false;
+    while (hear()) {
+      while (!finished && credits_ > 0 && !free_.empty()) {
+        if (position_.epoch() == script_.epochs) {
+          if (!record(bytes_of(FinishedRecord{}))) return;
+          finished = true;
+          break;
+        }
+        if (script_.refuses_in_mid_run && step_ == 103) {
+          channel_.send(encode(Refused{"storage_failed", "the disk is gone"}), {}, soon());
+          record(bytes_of(FinishedRecord{DownKind::refused}));
+          finished = true;
+          break;
+        }
+        if (!send_batch()) return;
+        --credits_;
+        if (position_.consumed() == 0 &&
+            !record(bytes_of(
+                EpochEndedRecord{DownKind::epoch_ended, position_.epoch() - 1, script_.samples})))
+          return;
+      }
+      if (!up_->fall_asleep()) continue;
+      pollfd waiting[] = {{channel_.socket().get(), POLLIN, 0}, {files_.doorbell.get(), POLLIN, 0}};
+      if (poll(waiting, 2, 20'000) <= 0) seen_.problem = "nothing came for 20 s";
+      silence_doorbell(files_.doorbell);
+      up_->awake();
+    }
+  }
+
+  static constexpr std::uint32_t kSlots = 16;
+
+  const Descriptor& listener_;
+  Script script_;
+  BatchSpec spec_;
+  Channel channel_;
+  Seen seen_;
+  int said_ = 0;
+  Position position_;
+  RingFiles files_;
+  std::unique_ptr<RingWriter> down_;
+  std::unique_ptr<RingReader> up_;
+  Descriptor slab_file_;
+  Mapping slab_;
+  BlockLayout layout_;
+  std::deque<std::uint32_t> free_;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> slots_;  // step, slot
+  std::vector<std::byte> scratch_;
+  std::uint64_t step_ = 0;
+  std::uint64_t credits_ = 0;
+};
+
+}  // namespace batchflow::test
