@@ -8,7 +8,8 @@
 
 namespace batchflow {
 
-// Where streams are not shared nobody has to agree with others: a relaxed job has a seed of its own.
+// Where streams are not shared nobody has to agree with others: a relaxed job has a seed of its
+// own.
 constexpr std::uint64_t seed_group_of(const JobJoined& event, bool share_streams = true) {
   if (event.has_shuffle_seed) return hash(1, event.shuffle_seed);
   if (event.order == Order::strict || event.order == Order::sequential) return 0;

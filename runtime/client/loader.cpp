@@ -175,7 +175,7 @@ bool Loader::sleep_until(Clock::time_point when) {
   return interrupted_.load() == 0;
 }
 
-std::string Loader::difference_of(const Admission& admission) const {
+std::string Loader::difference_of(const JoinAnswer& admission) const {
   if (admission.dataset_version != admission_.dataset_version ||
       admission.dataset_samples != admission_.dataset_samples) {
     return "the dataset has changed";

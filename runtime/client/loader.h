@@ -60,7 +60,7 @@ class Loader {
   bf_status end(bf_status status, std::string because);
   bf_status end_by_refusal();
   bf_status reconnect(Clock::time_point deadline);
-  std::string difference_of(const Admission& admission) const;
+  std::string difference_of(const JoinAnswer& admission) const;
   bool sleep_until(Clock::time_point when);
   void adopt(std::unique_ptr<Session> session);
   void describe_fields();
@@ -74,7 +74,7 @@ class Loader {
   Clock::duration reconnect_time_{};
 
   std::unique_ptr<Session> session_;
-  Admission admission_;  // the last
+  JoinAnswer admission_;  // the last
   Track track_;
   std::vector<bf_field> fields_;
   Bytes sample_bytes_ = 0;

@@ -86,7 +86,7 @@ std::vector<std::string> service_addresses(const char* named) {
   return addresses;
 }
 
-Session::Session(std::shared_ptr<Link> link, Admission admission)
+Session::Session(std::shared_ptr<Link> link, JoinAnswer admission)
     : link_(std::move(link)), admission_(std::move(admission)), down_(link_->rings().down()) {}
 
 std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses,
@@ -121,7 +121,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
     problem = {later ? Failure::no_service : Failure::refused, refused->message};
     return nullptr;
   }
-  auto admission = decode_admission(frame->text, why);
+  auto admission = decode_join_answer(frame->text, why);
   Rings rings;
   if (admission && frame->descriptors.size() == 3) {
     rings = map_rings(frame->descriptors[0], frame->descriptors[1], admission->ring_bytes, why);

@@ -35,7 +35,7 @@ class Session {
                                        const std::function<bool()>& is_interrupted,
                                        Problem& problem);
 
-  const Admission& admission() const { return admission_; }
+  const JoinAnswer& admission() const { return admission_; }
   RingReader& down() { return down_; }
   const std::shared_ptr<Link>& link() const { return link_; }
 
@@ -51,12 +51,12 @@ class Session {
   std::optional<std::string> ask_name(bool of_class, std::uint64_t key, Clock::time_point deadline);
 
  private:
-  Session(std::shared_ptr<Link> link, Admission admission);
+  Session(std::shared_ptr<Link> link, JoinAnswer admission);
   bool take(Frame frame);
   bool take_slab(const Frame& frame);
 
   std::shared_ptr<Link> link_;
-  Admission admission_;
+  JoinAnswer admission_;
   RingReader down_;
   std::map<std::uint64_t, std::shared_ptr<const Slab>> slabs_;
   std::optional<Refused> refused_;

@@ -9,7 +9,7 @@
 
 namespace batchflow {
 
-std::optional<Track> Track::begin(const JoinRequest& request, const Admission& admission,
+std::optional<Track> Track::begin(const JoinRequest& request, const JoinAnswer& admission,
                                   std::string& problem) {
   Track track;
   track.ranks_ = request.world_size;

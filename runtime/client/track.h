@@ -19,7 +19,7 @@ namespace batchflow {
 class Track {
  public:
   // Begins where the admission says. Leaves the reason in `problem` if nobody can be there.
-  static std::optional<Track> begin(const JoinRequest& request, const Admission& admission,
+  static std::optional<Track> begin(const JoinRequest& request, const JoinAnswer& admission,
                                     std::string& problem);
 
   // A batch is given. What is wrong with it (it was given before, it is out of turn), or empty.

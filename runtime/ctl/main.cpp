@@ -12,8 +12,8 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "runtime/client/session.h"
 #include "runtime/ctl/tables.h"
-#include "runtime/protocol/address.h"
 #include "runtime/protocol/channel.h"
 
 namespace {
@@ -28,17 +28,26 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-class Connection {
+class Asking {
  public:
-  explicit Connection(const std::string& service) {
-    std::string problem;
-    channel_ = connect_to_service(service, problem);
-    if (!channel_.is_open()) throw Failure(problem);
+  explicit Asking(const std::string& service) {
+    std::string tried;
+    for (const std::string& address : service_addresses(service.c_str())) {
+      std::string problem;
+      channel_ = Channel::connect(address, problem);
+      if (channel_.is_open()) return;
+      tried += (tried.empty() ? "" : "; ") + problem;
+    }
+    throw Failure(
+        fmt::format("no service answers ({}); start batchflowd, or name its socket with "
+                    "--service",
+                    tried));
   }
 
   json ask(const std::string& name, json arguments = json::object()) {
     const auto deadline = Channel::Clock::now() + kAnswerWithin;
-    const json question = {{"type", "command"}, {"name", name}, {"arguments", std::move(arguments)}};
+    const json question = {
+        {"type", "command"}, {"name", name}, {"arguments", std::move(arguments)}};
     if (!channel_.send(question.dump(), {}, deadline)) throw Failure(channel_.problem());
     const std::optional<Frame> frame = channel_.receive(deadline);
     if (!frame)
@@ -62,7 +71,7 @@ void print(const std::string& text) {
   if (std::fflush(stdout) != 0) throw Failure("what was to be printed could not be written");
 }
 
-void stats(Connection& service, unsigned lines) {
+void stats(Asking& service, unsigned lines) {
   json before = service.ask("status");
   for (unsigned line = 0; lines == 0 || line < lines; ++line) {
     if (line % 20 == 0) print(ctl::stats_head() + "\n");
@@ -73,7 +82,7 @@ void stats(Connection& service, unsigned lines) {
   }
 }
 
-void top(Connection& service, unsigned rounds) {
+void top(Asking& service, unsigned rounds) {
   json before = service.ask("status");
   for (unsigned round = 0; rounds == 0 || round < rounds; ++round) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -113,7 +122,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  Connection connection(service);
+  Asking connection(service);
   if (*stats_command) {
     stats(connection, count);
   } else if (*status || *jobs || *datasets) {

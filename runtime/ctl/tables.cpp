@@ -44,7 +44,7 @@ std::string bytes_text(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   std::size_t unit = 0;
   for (; bytes >= 1024 && unit < 5; ++unit) bytes /= 1024;
-  return fmt::format(unit == 0 ? "{:.0f} {}" : "{:.1f} {}", bytes, kUnits[unit]);
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
 std::string share_text(double part, double whole) {
@@ -74,27 +74,27 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
 }  // namespace
 
 std::string jobs_table(const json& status) {
-  std::vector<std::vector<std::string>> rows = {
-      {"job", "dataset", "pipeline", "ranks", "batch", "epoch", "steps", "samples", "stalled",
-       "held", "copied"}};
+  std::vector<std::vector<std::string>> rows = {{"job", "dataset", "pipeline", "ranks", "batch",
+                                                 "epoch", "steps", "samples", "stalled", "held",
+                                                 "copied"}};
   for (const json& job : list(status, "jobs")) {
     const double wait = number(job, "wait_s");
-    rows.push_back({printable(text(job, "name")), printable(text(job, "dataset")),
-                    printable(text(job, "pipeline")), fmt::format("{:.0f}", number(job, "ranks")),
-                    fmt::format("{:.0f}", number(job, "batch_samples")),
-                    job.value("running", false) ? fmt::format("{:.0f}", number(job, "epoch"))
-                                                : "waits",
-                    fmt::format("{:.0f}", number(job, "steps")),
-                    fmt::format("{:.0f}", number(job, "samples")),
-                    share_text(wait, wait + number(job, "compute_s")),
-                    fmt::format("{:.0f}", number(job, "held_batches")),
-                    fmt::format("{:.0f}", number(job, "copied_batches"))});
+    rows.push_back(
+        {printable(text(job, "name")), printable(text(job, "dataset")),
+         printable(text(job, "pipeline")), fmt::format("{:.0f}", number(job, "ranks")),
+         fmt::format("{:.0f}", number(job, "batch_samples")),
+         job.value("running", false) ? fmt::format("{:.0f}", number(job, "epoch")) : "waits",
+         fmt::format("{:.0f}", number(job, "steps")), fmt::format("{:.0f}", number(job, "samples")),
+         share_text(wait, wait + number(job, "compute_s")),
+         fmt::format("{:.0f}", number(job, "held_batches")),
+         fmt::format("{:.0f}", number(job, "copied_batches"))});
   }
   return rows.size() == 1 ? "no jobs\n" : table(rows);
 }
 
 std::string datasets_table(const json& status) {
-  std::vector<std::vector<std::string>> rows = {{"dataset", "samples", "classes", "version", "path"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"dataset", "samples", "classes", "version", "path"}};
   for (const json& one : list(status, "datasets")) {
     rows.push_back({printable(text(one, "name")), fmt::format("{:.0f}", number(one, "samples")),
                     fmt::format("{:.0f}", number(one, "classes")), text(one, "version"),
@@ -105,9 +105,9 @@ std::string datasets_table(const json& status) {
 
 std::string status_text(const json& status) {
   const double prepared = number(status, "prepared_samples");
-  std::string out = fmt::format(
-      "batchflowd {} (process {:.0f}), up {:.0f} s\n", text(status, "version"),
-      number(status, "pid"), number(status, "up_s"));
+  std::string out =
+      fmt::format("batchflowd {} (process {:.0f}), up {:.0f} s\n", text(status, "version"),
+                  number(status, "pid"), number(status, "up_s"));
   out += fmt::format("storage     {}; {} read, {:.0f} samples, {:.0f} errors\n",
                      text(status, "storage"), bytes_text(number(status, "read_bytes")),
                      number(status, "read_samples"), number(status, "read_errors"));
@@ -123,7 +123,8 @@ std::string status_text(const json& status) {
       share_text(number(status, "decoded_hits"), prepared),
       share_text(number(status, "encoded_hits"), prepared));
   out += fmt::format(
-      "delivery    {:.0f} batches, {:.0f} samples ({:.2f} for each prepared), {:.0f} copied; repeats "
+      "delivery    {:.0f} batches, {:.0f} samples ({:.2f} for each prepared), {:.0f} copied; "
+      "repeats "
       "{:.0f}, made anew {:.0f}, corrupt {:.0f}\n\n",
       number(status, "batches"), number(status, "samples"),
       prepared > 0 ? number(status, "samples") / prepared : 0.0, number(status, "copied_samples"),

@@ -51,8 +51,7 @@ BATCHFLOW_BODY void down_body(const std::uint8_t* rows, std::size_t stride, cons
   constexpr std::size_t kRun = 64;
   std::int32_t sums[kRun];
   for (std::size_t from = 0; from < bytes; from += kRun) {
-    const std::uint8_t* column =
-        rows + static_cast<std::size_t>(taps.first) * stride + from;
+    const std::uint8_t* column = rows + static_cast<std::size_t>(taps.first) * stride + from;
     const auto add = [&](std::size_t run) __attribute__((always_inline)) {
       for (std::size_t i = 0; i < run; ++i) sums[i] = kHalf;
       for (int k = 0; k < taps.count; ++k) {

@@ -38,10 +38,8 @@ std::pair<int, int> needed_of_axis(int from, int to, int window_first, int windo
 }  // namespace
 
 Box needed(const Scaling& s) {
-  const auto [x, width] =
-      needed_of_axis(s.from.width, s.to.width, s.window.x, s.window.width);
-  const auto [y, height] =
-      needed_of_axis(s.from.height, s.to.height, s.window.y, s.window.height);
+  const auto [x, width] = needed_of_axis(s.from.width, s.to.width, s.window.x, s.window.width);
+  const auto [y, height] = needed_of_axis(s.from.height, s.to.height, s.window.y, s.window.height);
   return {s.from.x + x, s.from.y + y, width, height};
 }
 
@@ -76,7 +74,8 @@ void Resampler::run(const Scaling& s, const PictureView& source, const Box& orig
   BF_CHECK(read.x >= origin.x && read.y >= origin.y &&
            read.x + read.width <= origin.x + source.extent.width &&
            read.y + read.height <= origin.y + source.extent.height);
-  // Taps count from the corner of `from`, rows and pixels of the source from the corner of `origin`.
+  // Taps count from the corner of `from`, rows and pixels of the source from the corner of
+  // `origin`.
   across_.plan(s.from.width, s.to.width, s.window.x, s.window.width);
   down_.plan(s.from.height, s.to.height, s.window.y, s.window.height);
   for (Taps& tap : across_.taps) tap.first += s.from.x - origin.x;

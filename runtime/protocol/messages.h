@@ -9,7 +9,7 @@
 //   job          hello {protocol, version, pid}
 //   service      welcome {protocol, version, service}
 //   job          join {JoinRequest} + [a descriptor of the dataset's folder]
-//   service      admitted {Admission} + down ring, up ring, doorbell
+//   service      admitted {JoinAnswer} + down ring, up ring, doorbell
 //                | refused {why, message}                why "not_yet": to be asked again soon
 //   service      slab {slab, bytes} + memory file         any time after, before a batch names it
 //   service      slab_gone {slab}                         no later batch names it

@@ -106,7 +106,8 @@ void Backend::on(const Read& order) {
 void Backend::submit(std::uint32_t index) {
   Reading& reading = readings_[index];
   const ServedDataset& dataset = datasets_.dataset(reading.dataset);
-  if (reading.area_bytes <= reader_->staging_bytes()) reading.area = reader_->stage(reading.area_bytes);
+  if (reading.area_bytes <= reader_->staging_bytes())
+    reading.area = reader_->stage(reading.area_bytes);
   std::byte* memory = reading.area;
   if (!memory) {
     // Rather than wait for others, which may wait for this one: the engine bounds how many blocks
@@ -219,9 +220,8 @@ void Backend::on(const Prepare& order) {
   ServedPipeline& pipeline = datasets_.pipeline(order.lineage.pipeline);
   // Strict jobs and relaxed ones of one seed group share blocks.
   const Order family = order.lineage.order == Order::strict ? Order::relaxed : order.lineage.order;
-  const std::uint64_t audience =
-      hash(order.lineage.dataset.value, order.lineage.pipeline.value, order.lineage.seed,
-           static_cast<std::uint64_t>(family));
+  const std::uint64_t audience = hash(order.lineage.dataset.value, order.lineage.pipeline.value,
+                                      order.lineage.seed, static_cast<std::uint64_t>(family));
   const std::optional<Slot> slot = slot_of(order.share, order.slot, order.lineage.pipeline,
                                            order.lineage.block_samples, audience);
   if (!slot) {
@@ -236,8 +236,7 @@ void Backend::on(const Prepare& order) {
   out.slot = *slot;
   out.decoded_share = order.decoded_share;
   const Digest prefix = pipeline.pipeline->info().prefix_hash;
-  if (!order.decoded_share.is_none())
-    note_kept(order.lineage.dataset, prefix, order.decoded_share);
+  if (!order.decoded_share.is_none()) note_kept(order.lineage.dataset, prefix, order.decoded_share);
   const auto reading_of = [this](RequestId id) -> const Reading* {
     const auto found = reading_of_.find(id.value);
     return found == reading_of_.end() ? nullptr : &readings_[found->second];
@@ -371,9 +370,8 @@ void Backend::on(const Transfer& order) {
   copy.at = order.offset_samples;
   copy.marks = static_cast<std::uint8_t>((order.slice.filler ? kFiller : 0) |
                                          (order.slice.rehearsed ? kRehearsed : 0));
-  const bool ragged =
-      std::any_of(copy.to_layout->fields.begin(), copy.to_layout->fields.end(),
-                  [](const auto& field) { return field.ragged; });
+  const bool ragged = std::any_of(copy.to_layout->fields.begin(), copy.to_layout->fields.end(),
+                                  [](const auto& field) { return field.ragged; });
   counters_.copied_samples += copy.last - copy.first;
   copying_[order.request.id.value] = copy;
   if (ragged) {
@@ -412,8 +410,8 @@ void Backend::copied(Request request, Outcome outcome) {
 void Backend::on(const Deliver& order) {
   const Slot* slot = slots_.find(order.share, order.slot);
   const auto share = shares_.find(order.share.value);
-  const bool well = slot && share != shares_.end() &&
-                    customer_.deliver(order, *slot, share->second.slot_samples);
+  const bool well =
+      slot && share != shares_.end() && customer_.deliver(order, *slot, share->second.slot_samples);
   inbox_.add(DeliveryDone{order.request, well ? Outcome::done : Outcome::failed});
   if (!well) return;
   ++counters_.delivered_batches;
@@ -462,7 +460,9 @@ void Backend::on(const Cancel& order) {
 
 // ---------------------------------------------------------------------------------- timers ----
 
-void Backend::on(const SetTimer& order) { timers_.emplace(order.at, order.timer); }
+void Backend::on(const SetTimer& order) {
+  timers_.emplace(order.at, order.timer);
+}
 
 void Backend::fire_timers(Instant now) {
   while (!timers_.empty() && timers_.begin()->first <= now) {

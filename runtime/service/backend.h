@@ -49,8 +49,8 @@ struct BackendCounters {
   std::uint64_t read_errors = 0;
   std::uint64_t prepared_samples = 0;
   std::uint64_t prepared_blocks = 0;
-  std::uint64_t decoded_hits = 0;   // samples prepared from their decoded form
-  std::uint64_t encoded_hits = 0;   // from their stored form, out of the cache
+  std::uint64_t decoded_hits = 0;  // samples prepared from their decoded form
+  std::uint64_t encoded_hits = 0;  // from their stored form, out of the cache
   std::uint64_t copied_samples = 0;
   std::uint64_t delivered_batches = 0;
   std::uint64_t delivered_samples = 0;
@@ -175,9 +175,9 @@ class Backend {
 
   std::deque<Reading> readings_;  // never moved; reused
   std::vector<std::uint32_t> free_readings_;
-  std::unordered_map<std::uint64_t, std::uint32_t> reading_of_;  // by request id
-  std::deque<std::uint32_t> waiting_reads_;                      // for staging memory
-  std::unordered_map<std::uint64_t, Preparing> preparing_;       // by request id
+  std::unordered_map<std::uint64_t, std::uint32_t> reading_of_;             // by request id
+  std::deque<std::uint32_t> waiting_reads_;                                 // for staging memory
+  std::unordered_map<std::uint64_t, Preparing> preparing_;                  // by request id
   std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gathering_;  // by share and slot
   std::unordered_map<std::uint64_t, CopyOrder> copying_;                    // by request id
   std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> copy_to_;

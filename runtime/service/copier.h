@@ -24,7 +24,7 @@ struct CopyOrder {
   std::shared_ptr<const BlockLayout> to_layout;
   std::uint32_t first = 0;  // samples [first, last) of the one
   std::uint32_t last = 0;
-  std::uint32_t at = 0;     // of the other
+  std::uint32_t at = 0;  // of the other
   std::uint8_t marks = 0;
 };
 

@@ -20,7 +20,8 @@ namespace {
 // left empty between them.
 Bytes slot_bytes_a_sample(const BatchSpec& spec, std::uint64_t samples, Bytes block_bytes) {
   Bytes bytes = 17;
-  for (const Field& field : spec.fields) bytes += field.row_bytes() * field.rows_most() + (field.ragged ? 8 : 0);
+  for (const Field& field : spec.fields)
+    bytes += field.row_bytes() * field.rows_most() + (field.ragged ? 8 : 0);
   const auto block = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(block_samples_for(bytes, block_bytes), samples));
   return (SlotMemory::slot_bytes(BlockLayout(spec, block).bytes) + block - 1) / block;

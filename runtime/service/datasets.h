@@ -24,7 +24,7 @@ struct ServedDataset {
   int root_descriptor = -1;  // an open folder; files are opened below it
   dev_t device = 0;          // whoever has a descriptor of the same folder may read it
   ino_t inode = 0;
-  std::string pipeline;      // for jobs that name none
+  std::string pipeline;  // for jobs that name none
   std::shared_ptr<SampleIndex> index;
   std::vector<std::string> paths;  // of its files
 
@@ -51,7 +51,8 @@ class Datasets {
   // Opens the root. Throws DatasetError.
   ServedDataset& add(std::string name, const std::filesystem::path& root,
                      std::shared_ptr<SampleIndex> index);
-  // `block_bytes` is what the engine fits its blocks to: what a sample takes of a slot depends on it.
+  // `block_bytes` is what the engine fits its blocks to: what a sample takes of a slot depends on
+  // it.
   ServedPipeline& add(std::string name, DatasetId dataset, std::unique_ptr<Pipeline> pipeline,
                       Bytes block_bytes);
 

@@ -5,8 +5,7 @@
 namespace batchflow {
 
 void ItemStore::put(ShareId share, ItemId item, std::span<const std::byte> bytes) {
-  put(key(share, item),
-      std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end()));
+  put(key(share, item), std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end()));
 }
 
 void ItemStore::put(ShareId share, ItemId item, std::vector<std::byte>&& bytes) {

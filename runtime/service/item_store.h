@@ -1,5 +1,5 @@
-// Samples kept in this process's own memory, as stored or decoded: what the engine's shares of items
-// hold. Nobody else sees them.
+// Samples kept in this process's own memory, as stored or decoded: what the engine's shares of
+// items hold. Nobody else sees them.
 //
 // An item's bytes stay valid while somebody holds its pointer, also if it is dropped meanwhile.
 // Thread-safe: reads put items in, workers take them out.

@@ -14,41 +14,53 @@ namespace {
 
 std::string_view name_of(Refusal why) {
   constexpr std::array<std::string_view, 11> kNames = {
-      "no_room",        "unknown_dataset",  "unknown_pipeline", "bad_position",
-      "bad_request",    "rank_lost",        "too_many_corrupt", "storage_failed",
-      "no_workers",     "nothing_to_draw",  "wrong_order"};
+      "no_room",     "unknown_dataset", "unknown_pipeline", "bad_position",
+      "bad_request", "rank_lost",       "too_many_corrupt", "storage_failed",
+      "no_workers",  "nothing_to_draw", "wrong_order"};
   return kNames[static_cast<std::size_t>(why)];
 }
 
 std::string text_of(const Refuse& order) {
-  const auto bytes = [](std::uint64_t count) { return fmt::format("{:.1f} MiB", static_cast<double>(count) / 1048576); };
+  const auto bytes = [](std::uint64_t count) {
+    return fmt::format("{:.1f} MiB", static_cast<double>(count) / 1048576);
+  };
   switch (order.why) {
     case Refusal::no_room:
-      return fmt::format("there is no room for its batches: it needs {} of memory and {} are left; "
-                         "give the service more memory (--memory), or ask for smaller batches",
-                         bytes(order.needed), bytes(order.available));
-    case Refusal::unknown_dataset: return "the service does not know the dataset any more";
+      return fmt::format(
+          "there is no room for its batches: it needs {} of memory and {} are left; "
+          "give the service more memory (--memory), or ask for smaller batches",
+          bytes(order.needed), bytes(order.available));
+    case Refusal::unknown_dataset:
+      return "the service does not know the dataset any more";
     case Refusal::unknown_pipeline:
-      return fmt::format("the pipeline is another one by now ({:016x}, the job was trained with "
-                         "{:016x}); begin a new job, or restore the pipeline",
-                         order.available, order.needed);
+      return fmt::format(
+          "the pipeline is another one by now ({:016x}, the job was trained with "
+          "{:016x}); begin a new job, or restore the pipeline",
+          order.available, order.needed);
     case Refusal::bad_position:
-      return fmt::format("the state does not fit this dataset (it says {:016x}, here is {:016x}); "
-                         "begin without a state, or restore the dataset",
-                         order.needed, order.available);
+      return fmt::format(
+          "the state does not fit this dataset (it says {:016x}, here is {:016x}); "
+          "begin without a state, or restore the dataset",
+          order.needed, order.available);
     case Refusal::bad_request:
-      return "such a job cannot be served: look at its batch size, which must be at least 1 and, if "
+      return "such a job cannot be served: look at its batch size, which must be at least 1 and, "
+             "if "
              "the tail is dropped, at most the dataset over the ranks";
-    case Refusal::rank_lost: return "a rank ended and did not come back in time";
+    case Refusal::rank_lost:
+      return "a rank ended and did not come back in time";
     case Refusal::too_many_corrupt:
-      return fmt::format("{} samples cannot be decoded, {} are allowed; see batchflowctl verify, "
-                         "or raise corrupt_ratio_max",
-                         order.needed, order.available);
+      return fmt::format(
+          "{} samples cannot be decoded, {} are allowed; see batchflowctl verify, "
+          "or raise corrupt_ratio_max",
+          order.needed, order.available);
     case Refusal::storage_failed:
       return "reading the dataset failed again and again; see the service's log for the errors";
-    case Refusal::no_workers: return "nobody could prepare batches for it; see the service's log";
-    case Refusal::nothing_to_draw: return "all weights are zero, so nothing can be drawn";
-    case Refusal::wrong_order: return "this order does not go with what else the job asks for";
+    case Refusal::no_workers:
+      return "nobody could prepare batches for it; see the service's log";
+    case Refusal::nothing_to_draw:
+      return "all weights are zero, so nothing can be drawn";
+    case Refusal::wrong_order:
+      return "this order does not go with what else the job asks for";
   }
   return "the service refuses the job";
 }
@@ -94,31 +106,34 @@ void Jobs::join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
   });
   Job* job = found == jobs_.end() ? nullptr : found->get();
   if (job && request.rank < job->ranks.size() && job->ranks[request.rank]) {
-    return refuse(peer, "busy",
-                  fmt::format("process {} is rank {} of job '{}' already, so process {} cannot be; "
-                              "give one of them another job name",
-                              job->ranks[request.rank]->peer->process(), request.rank, name,
-                              peer.process()));
+    return refuse(
+        peer, "busy",
+        fmt::format("process {} is rank {} of job '{}' already, so process {} cannot be; "
+                    "give one of them another job name",
+                    job->ranks[request.rank]->peer->process(), request.rank, name, peer.process()));
   }
   if (job && job->told)
-    return refuse(peer, "busy", fmt::format("job '{}' has begun with other ranks; it can be joined "
-                                            "again when they have ended", name));
+    return refuse(peer, "busy",
+                  fmt::format("job '{}' has begun with other ranks; it can be joined "
+                              "again when they have ended",
+                              name));
   if (job && (job->request.world_size != request.world_size ||
               job->request.batch_samples != request.batch_samples ||
               job->request.order != request.order || job->pipeline != &pipeline)) {
-    return refuse(peer, "bad_request",
-                  fmt::format("the ranks of job '{}' do not agree: world size {} and {}, batches of "
-                              "{} and {}; start all with the same arguments",
-                              name, job->request.world_size, request.world_size,
-                              job->request.batch_samples, request.batch_samples));
+    return refuse(
+        peer, "bad_request",
+        fmt::format("the ranks of job '{}' do not agree: world size {} and {}, batches of "
+                    "{} and {}; start all with the same arguments",
+                    name, job->request.world_size, request.world_size, job->request.batch_samples,
+                    request.batch_samples));
   }
   if (!job) {
     const auto of_user = std::count_if(jobs_.begin(), jobs_.end(), [&](const auto& one) {
       return one->user == peer.user() && !one->over;
     });
     if (of_user >= options_.jobs_of_user_most)
-      return refuse(peer, "quota", fmt::format("this user has {} jobs, which is the most; end one",
-                                               of_user));
+      return refuse(peer, "quota",
+                    fmt::format("this user has {} jobs, which is the most; end one", of_user));
     auto made = std::make_unique<Job>();
     made->name = name;
     made->user = peer.user();
@@ -313,12 +328,13 @@ void Jobs::check_waiting(Instant now) {
                                     [](const RankEnd* end) { return end != nullptr; });
     for (RankEnd* end : std::vector(job->ranks)) {
       if (end)
-        refuse(*end->peer, "rank_lost",
-               fmt::format("only {} of {} ranks of job '{}' came within {} s; start the others, or "
-                           "ask for that world size",
-                           here, job->ranks.size(), job->name,
-                           std::chrono::duration_cast<std::chrono::seconds>(options_.wait_for_ranks)
-                               .count()));
+        refuse(
+            *end->peer, "rank_lost",
+            fmt::format(
+                "only {} of {} ranks of job '{}' came within {} s; start the others, or "
+                "ask for that world size",
+                here, job->ranks.size(), job->name,
+                std::chrono::duration_cast<std::chrono::seconds>(options_.wait_for_ranks).count()));
     }
     return;  // the list may have changed; the next check sees the others
   }
@@ -382,8 +398,7 @@ void Jobs::epoch_ended(const EpochEnded& order) {
 
 void Jobs::slab_gone(std::uint64_t slab) {
   for (const auto& [peer, end] : ends_) {
-    if (end->slabs.erase(slab) > 0)
-      end->peer->send(encode(SlabMessage{slab, 0}), {});
+    if (end->slabs.erase(slab) > 0) end->peer->send(encode(SlabMessage{slab, 0}), {});
   }
 }
 
@@ -440,9 +455,9 @@ bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
       ++end.consumed;
       // Nobody computes for longer than a year.
       const auto bounded = [](std::uint64_t nanoseconds) {
-        return std::min(Duration(static_cast<std::int64_t>(
-                            std::min<std::uint64_t>(nanoseconds, INT64_MAX))),
-                        kDurationMost);
+        return std::min(
+            Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(nanoseconds, INT64_MAX))),
+            kDurationMost);
       };
       job.sums.waited += bounded(record.wait_ns);
       job.sums.computed += bounded(record.compute_ns);

@@ -94,13 +94,13 @@ class Jobs final : public Customer {
     std::uint32_t ranks_here = 0;
     bool running = false;
     std::uint32_t epoch = 0;
-    std::uint64_t steps = 0;      // consumed, by the slowest rank
-    std::uint64_t samples = 0;    // delivered
-    std::uint64_t copied = 0;     // batches that were gathered
+    std::uint64_t steps = 0;    // consumed, by the slowest rank
+    std::uint64_t samples = 0;  // delivered
+    std::uint64_t copied = 0;   // batches that were gathered
     std::uint64_t repeats = 0;
-    Duration waited{0};           // for batches, all ranks together: stalls
+    Duration waited{0};  // for batches, all ranks together: stalls
     Duration computed{0};
-    std::uint32_t held = 0;       // batches
+    std::uint32_t held = 0;  // batches
   };
   std::vector<Told> told() const;
   // Called after each step of the engine: ranks that sleep are woken once.
@@ -124,7 +124,7 @@ class Jobs final : public Customer {
     std::map<std::uint64_t, Held> held;  // by step
     std::uint64_t delivered = 0;         // steps
     std::uint64_t consumed = 0;
-    std::set<std::uint64_t> slabs;       // that it was handed
+    std::set<std::uint64_t> slabs;  // that it was handed
     bool left = false;
     bool to_wake = false;
   };

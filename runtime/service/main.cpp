@@ -22,7 +22,8 @@ constexpr const char* kExamples =
     "  batchflowd --config node.yaml\n";
 
 int serve(int argc, char** argv) {
-  CLI::App app("The data service of a node: prepares each sample once, for all jobs.", "batchflowd");
+  CLI::App app("The data service of a node: prepares each sample once, for all jobs.",
+               "batchflowd");
   app.footer(kExamples);
   std::string config_file;
   std::vector<std::string> dataset_texts;

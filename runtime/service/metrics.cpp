@@ -42,7 +42,9 @@ std::string label(std::string_view name, std::string_view value) {
   return out + '"';
 }
 
-double number(std::uint64_t count) { return static_cast<double>(count); }
+double number(std::uint64_t count) {
+  return static_cast<double>(count);
+}
 
 }  // namespace
 
@@ -71,8 +73,7 @@ std::string metrics_text(const Snapshot& now) {
            number(now.moved.read_bytes));
   text.one("storage_reads_total", "counter", "Samples read from storage.",
            number(now.moved.read_samples));
-  text.one("storage_errors_total", "counter", "Reads that failed.",
-           number(now.moved.read_errors));
+  text.one("storage_errors_total", "counter", "Reads that failed.", number(now.moved.read_errors));
   text.head("cache_hits_total", "counter", "Samples prepared from what was kept, by its form.");
   text.value("cache_hits_total", label("form", "decoded"), number(now.moved.decoded_hits));
   text.value("cache_hits_total", label("form", "encoded"), number(now.moved.encoded_hits));
@@ -81,8 +82,7 @@ std::string metrics_text(const Snapshot& now) {
              number(now.item_bytes));
   text.value("cache_bytes", label("form", "prepared") + "," + label("tier", "dram"),
              number(now.block_bytes));
-  text.one("cache_limit_bytes", "gauge", "What these may take together.",
-           number(now.cache_bytes));
+  text.one("cache_limit_bytes", "gauge", "What these may take together.", number(now.cache_bytes));
   text.one("workers", "gauge", "Threads that prepare.", now.workers);
   text.one("workers_limit", "gauge", "What these may be at most.", now.workers_most);
   text.one("connections", "gauge", "Open connections.", number(now.connections));

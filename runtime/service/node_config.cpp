@@ -44,7 +44,8 @@ NodeConfig default_node_config() {
     config.socket = root ? "/run/batchflow/batchflow.sock"
                          : fmt::format("/tmp/batchflow-{}/batchflow.sock", geteuid());
   config.state = from_environment("XDG_STATE_HOME", "batchflow");
-  if (config.state.empty() && !root) config.state = from_environment("HOME", ".local/state/batchflow");
+  if (config.state.empty() && !root)
+    config.state = from_environment("HOME", ".local/state/batchflow");
   if (config.state.empty()) config.state = "/var/lib/batchflow";
   config.engine.credits = 3;
   return config;
@@ -88,9 +89,10 @@ NodeDataset dataset_from_argument(std::string_view text) {
                value.find_first_not_of("0123456789") == std::string::npos && value.size() < 10) {
       dataset.tokens = std::stoull(value);
     } else {
-      throw ConfigError(fmt::format("dataset '{}': '{}' means nothing; write pipeline=NAME, "
-                                    "format=NAME or tokens=COUNT",
-                                    text, part));
+      throw ConfigError(
+          fmt::format("dataset '{}': '{}' means nothing; write pipeline=NAME, "
+                      "format=NAME or tokens=COUNT",
+                      text, part));
     }
   }
   return dataset;
@@ -151,9 +153,10 @@ void settle(NodeConfig& config) {
         mib(config.memory), mib(config.storage.staging), mib(kOwn), mib(kCacheLeast),
         (mib(kCacheLeast + kOwn) * 4 + 2) / 3));
   if (config.memory > left)
-    throw ConfigError(fmt::format("memory: {} MiB are asked for, and the machine has {} MiB left; "
-                                  "give it less (--memory), or end something else",
-                                  mib(config.memory), mib(left)));
+    throw ConfigError(
+        fmt::format("memory: {} MiB are asked for, and the machine has {} MiB left; "
+                    "give it less (--memory), or end something else",
+                    mib(config.memory), mib(left)));
 }
 
 }  // namespace batchflow

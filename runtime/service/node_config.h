@@ -23,13 +23,13 @@ struct NodeDataset {
 };
 
 struct NodeConfig {
-  Bytes memory = 0;             // of everything; 0: half of what the machine has left
-  std::uint32_t workers = 0;    // threads that prepare; 0: one a core
+  Bytes memory = 0;           // of everything; 0: half of what the machine has left
+  std::uint32_t workers = 0;  // threads that prepare; 0: one a core
   std::filesystem::path socket;
   std::filesystem::path state;  // indices, logs
   std::vector<NodeDataset> datasets;
   std::vector<std::filesystem::path> pipelines;  // files beside those that are shipped
-  bool open_datasets = false;   // jobs may name folders that are not listed, if they can read them
+  bool open_datasets = false;  // jobs may name folders that are not listed, if they can read them
   std::uint32_t jobs_of_user_most = 256;
   ReadEngineOptions storage;
   bool journal = false;

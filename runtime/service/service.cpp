@@ -6,13 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <atomic>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -32,9 +32,9 @@
 #include "nlohmann/json.hpp"
 #include "policies/registry.h"
 #include "runtime/service/backend.h"
+#include "runtime/service/connection.h"
 #include "runtime/service/jobs.h"
 #include "runtime/service/notify.h"
-#include "runtime/service/session.h"
 #include "runtime/service/snapshot.h"
 
 namespace batchflow {
@@ -43,7 +43,9 @@ namespace {
 namespace asio = boost::asio;
 using Json = nlohmann::json;
 
-std::string system_text(int error) { return std::generic_category().message(error); }
+std::string system_text(int error) {
+  return std::generic_category().message(error);
+}
 
 // A file that grows by what is appended.
 class LogFile {
@@ -101,7 +103,7 @@ Descriptor listen_at(const std::filesystem::path& path) {
 
 }  // namespace
 
-struct Service::Parts final : SessionHost {
+struct Service::Parts final : ConnectionHost {
   explicit Parts(NodeConfig settled)
       : config(std::move(settled)),
         jobs(jobs_options(config), datasets, inbox, config.engine.share_streams),
@@ -137,11 +139,11 @@ struct Service::Parts final : SessionHost {
   asio::steady_timer step_timer;
   asio::steady_timer check_timer;
   asio::signal_set signals;
-  std::map<const Session*, std::shared_ptr<Session>> sessions;
-  std::set<std::shared_ptr<Session>> unwatched;
+  std::map<const Connection*, std::shared_ptr<Connection>> sessions;
+  std::set<std::shared_ptr<Connection>> unwatched;
   // Joins that wait for their dataset's index.
   struct Waiting {
-    std::weak_ptr<Session> session;
+    std::weak_ptr<Connection> session;
     JoinRequest request;
   };
   std::map<std::string, std::vector<Waiting>> opening;
@@ -149,8 +151,8 @@ struct Service::Parts final : SessionHost {
   std::atomic<bool> stopping{false};
   bool step_due = false;
   // Names this start: a client that comes back knows whether it is the same.
-  const std::string instance = fmt::format(
-      "{}-{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
+  const std::string instance =
+      fmt::format("{}-{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
   const std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 
   Instant now() const {
@@ -243,7 +245,7 @@ struct Service::Parts final : SessionHost {
       backend->carry_out(commands);
     }
     jobs.wake();
-    for (const std::shared_ptr<Session>& session : std::exchange(unwatched, {})) {
+    for (const std::shared_ptr<Connection>& session : std::exchange(unwatched, {})) {
       if (session->watching()) continue;
       if (const Descriptor* doorbell = jobs.doorbell(*session)) {
         session->watch(*doorbell);
@@ -290,19 +292,19 @@ struct Service::Parts final : SessionHost {
   // -------------------------------------------------------------------------------- connections --
 
   void accept() {
-    acceptor.async_wait(asio::posix::stream_descriptor::wait_read,
-                        [this](const boost::system::error_code& error) {
-                          if (error) return;
-                          for (;;) {
-                            Descriptor socket(accept4(listening.get(), nullptr, nullptr,
-                                                      SOCK_CLOEXEC | SOCK_NONBLOCK));
-                            if (!socket) break;
-                            auto session = std::make_shared<Session>(loop, std::move(socket), *this);
-                            sessions[session.get()] = session;
-                            session->start();
-                          }
-                          accept();
-                        });
+    acceptor.async_wait(
+        asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
+          if (error) return;
+          for (;;) {
+            Descriptor socket(
+                accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+            if (!socket) break;
+            auto session = std::make_shared<Connection>(loop, std::move(socket), *this);
+            sessions[session.get()] = session;
+            session->start();
+          }
+          accept();
+        });
   }
 
   void check() {
@@ -315,7 +317,7 @@ struct Service::Parts final : SessionHost {
     });
   }
 
-  void on_end(Session& session) override {
+  void on_end(Connection& session) override {
     jobs.gone(session);
     const auto found = sessions.find(&session);
     if (found != sessions.end()) {
@@ -325,10 +327,11 @@ struct Service::Parts final : SessionHost {
     schedule();
   }
 
-  void on_doorbell(Session& session) override {
+  void on_doorbell(Connection& session) override {
     if (!jobs.read_ring(session)) {
-      session.send(encode(Refused{"protocol", "its ring holds what no client of this version "
-                                              "writes; the job is ended"}),
+      session.send(encode(Refused{"protocol",
+                                  "its ring holds what no client of this version "
+                                  "writes; the job is ended"}),
                    {});
       session.end();
       return;
@@ -341,7 +344,7 @@ struct Service::Parts final : SessionHost {
     schedule();
   }
 
-  bool on_frame(Session& session, std::string_view frame, std::vector<Descriptor> descriptors,
+  bool on_frame(Connection& session, std::string_view frame, std::vector<Descriptor> descriptors,
                 std::string& problem) override {
     const std::string type = message_type(frame, problem);
     if (type.empty()) return false;
@@ -415,18 +418,19 @@ struct Service::Parts final : SessionHost {
         served = &datasets.add(dataset.name, dataset.path, index);
         served->pipeline = dataset.pipeline;
         inbox.add(CatalogueKnown{served->id, index->version()});
-        say(fmt::format("dataset {}: {} samples, {:.1f} MiB, {} classes, version {:016x}, opened in "
-                        "{:.2f} s",
-                        dataset.name, index->samples(),
-                        static_cast<double>(index->catalogue().total_bytes()) / 1048576,
-                        index->classes().size(), index->version(), took));
+        say(fmt::format(
+            "dataset {}: {} samples, {:.1f} MiB, {} classes, version {:016x}, opened in "
+            "{:.2f} s",
+            dataset.name, index->samples(),
+            static_cast<double>(index->catalogue().total_bytes()) / 1048576,
+            index->classes().size(), index->version(), took));
       } catch (const std::exception& error) {
         problem = error.what();
       }
     }
     if (!served) say(fmt::format("dataset {}: {}", dataset.name, problem));
     for (const Waiting& one : waiting) {
-      const std::shared_ptr<Session> session = one.session.lock();
+      const std::shared_ptr<Connection> session = one.session.lock();
       if (!session || sessions.count(session.get()) == 0) continue;
       if (served) {
         join(*session, one.request, *served);
@@ -439,7 +443,7 @@ struct Service::Parts final : SessionHost {
 
   // Whoever joins shows that he may read the dataset: by being this service's user or root, or with
   // a descriptor of its folder that he could open for reading.
-  bool may_read(const Session& session, const ServedDataset& dataset,
+  bool may_read(const Connection& session, const ServedDataset& dataset,
                 const std::vector<Descriptor>& descriptors) const {
     if (session.user() == geteuid() || session.user() == 0) return true;
     for (const Descriptor& one : descriptors) {
@@ -453,17 +457,16 @@ struct Service::Parts final : SessionHost {
     return false;
   }
 
-  void refuse(Session& session, std::string_view why, const std::string& message) {
+  void refuse(Connection& session, std::string_view why, const std::string& message) {
     session.send(encode(Refused{std::string(why), message}), {});
     session.end();
   }
 
-  void join(Session& session, JoinRequest request, const std::vector<Descriptor>& descriptors) {
+  void join(Connection& session, JoinRequest request, const std::vector<Descriptor>& descriptors) {
     const bool is_path = !request.dataset.empty() &&
                          (request.dataset.front() == '/' || request.dataset.front() == '.');
     if (is_path) {
-      const std::filesystem::path path =
-          std::filesystem::path(request.dataset).lexically_normal();
+      const std::filesystem::path path = std::filesystem::path(request.dataset).lexically_normal();
       ServedDataset* known = datasets.find(path);
       if (!known && !config.open_datasets)
         return refuse(session, "unknown_dataset",
@@ -502,7 +505,7 @@ struct Service::Parts final : SessionHost {
     return all.empty() ? "none" : all;
   }
 
-  void join(Session& session, const JoinRequest& request, ServedDataset& dataset) {
+  void join(Connection& session, const JoinRequest& request, ServedDataset& dataset) {
     std::string name = request.pipeline.empty() ? dataset.pipeline : request.pipeline;
     if (name.empty()) name = default_pipeline(*dataset.index, request.order);
     ServedPipeline* pipeline = nullptr;
@@ -526,10 +529,11 @@ struct Service::Parts final : SessionHost {
     for (const std::filesystem::path& path : config.pipelines) {
       if (path.stem() == name) return path.string();
     }
-    if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") !=
+    if (name.find_first_not_of(
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") !=
         std::string::npos)
-      throw ConfigError(fmt::format("pipeline '{}': a name has letters, digits, '-', '_' and '.'",
-                                    name));
+      throw ConfigError(
+          fmt::format("pipeline '{}': a name has letters, digits, '-', '_' and '.'", name));
     return find_config(name, "pipelines", "");
   }
 
@@ -541,7 +545,8 @@ struct Service::Parts final : SessionHost {
     read_config(root, [&](ConfigSection& section) {
       compiled = compile_pipeline(section, *dataset.index);
     });
-    ServedPipeline& made = datasets.add(name, dataset.id, std::move(compiled), config.engine.block_bytes);
+    ServedPipeline& made =
+        datasets.add(name, dataset.id, std::move(compiled), config.engine.block_bytes);
     inbox.add(PipelineKnown{made.id, made.pipeline->info().hash});
     return made;
   }
@@ -574,11 +579,10 @@ struct Service::Parts final : SessionHost {
     all.jobs = jobs.told();
     for (const auto& dataset : datasets.all()) {
       const SampleIndex& index = *dataset->index;
-      all.datasets.push_back({dataset->name, dataset->root.string(), index.samples(),
-                              datasets.catalogues()
-                                  .find(dataset->id, index.version())
-                                  ->total_bytes(),
-                              index.version(), index.classes().size()});
+      all.datasets.push_back(
+          {dataset->name, dataset->root.string(), index.samples(),
+           datasets.catalogues().find(dataset->id, index.version())->total_bytes(), index.version(),
+           index.classes().size()});
     }
     for (const auto& [name, waiting] : opening) all.opening.push_back(name);
     return all;
@@ -591,7 +595,9 @@ Service::Service(NodeConfig config) {
   parts_->start();
 }
 
-Service::~Service() { parts_->end(); }
+Service::~Service() {
+  parts_->end();
+}
 
 void Service::run(const std::function<void(const std::string&)>& log) {
   parts_->log = log;
@@ -604,6 +610,8 @@ void Service::run(const std::function<void(const std::string&)>& log) {
   notify_manager("STOPPING=1");
 }
 
-void Service::stop() { parts_->loop.stop(); }
+void Service::stop() {
+  parts_->loop.stop();
+}
 
 }  // namespace batchflow

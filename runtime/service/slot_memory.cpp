@@ -9,7 +9,6 @@
 #include <system_error>
 #include <utility>
 
-
 namespace batchflow {
 namespace {
 
@@ -24,8 +23,10 @@ constexpr Bytes kSlabLeast = Bytes{4} << 20;
 
 // ------------------------------------------------------------------------------------- slabs ----
 
-Slab::Slab(std::uint64_t id, Bytes bytes)
-    : id_(id), bytes_(bytes), descriptor_(memfd_create("batchflow", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+SharedSlab::SharedSlab(std::uint64_t id, Bytes bytes)
+    : id_(id),
+      bytes_(bytes),
+      descriptor_(memfd_create("batchflow", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (descriptor_ < 0) fail("memfd_create");
   void* memory = MAP_FAILED;
   if (ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0 &&
@@ -44,7 +45,7 @@ Slab::Slab(std::uint64_t id, Bytes bytes)
   fail("a memory file for shared blocks");
 }
 
-Slab::~Slab() {
+SharedSlab::~SharedSlab() {
   munmap(memory_, bytes_);
   close(descriptor_);
 }
@@ -81,7 +82,7 @@ std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes bytes,
                         [](const Part& one) { return !one.slab; });
     if (part == pool.parts.end()) part = pool.parts.emplace(pool.parts.end());
     try {
-      part->slab = std::make_shared<Slab>(next_slab_, slab_bytes);
+      part->slab = std::make_shared<SharedSlab>(next_slab_, slab_bytes);
     } catch (const std::system_error&) {
       return std::nullopt;  // no descriptors, or no memory
     }

@@ -3,8 +3,8 @@
 // The engine says which slot of which share something goes into; this class says where that is. A
 // share's slots lie in slabs, each a sealed memory file: mapped writable here, and read-only by the
 // jobs of the share's stream, which are the only ones that are handed its descriptor. So a job sees
-// the blocks of its own stream and nobody else's. A slab whose slots are all free is given back when
-// another share needs the memory; a job that still maps it keeps what it holds.
+// the blocks of its own stream and nobody else's. A slab whose slots are all free is given back
+// when another share needs the memory; a job that still maps it keeps what it holds.
 //
 // Used by the service's own thread, but for Slot::fill, which a worker calls.
 #pragma once
@@ -23,13 +23,13 @@
 namespace batchflow {
 
 // A memory file, mapped writable here until it is destroyed.
-class Slab {
+class SharedSlab {
  public:
   // Throws std::system_error.
-  Slab(std::uint64_t id, Bytes bytes);
-  ~Slab();
-  Slab(const Slab&) = delete;
-  Slab& operator=(const Slab&) = delete;
+  SharedSlab(std::uint64_t id, Bytes bytes);
+  ~SharedSlab();
+  SharedSlab(const SharedSlab&) = delete;
+  SharedSlab& operator=(const SharedSlab&) = delete;
 
   std::uint64_t id() const { return id_; }
   int descriptor() const { return descriptor_; }
@@ -44,7 +44,7 @@ class Slab {
 };
 
 struct Slot {
-  std::shared_ptr<Slab> slab;
+  std::shared_ptr<SharedSlab> slab;
   Bytes offset = 0;
   Bytes bytes = 0;
 
@@ -58,8 +58,9 @@ class SlotMemory {
   // `gone` is told of a slab that no later slot will be in.
   SlotMemory(Bytes bytes_most, std::function<void(std::uint64_t slab)> gone);
 
-  // The slot's place, made if it has none; empty when there is no memory for it now. `audience` says
-  // who may read the share: its name may be that of an earlier one, whose slabs others have mapped.
+  // The slot's place, made if it has none; empty when there is no memory for it now. `audience`
+  // says who may read the share: its name may be that of an earlier one, whose slabs others have
+  // mapped.
   std::optional<Slot> take(ShareId share, SlotId slot, Bytes bytes, std::uint64_t audience);
   // Null if it has no place.
   const Slot* find(ShareId share, SlotId slot) const;
@@ -72,7 +73,7 @@ class SlotMemory {
 
  private:
   struct Part {  // a slab and which of its slots are free
-    std::shared_ptr<Slab> slab;
+    std::shared_ptr<SharedSlab> slab;
     std::vector<std::uint32_t> free;
     std::uint32_t slots = 0;
   };

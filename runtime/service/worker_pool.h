@@ -1,8 +1,8 @@
 // The threads that prepare blocks, each of which the engine knows as a worker of its own.
 //
 // They run at a lower priority than everything that delivers: with all cores busy preparing, a
-// batch that is ready still reaches its job within microseconds. A worker makes one block at a time,
-// sample after sample, into the slot it was given.
+// batch that is ready still reaches its job within microseconds. A worker makes one block at a
+// time, sample after sample, into the slot it was given.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ struct PreparationOrder {
     Preparer::Input input;
     ItemStore::Item kept;  // holds `input.bytes`, if it is in the cache
     std::uint32_t place = 0;
-    SampleId wanted;       // the corrupt one that it stands for, or itself
+    SampleId wanted;  // the corrupt one that it stands for, or itself
     bool keep_decoded = false;
   };
   Request request;

@@ -123,7 +123,7 @@ class FakeService {
     seal(slab_file_, true, problem);
     for (std::uint32_t i = 0; i < kSlots; ++i) free_.push_back(i);
 
-    Admission admission;
+    JoinAnswer admission;
     admission.job = request.job.empty() ? "new" : request.job;
     admission.dataset_version = 77;
     admission.dataset_samples = script_.samples;

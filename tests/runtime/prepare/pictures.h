@@ -30,8 +30,10 @@ inline std::vector<std::uint8_t> make_pixels(int width, int height, int channels
       const int edge = (x / 7 + y / 5) % 3 == 0 ? 60 : 0;
       for (int c = 0; c < channels; ++c) {
         const int slope = c % 2 == 0 ? x * 160 / width : y * 160 / height;
-        const int grain = noise > 0 ? static_cast<int>(random.below(static_cast<unsigned>(noise))) : 0;
-        pixels.push_back(static_cast<std::uint8_t>(std::min(255, slope + edge * (c + 1) / 2 + grain)));
+        const int grain =
+            noise > 0 ? static_cast<int>(random.below(static_cast<unsigned>(noise))) : 0;
+        pixels.push_back(
+            static_cast<std::uint8_t>(std::min(255, slope + edge * (c + 1) / 2 + grain)));
       }
     }
   }

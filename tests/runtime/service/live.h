@@ -44,8 +44,8 @@ inline std::int64_t value_at(std::uint64_t row, std::size_t column) {
 }
 inline void write_rows(const std::filesystem::path& file, std::uint64_t rows, std::size_t width) {
   std::ofstream out(file, std::ios::binary);
-  std::string head = fmt::format(
-      "{{'descr': '<i8', 'fortran_order': False, 'shape': ({}, {}), }}", rows, width);
+  std::string head =
+      fmt::format("{{'descr': '<i8', 'fortran_order': False, 'shape': ({}, {}), }}", rows, width);
   head.resize((10 + head.size() + 64) / 64 * 64 - 10 - 1, ' ');
   head += '\n';
   const auto length = static_cast<std::uint16_t>(head.size());
@@ -131,8 +131,7 @@ inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
   }
   bf_batch batch = BF_BATCH_INIT;
   bf_status status = BF_OK;
-  while (handed.batches < plan.batches_most &&
-         (status = bf_loader_next(loader, &batch)) == BF_OK) {
+  while (handed.batches < plan.batches_most && (status = bf_loader_next(loader, &batch)) == BF_OK) {
     ++handed.batches;
     handed.fillers += batch.fillers;
     handed.repeats += batch.repeats;

@@ -36,13 +36,13 @@ TEST_CASE("a job gets each sample once an epoch, with its own bytes") {
     CHECK(is_whole(handed.epochs.at(1), kRows));
     CHECK(handed.repeats == 0);
     CHECK(handed.batches == 2 * ((kRows + 31) / 32));
-    const bool in_order =
-        std::is_sorted(handed.epochs.at(0).begin(), handed.epochs.at(0).end());
+    const bool in_order = std::is_sorted(handed.epochs.at(0).begin(), handed.epochs.at(0).end());
     CHECK(in_order == (order == BF_SEQUENTIAL));
   }
 }
 
-TEST_CASE("a strict order is the same in every run, whatever the batch size, and goes on anywhere") {
+TEST_CASE(
+    "a strict order is the same in every run, whatever the batch size, and goes on anywhere") {
   std::vector<std::uint64_t> whole;
   for (const std::uint32_t batch : {32u, 100u, 7u}) {
     Rows rows;

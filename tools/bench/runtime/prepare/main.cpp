@@ -5,9 +5,9 @@
 //   bench_prepare --small    a short one that only proves that it runs
 #include <fmt/format.h>
 
+#include <unistd.h>
 #include <algorithm>
 #include <cstdio>
-#include <unistd.h>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -90,18 +90,18 @@ struct Whole {
     input.label = 0;
     input.draw_key = hash(3, i);
     const BlockWriter writer(layout, slot.data());
-    const Prepared prepared =
-        preparer->prepare(*pipeline, input, writer, static_cast<std::uint32_t>(i % kBlock), nullptr);
+    const Prepared prepared = preparer->prepare(*pipeline, input, writer,
+                                                static_cast<std::uint32_t>(i % kBlock), nullptr);
     BF_CHECK(prepared == Prepared::done);
   }
 };
 
 // What the reference prints, or 0 where it cannot run.
 double reference_rate(const std::string& folder, double seconds, const std::string& type) {
-  const std::string command =
-      fmt::format("/usr/bin/python3 '{}/tools/bench/runtime/prepare/reference.py' '{}' {} {} "
-                  "2>/dev/null",
-                  BATCHFLOW_ROOT, folder, seconds, type);
+  const std::string command = fmt::format(
+      "/usr/bin/python3 '{}/tools/bench/runtime/prepare/reference.py' '{}' {} {} "
+      "2>/dev/null",
+      BATCHFLOW_ROOT, folder, seconds, type);
   double rate = 0;
   if (FILE* pipe = popen(command.c_str(), "r")) {
     if (std::fscanf(pipe, "%lf", &rate) != 1) rate = 0;
@@ -144,9 +144,10 @@ void run(bool small) {
   std::vector<test::Encoded> pictures;
   for (std::uint64_t seed = 0; seed < (small ? 2u : 32u); ++seed)
     pictures.push_back(picture_of_size(seed, kEncodedBytes));
-  fmt::print("{} pictures of {} x {}, the first of {} bytes; img/s of one core: middle of {} "
-             "rounds (least to most)\n",
-             pictures.size(), kWidth, kHeight, pictures[0].size(), rounds);
+  fmt::print(
+      "{} pictures of {} x {}, the first of {} bytes; img/s of one core: middle of {} "
+      "rounds (least to most)\n",
+      pictures.size(), kWidth, kHeight, pictures[0].size(), rounds);
 
   const auto decoder = make_jpeg_decoder();
   PictureBuffer buffer, out;
@@ -176,8 +177,9 @@ void run(bool small) {
     resamplers.push_back(std::make_unique<Resampler>(*kernels));
     stages.push_back({fmt::format("crop, resize, flip ({})", kernels->name),
                       [&, resampler = resamplers.back().get()](std::size_t i) {
-                        resampler->run(Scaling{random_box(i), {224, 224}, {0, 0, 224, 224}, i % 2 == 0},
-                                       source.view(), whole({kWidth, kHeight}), out);
+                        resampler->run(
+                            Scaling{random_box(i), {224, 224}, {0, 0, 224, 224}, i % 2 == 0},
+                            source.view(), whole({kWidth, kHeight}), out);
                       }});
     for (const std::string file :
          {"imagenet-train.yaml", "imagenet-train-f32.yaml", "imagenet-val.yaml"}) {

@@ -1,4 +1,4 @@
-#include "runtime/service/session.h"
+#include "runtime/service/connection.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -24,7 +24,7 @@ constexpr std::size_t kUnsentMost = std::size_t{16} << 20;
 
 }  // namespace
 
-struct Session::Wires {
+struct Connection::Wires {
   struct Out {
     std::string bytes;  // length and frame
     std::size_t sent = 0;
@@ -45,7 +45,7 @@ struct Session::Wires {
   explicit Wires(asio::io_context& context) : loop(context), socket(context), bell(context) {}
 };
 
-Session::Session(asio::io_context& loop, Descriptor descriptor, SessionHost& host)
+Connection::Connection(asio::io_context& loop, Descriptor descriptor, ConnectionHost& host)
     : host_(host), wires_(std::make_unique<Wires>(loop)) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -57,11 +57,13 @@ Session::Session(asio::io_context& loop, Descriptor descriptor, SessionHost& hos
   wires_->socket.non_blocking(true);
 }
 
-Session::~Session() = default;
+Connection::~Connection() = default;
 
-void Session::start() { wait_to_read(); }
+void Connection::start() {
+  wait_to_read();
+}
 
-void Session::wait_to_read() {
+void Connection::wait_to_read() {
   wires_->socket.async_wait(asio::socket_base::wait_read,
                             [self = shared_from_this()](const boost::system::error_code& error) {
                               if (error || self->wires_->closed) return;
@@ -69,7 +71,7 @@ void Session::wait_to_read() {
                             });
 }
 
-void Session::read() {
+void Connection::read() {
   // `host_` may end this session, but not destroy it: somebody holds it.
   while (!wires_->closed && !wires_->ending) {
     const std::span<std::byte> room = wires_->cutter.room();
@@ -99,7 +101,7 @@ void Session::read() {
   if (!wires_->closed) wait_to_read();
 }
 
-bool Session::take_descriptors(const msghdr& message) {
+bool Connection::take_descriptors(const msghdr& message) {
   for (cmsghdr* one = CMSG_FIRSTHDR(&message); one;
        one = CMSG_NXTHDR(const_cast<msghdr*>(&message), one)) {
     if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_RIGHTS) continue;
@@ -110,24 +112,24 @@ bool Session::take_descriptors(const msghdr& message) {
       wires_->in_descriptors.emplace_back(number);
     }
   }
-  return (message.msg_flags & MSG_CTRUNC) == 0 &&
-         wires_->in_descriptors.size() <= kDescriptorsMost;
+  return (message.msg_flags & MSG_CTRUNC) == 0 && wires_->in_descriptors.size() <= kDescriptorsMost;
 }
 
-void Session::send(std::string frame, std::vector<int> descriptors) {
+void Connection::send(std::string frame, std::vector<int> descriptors) {
   if (wires_->closed) return;
   Wires::Out out;
   const auto length = frame_length(frame.size());
   out.bytes.assign(reinterpret_cast<const char*>(length.data()), length.size());
   out.bytes += frame;
-  for (const int number : descriptors) out.descriptors.emplace_back(fcntl(number, F_DUPFD_CLOEXEC, 3));
+  for (const int number : descriptors)
+    out.descriptors.emplace_back(fcntl(number, F_DUPFD_CLOEXEC, 3));
   wires_->unsent += out.bytes.size();
   if (wires_->unsent > kUnsentMost) return end();  // it does not read: it is as good as dead
   wires_->out.push_back(std::move(out));
   if (!wires_->writing) write();
 }
 
-void Session::write() {
+void Connection::write() {
   while (!wires_->closed && !wires_->out.empty()) {
     Wires::Out& out = wires_->out.front();
     iovec part{out.bytes.data() + out.sent, out.bytes.size() - out.sent};
@@ -174,12 +176,12 @@ void Session::write() {
     asio::post(wires_->loop, [self = shared_from_this()] { self->close(); });
 }
 
-void Session::end() {
+void Connection::end() {
   if (std::exchange(wires_->ending, true)) return;
   if (!wires_->writing) write();
 }
 
-void Session::close() {
+void Connection::close() {
   if (std::exchange(wires_->closed, true)) return;
   boost::system::error_code ignored;
   wires_->socket.close(ignored);
@@ -189,22 +191,24 @@ void Session::close() {
 
 // -------------------------------------------------------------------------------- doorbell ----
 
-bool Session::watching() const { return wires_->bell.is_open(); }
+bool Connection::watching() const {
+  return wires_->bell.is_open();
+}
 
-void Session::watch(const Descriptor& doorbell) {
+void Connection::watch(const Descriptor& doorbell) {
   wires_->bell_descriptor = Descriptor(fcntl(doorbell.get(), F_DUPFD_CLOEXEC, 3));
   wires_->bell.assign(fcntl(doorbell.get(), F_DUPFD_CLOEXEC, 3));
   ring_again();
 }
 
-void Session::ring_again() {
+void Connection::ring_again() {
   asio::post(wires_->loop, [self = shared_from_this()] {
     if (self->wires_->closed) return;
     self->host_.on_doorbell(*self);
   });
 }
 
-void Session::wait_for_doorbell() {
+void Connection::wait_for_doorbell() {
   wires_->bell.async_wait(asio::posix::stream_descriptor::wait_read,
                           [self = shared_from_this()](const boost::system::error_code& error) {
                             if (error || self->wires_->closed) return;

@@ -1,5 +1,5 @@
-// A connection on the service's socket: frames in, frames and descriptors out, and the doorbell of
-// the rank behind it, if it is one.
+// One connection on the service's socket: frames in, frames and descriptors out, and the doorbell
+// of the rank behind it, if it is one.
 #pragma once
 
 #include <sys/types.h>
@@ -20,26 +20,26 @@ struct msghdr;
 
 namespace batchflow {
 
-class Session;
+class Connection;
 
 // What sessions belong to. All on one thread.
-class SessionHost {
+class ConnectionHost {
  public:
   // False: the peer has sent nonsense, and is told so in `problem`.
-  virtual bool on_frame(Session& session, std::string_view frame,
+  virtual bool on_frame(Connection& session, std::string_view frame,
                         std::vector<Descriptor> descriptors, std::string& problem) = 0;
-  virtual void on_doorbell(Session& session) = 0;
-  virtual void on_end(Session& session) = 0;
+  virtual void on_doorbell(Connection& session) = 0;
+  virtual void on_end(Connection& session) = 0;
 
  protected:
-  ~SessionHost() = default;
+  ~ConnectionHost() = default;
 };
 
-class Session final : public Peer, public std::enable_shared_from_this<Session> {
+class Connection final : public Peer, public std::enable_shared_from_this<Connection> {
  public:
   // Takes over the connected socket.
-  Session(boost::asio::io_context& loop, Descriptor socket, SessionHost& host);
-  ~Session();
+  Connection(boost::asio::io_context& loop, Descriptor socket, ConnectionHost& host);
+  ~Connection();
 
   void start();
   // Calls the host when the rank rings.
@@ -62,7 +62,7 @@ class Session final : public Peer, public std::enable_shared_from_this<Session> 
   void write();
   void close();
 
-  SessionHost& host_;
+  ConnectionHost& host_;
   std::unique_ptr<Wires> wires_;
   uid_t user_ = static_cast<uid_t>(-1);
   pid_t process_ = 0;
