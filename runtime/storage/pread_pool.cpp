@@ -148,6 +148,11 @@ class PreadPool final : public Reader {
     }
   }
 
+  bool is_ending() {
+    const std::lock_guard lock(mutex_);
+    return ending_;
+  }
+
   int read(Progress& progress) {
     const ReadPiece& piece = progress.piece();
     bool direct = options_.direct && !BF_FAILPOINT("storage.direct.refused");
@@ -156,6 +161,8 @@ class PreadPool final : public Reader {
     if (opened.file == nullptr) return opened.error;
     const int error = read_to_end(*opened.file, progress);
     if (error != EINVAL || !opened.file->direct) return error;
+    // Whoever asked may be gone by now, and the path with them.
+    if (is_ending()) return ECANCELED;
     const OpenedFile buffered = open_file(piece, false);
     return buffered.file == nullptr ? buffered.error : read_to_end(*buffered.file, progress);
   }

@@ -82,6 +82,7 @@ class RingReader final : public Reader {
   void opened(unsigned slot, int answer);
   void opened_large(unsigned place, int answer);
   void has_read(unsigned slot, int answer);
+  void learn(const Slot& read);
   void let_go(Slot& read);
   void finish(unsigned slot, int error);
 

@@ -119,9 +119,6 @@ void RingReader::opened(unsigned slot, int answer) {
   if (is_transient(answer) && --read.tries > 0) return prepare_open(slot);
   if (answer < 0) return finish(slot, -answer);
   if (const int error = admit(read.fd, read.direct); error != 0) return finish(slot, error);
-  const int root = read.progress.piece().root;
-  if (read.chain_refused) unchained_roots_.insert(root);
-  if (options_.direct && !read.direct) buffered_roots_.insert(root);
   prepare_read(slot);
 }
 
@@ -167,6 +164,14 @@ void RingReader::has_read(unsigned slot, int answer) {
   }
   if (is_transient(answer) && --read.tries > 0) return prepare_read(slot);
   finish(slot, -answer);
+}
+
+// A file that could be read in one way alone says so of its root. One that cannot be read at all
+// (no regular file, an offset that no file has) says nothing.
+void RingReader::learn(const Slot& read) {
+  const int root = read.progress.piece().root;
+  if (read.chain_refused) unchained_roots_.insert(root);
+  if (options_.direct && !read.direct) buffered_roots_.insert(root);
 }
 
 void RingReader::let_go(Slot& read) {

@@ -173,6 +173,11 @@ TEST_CASE("destroyed in the middle: each piece is told of once") {
 TEST_CASE("a read that hangs is left behind after the bound, and says nothing later") {
   for (const std::string& engine : test::engines()) {
     CAPTURE(engine);
+#ifdef __SANITIZE_THREAD__
+    // Nobody joins that thread, and the next ring gets its pages anew: a race to a checker that
+    // does not see liburing's mmap.
+    if (engine == "io_uring") continue;
+#endif
     const Failpoints configured("storage.read.again=delay-700:1:1");
     ReadEngineOptions options = test::small(engine);
     options.threads = 1;
@@ -233,6 +238,7 @@ TEST_CASE("every failpoint of storage has been reached") {
   const bool has_ring = test::engines().size() == 2;
   std::set<std::string_view> missed;
   for (const FailpointCount& count : failpoint_counts()) {
+    if (!count.name.starts_with("storage.")) continue;
     if (count.reached > 0 || (!has_ring && count.name.starts_with("storage.ring"))) continue;
     missed.insert(count.name);
   }
