@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "core/check.h"
 #include "core/config_error.h"
@@ -36,6 +37,63 @@ struct CrcTables {
 };
 constexpr CrcTables kCrc;
 
+constexpr std::uint32_t get_u32(ByteSpan bytes) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) value |= static_cast<std::uint32_t>(bytes[i]) << (8 * i);
+  return value;
+}
+
+constexpr std::uint32_t crc32c_by_tables(ByteSpan bytes, std::uint32_t value) {
+  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
+    const std::uint32_t low = get_u32(bytes) ^ value;
+    const std::uint32_t high = get_u32(bytes.subspan(4));
+    value = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      value ^= kCrc.table[7 - i][low >> (8 * i) & 0xff] ^ kCrc.table[3 - i][high >> (8 * i) & 0xff];
+    }
+  }
+  for (const std::byte byte : bytes) {
+    value = (value >> 8) ^ kCrc.table[0][(value ^ static_cast<std::uint32_t>(byte)) & 0xff];
+  }
+  return value;
+}
+
+// The published check value, here because the tests meet what this machine has.
+constexpr bool tables_are_right() {
+  std::array<std::byte, 9> digits{};
+  for (std::size_t i = 0; i < digits.size(); ++i) digits[i] = static_cast<std::byte>('1' + i);
+  return ~crc32c_by_tables(digits, ~0u) == 0xe3069283;
+}
+static_assert(tables_are_right());
+
+// The same by the instruction that x86-64 has had since 2008, at several times the speed.
+#if defined(__x86_64__) && defined(__GNUC__)
+bool has_crc_instruction() {
+  static const bool has = __builtin_cpu_supports("sse4.2");
+  return has;
+}
+__attribute__((target("sse4.2"))) std::uint32_t crc32c_by_instruction(ByteSpan bytes,
+                                                                      std::uint32_t value) {
+  std::uint64_t wide = value;
+  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes.data(), sizeof word);
+    wide = __builtin_ia32_crc32di(wide, word);
+  }
+  value = static_cast<std::uint32_t>(wide);
+  for (const std::byte byte : bytes)
+    value = __builtin_ia32_crc32qi(value, static_cast<std::uint8_t>(byte));
+  return value;
+}
+#else
+bool has_crc_instruction() {
+  return false;
+}
+std::uint32_t crc32c_by_instruction(ByteSpan, std::uint32_t value) {
+  return value;
+}
+#endif
+
 std::uint8_t crc8(ByteSpan bytes) {
   std::uint32_t value = 0xff;
   for (const std::byte byte : bytes) {
@@ -47,12 +105,6 @@ std::uint8_t crc8(ByteSpan bytes) {
 
 void put_u32(std::uint32_t value, std::vector<std::byte>& out) {
   for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>(value >> shift));
-}
-
-std::uint32_t get_u32(ByteSpan bytes) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) value |= static_cast<std::uint32_t>(bytes[i]) << (8 * i);
-  return value;
 }
 
 std::vector<std::byte> preamble(LogKind kind, std::uint32_t version) {
@@ -72,19 +124,8 @@ std::uint32_t frame_checksum(std::uint32_t chain, ByteSpan length_and_type, Byte
 }  // namespace
 
 std::uint32_t crc32c(ByteSpan bytes, std::uint32_t before) {
-  std::uint32_t value = ~before;
-  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
-    const std::uint32_t low = get_u32(bytes) ^ value;
-    const std::uint32_t high = get_u32(bytes.subspan(4));
-    value = 0;
-    for (std::size_t i = 0; i < 4; ++i) {
-      value ^= kCrc.table[7 - i][low >> (8 * i) & 0xff] ^ kCrc.table[3 - i][high >> (8 * i) & 0xff];
-    }
-  }
-  for (const std::byte byte : bytes) {
-    value = (value >> 8) ^ kCrc.table[0][(value ^ static_cast<std::uint32_t>(byte)) & 0xff];
-  }
-  return ~value;
+  return ~(has_crc_instruction() ? crc32c_by_instruction(bytes, ~before)
+                                 : crc32c_by_tables(bytes, ~before));
 }
 
 // --------------------------------------------------------------------------------- writing ----

@@ -556,6 +556,8 @@ struct Service::Parts final : ConnectionHost {
   std::string answer(const Json& message) {
     const auto name = message.find("name");
     if (name != message.end() && *name == "status") return to_json(snapshot());
+    if (name != message.end() && *name == "describe")
+      return Json{{"type", "answer"}, {"text", engine->describe()}}.dump();
     return Json{{"type", "error"}, {"message", "there is no such command; see batchflowctl --help"}}
         .dump();
   }

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/failpoint/failpoint.h"
+
 namespace batchflow {
 namespace {
 
@@ -109,8 +111,13 @@ std::span<const std::byte> DatasetFile::view(std::uint64_t offset, std::size_t b
     buffer_at_ = offset;
     buffered_ = 0;
     while (buffered_ < wanted) {
-      const ssize_t got = pread(fd_.get(), buffer_.data() + buffered_, wanted - buffered_,
-                                static_cast<off_t>(offset + buffered_));
+      const Bytes ask = BF_FAILPOINT_SHORT("sources.read.short", wanted - buffered_);
+      ssize_t got =
+          pread(fd_.get(), buffer_.data() + buffered_, ask, static_cast<off_t>(offset + buffered_));
+      if (BF_FAILPOINT("sources.read.error")) {
+        got = -1;
+        errno = EIO;
+      }
       if (got < 0 && errno == EINTR) continue;
       if (got < 0)
         throw DatasetError(fmt::format("{}: at byte {}: {}; look at the drive it is on", path_,

@@ -40,7 +40,8 @@ class TarSamples {
     while ((step = walker.next(member)) == TarStep::member)
       if (member.regular) take(member);
     const bool whole = step == TarStep::end;
-    if (whole) close();
+    // A sample is whole when it is known that what was lost belongs to another.
+    if (whole || (step == TarStep::cut && belongs_to_another(member))) close();
     const std::uint64_t found = builder_.samples() - first_;
     if (!whole && walker.at() == 0) builder_.refuse(path_, not_tar());
     if (!whole)
@@ -57,17 +58,28 @@ class TarSamples {
   }
 
  private:
-  void take(const TarMember& member) {
+  // Splits the member's name; false when it belongs to no sample.
+  bool split(const TarMember& member, std::string_view& key, std::string_view& part) {
     name_ = member.folder;
     if (!name_.empty()) name_ += '/';
     name_ += member.name;
     std::size_t key_bytes = 0;
-    std::string_view part;
-    if (!split_member_name(name_, key_bytes, part)) {
+    if (!split_member_name(name_, key_bytes, part)) return false;
+    key = std::string_view(name_).substr(0, key_bytes);
+    return true;
+  }
+
+  bool belongs_to_another(const TarMember& member) {
+    std::string_view key, part;
+    return split(member, key, part) && key != key_;
+  }
+
+  void take(const TarMember& member) {
+    std::string_view key, part;
+    if (!split(member, key, part)) {
       ++left_out_;
       return;
     }
-    const std::string_view key = std::string_view(name_).substr(0, key_bytes);
     if (!open_ || key != key_) {
       close();
       open_ = true;

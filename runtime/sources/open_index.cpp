@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/sources/listing.h"
 #include "runtime/sources/stored_index.h"
 
@@ -85,7 +86,9 @@ std::string keep(const IndexParts& parts, const std::filesystem::path& path) {
       if (written > 0) bytes = bytes.subspan(static_cast<std::size_t>(written));
     }
   });
+  if (BF_FAILPOINT("sources.index.write")) problem = std::strerror(ENOSPC);
   if (problem.empty() && fsync(fd.get()) != 0) problem = failed();
+  if (BF_FAILPOINT("sources.index.rename")) problem = std::strerror(EIO);
   if (problem.empty() && rename(temporary.c_str(), path.c_str()) != 0) problem = failed();
   if (!problem.empty()) unlink(temporary.c_str());
   const Descriptor folder(open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

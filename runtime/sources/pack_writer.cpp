@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/frame_log.h"
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/sources/pack.h"
 
 namespace batchflow {
@@ -63,7 +64,11 @@ void PackWriter::open_shard() {
 
 void PackWriter::flush() {
   for (std::size_t at = 0; at < buffer_.size();) {
-    const ssize_t written = write(fd_.get(), buffer_.data() + at, buffer_.size() - at);
+    ssize_t written = write(fd_.get(), buffer_.data() + at, buffer_.size() - at);
+    if (BF_FAILPOINT("sources.pack.write")) {
+      written = -1;
+      errno = ENOSPC;
+    }
     if (written < 0 && errno != EINTR) failed(shard_path().string() + ".part");
     if (written > 0) at += static_cast<std::size_t>(written);
   }

@@ -102,6 +102,7 @@ TarStep TarWalker::extension(char type, std::uint64_t data, Bytes bytes, Extensi
 
 TarStep TarWalker::next(TarMember& member) {
   Extension told;
+  member = {};
   for (std::uint64_t at = at_;;) {
     const ByteSpan header = bytes_.view(at, kBlock);
     if (header.empty() && at == at_) return TarStep::end;
@@ -119,10 +120,10 @@ TarStep TarWalker::next(TarMember& member) {
     // Links tell the size of what they lead to, and bring nothing of it.
     if (type >= '1' && type <= '6') bytes = 0;
     const std::uint64_t data = at + kBlock;
-    if (*bytes > bytes_.size() || data > bytes_.size() - *bytes) return TarStep::cut;
+    const bool cut = *bytes > bytes_.size() || data > bytes_.size() - *bytes;
     const std::uint64_t after = data + (*bytes + kBlock - 1) / kBlock * kBlock;
     if (extends) {
-      const TarStep step = extension(type, data, *bytes, told);
+      const TarStep step = cut ? TarStep::cut : extension(type, data, *bytes, told);
       if (step != TarStep::member) return step;
       at = after;
       continue;
@@ -135,6 +136,7 @@ TarStep TarWalker::next(TarMember& member) {
       if (as_text(header.subspan(kMagic, 6)) == std::string_view("ustar\0", 6))
         member.folder = text_at(header, kPrefix, kPrefixBytes);
     }
+    if (cut) return TarStep::cut;
     at_ = after;
     return TarStep::member;
   }

@@ -39,7 +39,8 @@ class TarWalker {
   // `long_name` keeps a long name until the next step; null when what `bytes` shows stays.
   TarWalker(ByteView& bytes, std::string* long_name) : bytes_(bytes), long_name_(long_name) {}
 
-  // Names in `member` stay until the next step.
+  // Names in `member` stay until the next step. Of a member whose bytes were cut it still says the
+  // name; where not even that is there, it is empty.
   TarStep next(TarMember& member);
   // Where the next member begins.
   std::uint64_t at() const { return at_; }

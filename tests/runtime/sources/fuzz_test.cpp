@@ -1,0 +1,79 @@
+// The parsers of this folder over damaged input. BATCHFLOW_WRITE_CORPUS=1 writes the corpora anew.
+#include <cstdlib>
+
+#include "runtime/sources/index_file.h"
+#include "runtime/sources/pack.h"
+#include "tests/fuzz/corpus.h"
+#include "tests/runtime/sources/dataset_files.h"
+
+using namespace batchflow;
+using namespace batchflow::test;
+
+extern "C" Fuzzer fuzz_tar, fuzz_tfrecord, fuzz_npy, fuzz_packed, fuzz_index;
+
+namespace {
+
+void write_corpus(std::string_view name, const std::vector<std::string>& inputs) {
+  const auto folder = source_dir() / "tests/fuzz" / name / "corpus";
+  std::filesystem::create_directories(folder);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    std::ofstream(folder / std::to_string(i), std::ios::binary) << inputs[i];
+}
+
+std::string index_bytes(const Folder& data) {
+  Folder indices;
+  SourceOptions options = source(data.path());
+  options.index_folder = indices.path();
+  open_index(options);
+  const auto file = std::filesystem::directory_iterator(indices.path())->path();
+  return indices.read(file.filename().string());
+}
+
+void write_corpora() {
+  const std::string tar = tar_member("a/1.jpg", "picture") + tar_member("a/1.cls", "12\n");
+  const std::string name(130, 'n');
+  write_corpus("tar", {tar + tar_end(), gnu_member(name + ".x", "gnu") + tar,
+                       pax_member(name + ".y", "pax") + tar, tar_member("d", "", '5') + tar});
+  const std::string mixed =
+      example(bytes_feature("image/encoded", {"jpeg", "more"}) +
+              int_feature("label", {1, -2, 300}) + int_feature("single", {7}, false) +
+              float_feature("f", {1, 2}) + float_feature("g", {3}, false));
+  write_corpus("tfrecord", {mixed, tfrecord(mixed), example(int_feature("label", {5}))});
+  write_corpus("npy", {npy("<f4", "(3, 2)", ""), npy("|u1", "(5,)", "12345", 2),
+                       npy("<i8", "(1, 2, 3, 4)", "", 3)});
+
+  Folder packed;
+  const BatchSpec spec{{{"label", ElementType::i64, {}, false}, {"b", ElementType::u8, {9}, true}}};
+  PackWriter writer({packed.path(), "x"}, spec, {"cat", "dog"});
+  const std::int64_t label = 1;
+  const std::span<const std::byte> values[] = {std::as_bytes(std::span(&label, 1)),
+                                               as_bytes("bytes")};
+  writer.add(values);
+  writer.add(values);
+  writer.close();
+  const std::string shard = packed.read("x-00000.bfpack");
+  const std::string record =
+      little(label) + little(std::uint64_t{2}) + "wordword" + little(std::uint64_t{3}) + "abc";
+  write_corpus("packed", {shard, shard.substr(kPackedPreamble), record});
+
+  Folder pictures, shards, rows;
+  pictures.write("a/1.jpg", "1");
+  pictures.write("b/1.jpg", "22");
+  shards.write("s.tar", tar + tar_member("b.jpg", "2") + tar_end());
+  rows.write("r.npy", npy("<i2", "(3, 2)", "abcdabcdabcd"));
+  write_corpus("index", {index_bytes(pictures), index_bytes(shards), index_bytes(rows)});
+}
+
+}  // namespace
+
+TEST_CASE("damaged data sets are refused or read, within their bytes") {
+  if (std::getenv("BATCHFLOW_WRITE_CORPUS") != nullptr) write_corpora();
+  const auto run = [](Fuzzer* fuzzer, const char* name) {
+    fuzz(fuzzer, name, 3000, "test_sources", "damaged data sets*");
+  };
+  run(fuzz_tar, "tar");
+  run(fuzz_tfrecord, "tfrecord");
+  run(fuzz_npy, "npy");
+  run(fuzz_packed, "packed");
+  run(fuzz_index, "index");
+}
