@@ -116,10 +116,10 @@ class PipelineCompiler {
 
   void check_place(ConfigSection& section, const Step& step) {
     const bool of_pictures = step.place == StepPlace::picture ||
-                             step.place == StepPlace::normalise ||
-                             step.place == StepPlace::layout;
+                             step.place == StepPlace::normalise || step.place == StepPlace::layout;
     if (of_pictures && !out_->picture_)
-      section.refuse("step", fmt::format("'{}' works on pictures, and there is none yet", step.name),
+      section.refuse("step",
+                     fmt::format("'{}' works on pictures, and there is none yet", step.name),
                      "write {step: decode} before it");
     if (!of_pictures && step.place != StepPlace::cast && step.place != StepPlace::decode &&
         out_->picture_)
@@ -184,8 +184,8 @@ class PipelineCompiler {
       if (result.type == ElementType::u8 || result.type == ElementType::u16
               ? step.pad_with >> 8 * element_bytes(result.type) != 0
               : step.pad_with > INT32_MAX)
-        section.refuse("pad_with", fmt::format("{} is no {}", step.pad_with,
-                                               element_name(result.type)),
+        section.refuse("pad_with",
+                       fmt::format("{} is no {}", step.pad_with, element_name(result.type)),
                        "write a smaller number");
       result.shape = {step.length};
     }
@@ -240,8 +240,10 @@ class PipelineCompiler {
       if (dataset_.kind() != RecordKind::whole && out_->part_.empty())
         section_.refuse("steps", "a record of this dataset has several parts",
                         "write field: NAME, or decode a picture");
-      out_->spec_.fields = {{out_->part_.empty() ? "bytes" : out_->part_, ElementType::u8,
-                             {largest(dataset_)}, true}};
+      out_->spec_.fields = {{out_->part_.empty() ? "bytes" : out_->part_,
+                             ElementType::u8,
+                             {largest(dataset_)},
+                             true}};
     }
     for (std::size_t i = 0; i < out_->spec_.fields.size(); ++i)
       out_->numbers_.push_back({out_->spec_.fields[i], i, std::nullopt});
@@ -251,17 +253,15 @@ class PipelineCompiler {
     if (!extent_)
       section_.refuse("steps", "pictures would have different sizes, and a batch one",
                       "add centre_crop, random_resized_crop or resize to [height, width]");
-    const ElementType type =
-        cast_.value_or(normalisation_ ? ElementType::f32 : ElementType::u8);
+    const ElementType type = cast_.value_or(normalisation_ ? ElementType::f32 : ElementType::u8);
     out_->picture_->field = out_->spec_.fields.size();
     out_->picture_->finish.emplace(type, normalisation_, planes_);
     const auto width = static_cast<std::uint64_t>(extent_->width);
     const auto height = static_cast<std::uint64_t>(extent_->height);
-    out_->spec_.fields.push_back(
-        {"image", type,
-         planes_ ? std::vector<std::uint64_t>{kChannels, height, width}
-                 : std::vector<std::uint64_t>{height, width, kChannels},
-         false});
+    out_->spec_.fields.push_back({"image", type,
+                                  planes_ ? std::vector<std::uint64_t>{kChannels, height, width}
+                                          : std::vector<std::uint64_t>{height, width, kChannels},
+                                  false});
   }
 
   void end_info() {
@@ -269,7 +269,8 @@ class PipelineCompiler {
     for (const Field& field : out_->spec_.fields)
       info.prepared_bytes += field.row_bytes() * field.rows_most();
     if (out_->picture_) {
-      info.decoded_bytes = kept_extent_ ? PictureBuffer::bytes(*kept_extent_) : decoded_guess(dataset_);
+      info.decoded_bytes =
+          kept_extent_ ? PictureBuffer::bytes(*kept_extent_) : decoded_guess(dataset_);
       info.decode_cost = cost(decoded_guess(dataset_), kDecodeNsPerByte);
     }
     info.augment_cost = cost(info.prepared_bytes, kAugmentNsPerByte);

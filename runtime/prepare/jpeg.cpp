@@ -91,8 +91,7 @@ class JpegDecoder final : public Decoder {
     if (std::uint64_t{jpeg_.image_width} * jpeg_.image_height > limits.pixels_most)
       return say(fmt::format("{} x {} pixels, of which {} are allowed", jpeg_.image_width,
                              jpeg_.image_height, limits.pixels_most));
-    const bool cmyk =
-        jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK;
+    const bool cmyk = jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK;
     jpeg_.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
     // It would show pictures that lack coefficients otherwise at the edge of a part.
     jpeg_.do_block_smoothing = FALSE;
@@ -143,8 +142,7 @@ class JpegDecoder final : public Decoder {
   Box crop_columns(const Box& wanted) {
     const int width = static_cast<int>(jpeg_.output_width);
     int from = std::max(0, wanted.x - kMargin);
-    const int to =
-        std::min(width, std::max(wanted.x + wanted.width + kMargin, from + kWidthLeast));
+    const int to = std::min(width, std::max(wanted.x + wanted.width + kMargin, from + kWidthLeast));
     from = std::max(0, std::min(from, to - kWidthLeast));
     if (from == 0 && to == width) return {0, wanted.y, width, wanted.height};
     auto x = static_cast<JDIMENSION>(from);

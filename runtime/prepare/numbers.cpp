@@ -68,16 +68,26 @@ To converted(From value) {
 template <class Use>
 auto with_type(ElementType type, Use&& use) {
   switch (type) {
-    case ElementType::u8: return use(std::uint8_t{});
-    case ElementType::i8: return use(std::int8_t{});
-    case ElementType::u16: return use(std::uint16_t{});
-    case ElementType::i16: return use(std::int16_t{});
-    case ElementType::i32: return use(std::int32_t{});
-    case ElementType::i64: return use(std::int64_t{});
-    case ElementType::f16: return use(Half{});
-    case ElementType::bf16: return use(Brain{});
-    case ElementType::f32: return use(float{});
-    case ElementType::f64: break;
+    case ElementType::u8:
+      return use(std::uint8_t{});
+    case ElementType::i8:
+      return use(std::int8_t{});
+    case ElementType::u16:
+      return use(std::uint16_t{});
+    case ElementType::i16:
+      return use(std::int16_t{});
+    case ElementType::i32:
+      return use(std::int32_t{});
+    case ElementType::i64:
+      return use(std::int64_t{});
+    case ElementType::f16:
+      return use(Half{});
+    case ElementType::bf16:
+      return use(Brain{});
+    case ElementType::f32:
+      return use(float{});
+    case ElementType::f64:
+      break;
   }
   return use(double{});
 }

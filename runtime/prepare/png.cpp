@@ -35,9 +35,8 @@ class PngDecoder final : public Decoder {
     const std::uint32_t width = png_get_image_width(png_, info_);
     const std::uint32_t height = png_get_image_height(png_, info_);
     if (std::uint64_t{width} * height > limits.pixels_most) {
-      std::snprintf(problem_.data(), problem_.size(),
-                    "%u x %u pixels, of which %llu are allowed", width, height,
-                    static_cast<unsigned long long>(limits.pixels_most));
+      std::snprintf(problem_.data(), problem_.size(), "%u x %u pixels, of which %llu are allowed",
+                    width, height, static_cast<unsigned long long>(limits.pixels_most));
       return false;
     }
     extent_ = {static_cast<int>(width), static_cast<int>(height)};
@@ -48,8 +47,8 @@ class PngDecoder final : public Decoder {
 
   // Rows depend on those before them, and may be interlaced: it is always the whole.
   Box decode(const Box&, PictureBuffer& out) override {
-    // Grey of 16 bits is clipped, all other numbers of 16 bits are cut to their upper half; alpha is
-    // left out.
+    // Grey of 16 bits is clipped, all other numbers of 16 bits are cut to their upper half; alpha
+    // is left out.
     wide_grey_ = png_get_color_type(png_, info_) == PNG_COLOR_TYPE_GRAY &&
                  png_get_bit_depth(png_, info_) == 16;
     out.reset(extent_);

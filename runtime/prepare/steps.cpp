@@ -22,12 +22,10 @@ std::array<double, count> numbers(ConfigSection& section, std::string_view key,
                                   const std::array<double, count>& fallback, double least,
                                   double most) {
   if (!section.has(key)) return fallback;
-  const std::string remedy =
-      fmt::format("write [{}]: {} numbers from {} to {}", fmt::join(fallback, ", "), count, least,
-                  most);
+  const std::string remedy = fmt::format("write [{}]: {} numbers from {} to {}",
+                                         fmt::join(fallback, ", "), count, least, most);
   const std::vector<std::string> texts = section.texts(key);
-  if (texts.size() != count)
-    section.refuse(key, fmt::format("{} values", texts.size()), remedy);
+  if (texts.size() != count) section.refuse(key, fmt::format("{} values", texts.size()), remedy);
   std::array<double, count> values{};
   for (std::size_t i = 0; i < count; ++i) {
     const auto value = parse_number(texts[i]);
@@ -40,8 +38,7 @@ std::array<double, count> numbers(ConfigSection& section, std::string_view key,
 
 Range range(ConfigSection& section, std::string_view key, const Range& fallback, double least,
             double most) {
-  const auto [from, to] =
-      numbers<2>(section, key, {fallback.least, fallback.most}, least, most);
+  const auto [from, to] = numbers<2>(section, key, {fallback.least, fallback.most}, least, most);
   if (from > to) section.refuse(key, "the first is above the second", "write [least, most]");
   return {from, to};
 }
@@ -54,9 +51,9 @@ std::vector<std::uint64_t> whole_numbers(ConfigSection& section, std::string_vie
   for (const std::string& text : section.texts(key)) {
     const auto value = parse_unsigned(text);
     if (!value || *value == 0 || *value > most)
-      section.refuse(key, fmt::format("'{}' is not a whole number from 1 to {}",
-                                      text.substr(0, 40), most),
-                     remedy);
+      section.refuse(
+          key, fmt::format("'{}' is not a whole number from 1 to {}", text.substr(0, 40), most),
+          remedy);
     values.push_back(*value);
   }
   return values;
@@ -97,9 +94,9 @@ Read read_random_resized_crop(ConfigSection& section) {
   step.size = size(section);
   step.area = range(section, "scale", {0.08, 1.0}, 1e-6, 1);
   step.ratio = range(section, "ratio", {3.0 / 4.0, 4.0 / 3.0}, 1e-3, 1e3);
-  return {step, fmt::format("size={}x{} scale={}..{} ratio={}..{}", step.size.height,
-                            step.size.width, step.area.least, step.area.most, step.ratio.least,
-                            step.ratio.most)};
+  return {step,
+          fmt::format("size={}x{} scale={}..{} ratio={}..{}", step.size.height, step.size.width,
+                      step.area.least, step.area.most, step.ratio.least, step.ratio.most)};
 }
 
 Read read_horizontal_flip(ConfigSection& section) {
@@ -140,8 +137,8 @@ Read read_normalise(ConfigSection& section) {
     step.mean[c] = static_cast<float>(mean[c]);
     step.deviation[c] = static_cast<float>(deviation[c]);
   }
-  return {step, fmt::format("mean={} std={}", fmt::join(step.mean, ","),
-                            fmt::join(step.deviation, ","))};
+  return {step,
+          fmt::format("mean={} std={}", fmt::join(step.mean, ","), fmt::join(step.deviation, ","))};
 }
 
 Read read_cast(ConfigSection& section) {

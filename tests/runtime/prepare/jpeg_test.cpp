@@ -71,8 +71,8 @@ bool same(const Decoded& part, const Box& wanted, const std::uint8_t* whole, int
     return false;
   for (int y = 0; y < wanted.height; ++y) {
     const std::uint8_t* expected = whole + 3 * ((wanted.y + y) * width + wanted.x);
-    const std::uint8_t* got = part.pixels.view().row(wanted.y - part.box.y + y) +
-                              3 * (wanted.x - part.box.x);
+    const std::uint8_t* got =
+        part.pixels.view().row(wanted.y - part.box.y + y) + 3 * (wanted.x - part.box.x);
     if (std::memcmp(expected, got, static_cast<std::size_t>(3 * wanted.width)) != 0) return false;
   }
   return true;
@@ -95,7 +95,8 @@ TEST_CASE("a part of a JPEG is what the whole has there, byte for byte") {
         wanted.width = 1 + static_cast<int>(random.below(static_cast<unsigned>(width)));
         wanted.height = 1 + static_cast<int>(random.below(static_cast<unsigned>(height)));
         wanted.x = static_cast<int>(random.below(static_cast<unsigned>(width - wanted.width + 1)));
-        wanted.y = static_cast<int>(random.below(static_cast<unsigned>(height - wanted.height + 1)));
+        wanted.y =
+            static_cast<int>(random.below(static_cast<unsigned>(height - wanted.height + 1)));
         decode(*decoder, bytes, wanted, part);
         INFO(fmt::format("{} {} x {}, part {} x {} at {}, {}: {}", name, width, height,
                          wanted.width, wanted.height, wanted.x, wanted.y, part.problem));
