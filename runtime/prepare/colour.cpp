@@ -39,9 +39,10 @@ Hsv to_hsv(const std::uint8_t* rgb) {
   const float red = static_cast<float>(most - rgb[0]) / range;
   const float green = static_cast<float>(most - rgb[1]) / range;
   const float blue = static_cast<float>(most - rgb[2]) / range;
-  const float sixths = rgb[0] == most   ? blue - green
-                       : rgb[1] == most ? 2.0f + red - blue
-                                        : 4.0f + green - red;
+  // Rounded to a float once, after the sum.
+  const auto sixths = static_cast<float>(rgb[0] == most   ? static_cast<double>(blue - green)
+                                         : rgb[1] == most ? 2.0 + red - blue
+                                                          : 4.0 + green - red);
   const double turn = sixths / 6.0 + 1.0;
   const auto hue = static_cast<float>(turn >= 1.0 ? turn - 1.0 : turn);
   const float saturation = range / static_cast<float>(most);

@@ -2,112 +2,101 @@
 
 #include <algorithm>
 #include <cstring>
-
-// Each body is compiled into two functions, one of which may use AVX2. That way, and not by a flag
-// for a whole file, no inline function of a header is compiled for a processor that is not there.
 #if defined(__x86_64__)
-#define BATCHFLOW_WIDE [[gnu::target("avx2")]]
+#include <immintrin.h>
 #endif
-#define BATCHFLOW_BODY [[gnu::always_inline]] inline
 
 namespace batchflow {
 namespace {
 
-using Bytes4 = std::uint8_t __attribute__((vector_size(4)));
-using Words4 = std::int32_t __attribute__((vector_size(16)));
+using Bytes16 = std::uint8_t __attribute__((vector_size(16)));
+static_assert(kRowsAtOnce == sizeof(Bytes16));
 
 constexpr std::int32_t kHalf = 1 << (kWeightBits - 1);
 
-// The byte before the pixel, then its channels.
-BATCHFLOW_BODY Words4 load_pixel(const std::uint8_t* pixel) {
-  Bytes4 bytes;
-  std::memcpy(&bytes, pixel - 1, sizeof bytes);
-  return __builtin_convertvector(bytes, Words4);
-}
+// Sums stay below 2^31: weights are not negative, and those of one place sum up to about one. Of
+// very many, their rounding may take a sum above 255.
+namespace plain {
 
-BATCHFLOW_BODY void store_pixel(Words4 sums, std::uint8_t* pixel) {
-  sums >>= kWeightBits;
-  sums = sums < 0 ? Words4{} : sums;
-  sums = sums > 255 ? Words4{} + 255 : sums;
-  const Bytes4 bytes = __builtin_convertvector(sums, Bytes4);
-  std::memcpy(pixel, reinterpret_cast<const std::uint8_t*>(&bytes) + 1, 3);
-}
+struct Sums {
+  std::int32_t values[kRowsAtOnce];
 
-BATCHFLOW_BODY void across_body(const std::uint8_t* row, std::span<const Taps> taps,
-                                const std::int32_t* weights, std::uint8_t* out) {
-  for (const Taps& tap : taps) {
-    const std::uint8_t* pixel = row + static_cast<std::size_t>(tap.first) * 3;
-    const std::int32_t* weight = weights + tap.at;
-    Words4 sums = Words4{} + kHalf;
-    for (int k = 0; k < tap.count; ++k, pixel += 3) sums += load_pixel(pixel) * weight[k];
-    store_pixel(sums, out);
-    out += 3;
+  Sums() { std::fill_n(values, kRowsAtOnce, kHalf); }
+  void add(const std::uint8_t* bytes, std::int32_t weight) {
+    for (int i = 0; i < kRowsAtOnce; ++i) values[i] += bytes[i] * weight;
   }
-}
-
-BATCHFLOW_BODY void down_body(const std::uint8_t* rows, std::size_t stride, const Taps& taps,
-                              const std::int32_t* weights, std::size_t bytes, std::uint8_t* out) {
-  // As many sums as stay in registers.
-  constexpr std::size_t kRun = 64;
-  std::int32_t sums[kRun];
-  for (std::size_t from = 0; from < bytes; from += kRun) {
-    const std::uint8_t* column = rows + static_cast<std::size_t>(taps.first) * stride + from;
-    const auto add = [&](std::size_t run) __attribute__((always_inline)) {
-      for (std::size_t i = 0; i < run; ++i) sums[i] = kHalf;
-      for (int k = 0; k < taps.count; ++k) {
-        const std::uint8_t* row = column + static_cast<std::size_t>(k) * stride;
-        const std::int32_t weight = weights[taps.at + static_cast<std::size_t>(k)];
-        for (std::size_t i = 0; i < run; ++i) sums[i] += row[i] * weight;
-      }
-      for (std::size_t i = 0; i < run; ++i)
-        out[from + i] = static_cast<std::uint8_t>(std::clamp(sums[i] >> kWeightBits, 0, 255));
-    };
-    if (bytes - from >= kRun)
-      add(kRun);
-    else
-      add(bytes - from);
+  void store(std::uint8_t* bytes) const {
+    for (int i = 0; i < kRowsAtOnce; ++i)
+      bytes[i] = static_cast<std::uint8_t>(std::min(values[i] >> kWeightBits, 255));
   }
-}
+};
 
-BATCHFLOW_BODY void split_body(const std::uint8_t* pixels, std::size_t count,
-                               std::uint8_t* __restrict red, std::uint8_t* __restrict green,
-                               std::uint8_t* __restrict blue) {
-  for (std::size_t i = 0; i < count; ++i) {
-    red[i] = pixels[3 * i];
-    green[i] = pixels[3 * i + 1];
-    blue[i] = pixels[3 * i + 2];
-  }
-}
+#include "runtime/prepare/kernel_loops.h"
 
-#define BATCHFLOW_KERNELS(prefix, target)                                                        \
-  target void prefix##_across(const std::uint8_t* row, std::span<const Taps> taps,               \
-                              const std::int32_t* weights, std::uint8_t* out) {                  \
-    across_body(row, taps, weights, out);                                                        \
-  }                                                                                              \
-  target void prefix##_down(const std::uint8_t* rows, std::size_t stride, const Taps& taps,      \
-                            const std::int32_t* weights, std::size_t bytes, std::uint8_t* out) { \
-    down_body(rows, stride, taps, weights, bytes, out);                                          \
-  }                                                                                              \
-  target void prefix##_split(const std::uint8_t* pixels, std::size_t count, std::uint8_t* red,   \
-                             std::uint8_t* green, std::uint8_t* blue) {                          \
-    split_body(pixels, count, red, green, blue);                                                 \
-  }                                                                                              \
-  constexpr Kernels prefix##_table = {#prefix, prefix##_across, prefix##_down, prefix##_split};
+}  // namespace plain
 
-BATCHFLOW_KERNELS(plain, )
-#ifdef BATCHFLOW_WIDE
-BATCHFLOW_KERNELS(wide, BATCHFLOW_WIDE)
+#if defined(__x86_64__)
+// For these functions alone, so that no inline function of a header is compiled for a processor
+// that is not there.
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2")
 #endif
+
+namespace wide {
+
+struct Sums {
+  __m256i low, high;
+
+  Sums() : low(_mm256_set1_epi32(kHalf)), high(low) {}  // an implied one would be no such function
+  void add(const std::uint8_t* bytes, std::int32_t weight) {
+    const __m256i weights = _mm256_set1_epi32(weight);
+    low = _mm256_add_epi32(low, _mm256_mullo_epi32(eight(bytes), weights));
+    high = _mm256_add_epi32(high, _mm256_mullo_epi32(eight(bytes + 8), weights));
+  }
+  void store(std::uint8_t* bytes) const {
+    // Packing works within the halves of a vector: the quarters are put in order afterwards.
+    const __m256i words =
+        _mm256_permute4x64_epi64(_mm256_packus_epi32(_mm256_srai_epi32(low, kWeightBits),
+                                                     _mm256_srai_epi32(high, kWeightBits)),
+                                 0b11'01'10'00);
+    const __m128i packed =
+        _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    std::memcpy(bytes, &packed, sizeof packed);
+  }
+  static __m256i eight(const std::uint8_t* bytes) {
+    __m128i loaded = _mm_setzero_si128();
+    std::memcpy(&loaded, bytes, 8);
+    return _mm256_cvtepu8_epi32(loaded);
+  }
+};
+
+#include "runtime/prepare/kernel_loops.h"
+
+}  // namespace wide
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+constexpr Kernels kWide = wide::make_table("wide");
+#endif
+
+constexpr Kernels kPlain = plain::make_table("plain");
 
 }  // namespace
 
 const Kernels& plain_kernels() {
-  return plain_table;
+  return kPlain;
 }
 
 const Kernels* wide_kernels() {
-#ifdef BATCHFLOW_WIDE
-  if (__builtin_cpu_supports("avx2")) return &wide_table;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return &kWide;
 #endif
   return nullptr;
 }

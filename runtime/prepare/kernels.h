@@ -19,14 +19,20 @@ struct Taps {
 // but for rounding.
 inline constexpr int kWeightBits = 22;
 
+// Across, this many rows are worked on at a time, turned so that they lie side by side.
+inline constexpr int kRowsAtOnce = 16;
+
 struct Kernels {
   const char* name;
 
-  // A row of pixels from a row of pixels, one for each of `taps`. Reads, and does not use, the byte
-  // before a pixel.
-  void (*across)(const std::uint8_t* row, std::span<const Taps> taps, const std::int32_t* weights,
-                 std::uint8_t* out);
-  // A row of `bytes` bytes from as many of `taps.count` rows, `stride` apart.
+  // The first `bytes` bytes of so many rows as columns: byte i of each of them, then byte i + 1;
+  // and back.
+  void (*to_columns)(const std::uint8_t* const* rows, std::size_t bytes, std::uint8_t* columns);
+  void (*to_rows)(const std::uint8_t* columns, std::size_t bytes, std::uint8_t* const* rows);
+  // Columns of pixels from columns of pixels, one for each of `taps`.
+  void (*across)(const std::uint8_t* columns, std::span<const Taps> taps,
+                 const std::int32_t* weights, std::uint8_t* out);
+  // A row of `bytes` bytes from `taps.count` rows, `stride` apart.
   void (*down)(const std::uint8_t* rows, std::size_t stride, const Taps& taps,
                const std::int32_t* weights, std::size_t bytes, std::uint8_t* out);
   // Pixels into three planes.

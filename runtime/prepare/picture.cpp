@@ -13,7 +13,7 @@ static_assert(sizeof(Header) == PictureBuffer::kHeader);
 
 void PictureBuffer::reset(Extent2 extent) {
   extent_ = extent;
-  const std::size_t needed = bytes(extent) + kSlack;
+  const std::size_t needed = bytes(extent);
   if (memory_.size() < needed) memory_.resize(needed);
 }
 

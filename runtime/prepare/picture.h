@@ -31,7 +31,6 @@ inline Box whole(Extent2 extent) {
   return {0, 0, extent.width, extent.height};
 }
 
-// The byte before the first pixel may be read, too: pixels are loaded four bytes at a time.
 struct PictureView {
   const std::uint8_t* pixels = nullptr;
   std::size_t stride = 0;  // bytes from one row to the next
@@ -48,8 +47,6 @@ struct PictureView {
 class PictureBuffer {
  public:
   static constexpr std::size_t kHeader = 16;
-  // Writers may write whole vectors.
-  static constexpr std::size_t kSlack = 64;
 
   static std::size_t bytes(Extent2 extent) {
     return kHeader + static_cast<std::size_t>(extent.width) *

@@ -1,6 +1,7 @@
 #include "runtime/prepare/resample.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "core/check.h"
@@ -74,37 +75,45 @@ void Resampler::run(const Scaling& s, const PictureView& source, const Box& orig
   BF_CHECK(read.x >= origin.x && read.y >= origin.y &&
            read.x + read.width <= origin.x + source.extent.width &&
            read.y + read.height <= origin.y + source.extent.height);
-  // Taps count from the corner of `from`, rows and pixels of the source from the corner of
-  // `origin`.
   across_.plan(s.from.width, s.to.width, s.window.x, s.window.width);
   down_.plan(s.from.height, s.to.height, s.window.y, s.window.height);
-  for (Taps& tap : across_.taps) tap.first += s.from.x - origin.x;
+  // Taps count from the corner of `from`; here they count from the corner of what is read.
+  for (Taps& tap : across_.taps) tap.first -= read.x - s.from.x;
+  for (Taps& tap : down_.taps) tap.first -= read.y - s.from.y;
   if (s.flip) std::reverse(across_.taps.begin(), across_.taps.end());
 
-  const int first_row = read.y - origin.y;
-  const bool needs_across = !across_.copies || s.flip;
-  PictureView rows = source;
-  rows.pixels = source.row(first_row);
-  rows.extent = {s.window.width, read.height};
-  if (needs_across) {
-    between_.reset(rows.extent);
-    for (int y = 0; y < read.height; ++y)
-      kernels_.across(source.row(first_row + y), across_.taps, across_.weights.data(),
-                      between_.row(y));
+  PictureView rows = source.part({read.x - origin.x, read.y - origin.y, read.width, read.height});
+  if (!across_.copies || s.flip) {
+    between_.reset({s.window.width, read.height});
+    run_across(rows);
     rows = between_.view();
-  } else {
-    rows.pixels += static_cast<std::size_t>(across_.taps.front().first) * kChannels;
   }
-
   out.reset(s.window.extent());
-  const std::size_t row_bytes = static_cast<std::size_t>(s.window.width) * kChannels;
   for (int y = 0; y < s.window.height; ++y) {
-    Taps tap = down_.taps[static_cast<std::size_t>(y)];
-    tap.first -= read.y - s.from.y;
+    const Taps& tap = down_.taps[static_cast<std::size_t>(y)];
     if (down_.copies)
-      std::memcpy(out.row(y), rows.row(tap.first), row_bytes);
+      std::memcpy(out.row(y), rows.row(tap.first), out.stride());
     else
-      kernels_.down(rows.pixels, rows.stride, tap, down_.weights.data(), row_bytes, out.row(y));
+      kernels_.down(rows.pixels, rows.stride, tap, down_.weights.data(), out.stride(), out.row(y));
+  }
+}
+
+void Resampler::run_across(const PictureView& source) {
+  const std::size_t source_bytes = static_cast<std::size_t>(source.extent.width) * kChannels;
+  columns_.resize(std::max(columns_.size(), source_bytes * kRowsAtOnce));
+  scaled_.resize(std::max(scaled_.size(), between_.stride() * kRowsAtOnce));
+  for (int y = 0; y < source.extent.height; y += kRowsAtOnce) {
+    // Where there are fewer rows left, the last one is taken again.
+    std::array<const std::uint8_t*, kRowsAtOnce> from;
+    std::array<std::uint8_t*, kRowsAtOnce> to;
+    for (int i = 0; i < kRowsAtOnce; ++i) {
+      const int row = std::min(y + i, source.extent.height - 1);
+      from[static_cast<std::size_t>(i)] = source.row(row);
+      to[static_cast<std::size_t>(i)] = between_.row(row);
+    }
+    kernels_.to_columns(from.data(), source_bytes, columns_.data());
+    kernels_.across(columns_.data(), across_.taps, across_.weights.data(), scaled_.data());
+    kernels_.to_rows(scaled_.data(), between_.stride(), to.data());
   }
 }
 

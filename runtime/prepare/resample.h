@@ -41,9 +41,14 @@ class Resampler {
     void plan(int from, int to, int window_first, int window_count);
   };
 
+  // All of `source` into between_.
+  void run_across(const PictureView& source);
+
   const Kernels& kernels_;
   Axis across_;
   Axis down_;
+  std::vector<std::uint8_t> columns_;
+  std::vector<std::uint8_t> scaled_;
   PictureBuffer between_;
 };
 

@@ -19,19 +19,21 @@ namespace batchflow::test {
 
 using Encoded = std::vector<std::byte>;
 
-// Slopes, edges and noise in all channels; `channels` a pixel.
+// Slopes, edges and noise, in each of the channels or in all alike.
 inline std::vector<std::uint8_t> make_pixels(int width, int height, int channels,
-                                             std::uint64_t seed, int noise = 40) {
+                                             std::uint64_t seed, int noise = 40,
+                                             bool coloured = true) {
   Random random(hash(seed, width, height));
   std::vector<std::uint8_t> pixels;
   pixels.reserve(static_cast<std::size_t>(width * height * channels));
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
       const int edge = (x / 7 + y / 5) % 3 == 0 ? 60 : 0;
+      int grain = 0;
       for (int c = 0; c < channels; ++c) {
         const int slope = c % 2 == 0 ? x * 160 / width : y * 160 / height;
-        const int grain =
-            noise > 0 ? static_cast<int>(random.below(static_cast<unsigned>(noise))) : 0;
+        if (noise > 0 && (coloured || c == 0))
+          grain = static_cast<int>(random.below(static_cast<unsigned>(noise)));
         pixels.push_back(
             static_cast<std::uint8_t>(std::min(255, slope + edge * (c + 1) / 2 + grain)));
       }

@@ -1,0 +1,77 @@
+// Compiles pipelines from text and carries them out on single samples.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "configs/reader/yaml.h"
+#include "core/check.h"
+#include "runtime/prepare/preparer.h"
+#include "tests/runtime/prepare/dataset.h"
+
+namespace batchflow::test {
+
+inline FakeDataset files_dataset() {
+  return FakeDataset(RecordKind::whole, {}, {100'000});
+}
+
+inline std::unique_ptr<Pipeline> compile(const ConfigNode& node, const SampleIndex& dataset) {
+  std::unique_ptr<Pipeline> pipeline;
+  read_config(node, [&](ConfigSection& section) { pipeline = compile_pipeline(section, dataset); });
+  return pipeline;
+}
+
+// `steps` as they stand below `steps:`, one a line.
+inline std::unique_ptr<Pipeline> compile(std::string_view steps,
+                                         const SampleIndex& dataset = files_dataset()) {
+  return compile(parse_yaml("name: test\nsteps:\n" + std::string(steps), "test.yaml"), dataset);
+}
+
+// A slot of a few samples, and what became of the last one.
+class Slot {
+ public:
+  explicit Slot(const Pipeline& pipeline, std::uint32_t samples = 1)
+      : layout_(pipeline.spec(), samples), memory_(static_cast<std::size_t>(layout_.bytes)) {}
+
+  BlockWriter writer() { return {layout_, memory_.data()}; }
+  // The bytes of a dense field.
+  std::vector<std::byte> field(std::size_t field, std::uint32_t place = 0) {
+    const std::byte* row = writer().row(field, place);
+    return {row, row + layout_.fields[field].row_bytes};
+  }
+  // The whole slot.
+  const std::vector<std::byte>& memory() const { return memory_; }
+
+ private:
+  BlockLayout layout_;
+  std::vector<std::byte> memory_;
+};
+
+struct Sample {
+  std::span<const std::byte> bytes;
+  bool decoded = false;
+  std::uint64_t draw_key = 0;
+  std::uint32_t place = 0;
+};
+
+inline Prepared prepare(Preparer& preparer, const Pipeline& pipeline, const Sample& sample,
+                        Slot& slot, std::vector<std::byte>* keep = nullptr) {
+  Preparer::Input input{.sample = SampleId{0}, .bytes = sample.bytes, .decoded = sample.decoded};
+  input.label = 1;
+  input.draw_key = sample.draw_key;
+  return preparer.prepare(pipeline, input, slot.writer(), sample.place, keep);
+}
+
+// With both kinds of inner loops, where this processor has both.
+inline std::vector<std::unique_ptr<Preparer>> all_preparers() {
+  std::vector<std::unique_ptr<Preparer>> all;
+  all.push_back(make_preparer(plain_kernels()));
+  if (const Kernels* wide = wide_kernels()) all.push_back(make_preparer(*wide));
+  return all;
+}
+
+}  // namespace batchflow::test

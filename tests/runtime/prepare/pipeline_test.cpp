@@ -1,0 +1,215 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "configs/reader/yaml.h"
+#include "runtime/prepare/numbers.h"
+#include "tests/runtime/prepare/harness.h"
+#include "tests/source_dir.h"
+
+namespace batchflow {
+namespace {
+
+using test::compile;
+using test::FakeDataset;
+using test::Slot;
+
+FakeDataset rows(ElementType type, std::vector<std::uint64_t> shape, bool labelled = false) {
+  BatchSpec spec{{{"tokens", type, std::move(shape), false}}};
+  const Bytes bytes = spec.fields[0].row_bytes();
+  return FakeDataset(RecordKind::rows, std::move(spec), {bytes, bytes}, labelled);
+}
+
+std::string error_of(std::string_view steps, const SampleIndex& dataset = test::files_dataset()) {
+  try {
+    compile(steps, dataset);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("what cannot be carried out is refused, with its place and what to write") {
+  const std::string decode = "- {step: decode}\n", crop = "- {step: centre_crop, size: 8}\n";
+  CHECK(error_of("- {step: decod}\n") ==
+        "test.yaml:3: key 'steps.0.step': no step 'decod'; did you mean 'decode'?");
+  CHECK(error_of("- {size: 3}\n") ==
+        "test.yaml:3: key 'steps.0.step': is missing; write what is to be done, as {step: decode}");
+  CHECK(error_of(crop) ==
+        "test.yaml:3: key 'steps.0.step': 'centre_crop' works on pictures, and there is none yet; "
+        "write {step: decode} before it");
+  CHECK(error_of(decode + "- {step: layout, order: nchw}\n" + crop)
+            .find("test.yaml:5: key 'steps.2.step': 'centre_crop' cannot come after 'layout'") ==
+        0);
+  CHECK(error_of(decode + decode).find("key 'steps.1.step': 'decode' stands twice") !=
+        std::string::npos);
+  CHECK(error_of(decode).find("pictures would have different sizes, and a batch one; add ") !=
+        std::string::npos);
+  CHECK(error_of(decode + "- {step: resize, size: 9}\n").find("different sizes") !=
+        std::string::npos);
+  CHECK(error_of(decode + "- {step: centre_crop, sise: 9}\n").find("'steps.1.size': is missing") !=
+        std::string::npos);
+  CHECK(error_of(decode + "- {step: centre_crop, size: 9, scale: 2}\n").find("unknown key") !=
+        std::string::npos);
+  for (const char* size : {"0", "-3", "x", "[1, 2, 3]", "70000", "[]", "{a: 1}"})
+    CHECK_MESSAGE(!error_of(decode + "- {step: centre_crop, size: " + size + "}\n").empty(), size);
+  for (const char* wrong :
+       {"scale: [0.5, 0.1]", "scale: [0, 1]", "scale: 1", "ratio: [1, nan]", "scale: [0.1, 1.1]"})
+    CHECK_MESSAGE(
+        !error_of(decode + "- {step: random_resized_crop, size: 8, " + wrong + "}\n").empty(),
+        wrong);
+  CHECK(error_of(decode + "- {step: horizontal_flip, probability: 1.5}\n" + crop)
+            .find("1.5 is out of bounds") != std::string::npos);
+  CHECK(error_of(decode + "- {step: colour_jitter, hue: 0.6}\n" + crop).find("steps.1.hue") !=
+        std::string::npos);
+  CHECK(error_of(decode + crop + "- {step: normalise, mean: [0, 0], std: [1, 1, 1]}\n")
+            .find("steps.2.mean': 2 values") != std::string::npos);
+  CHECK(error_of(decode + crop + "- {step: normalise, mean: [0, 0, 0], std: [1, 0, 1]}\n")
+            .find("steps.2.std': '0' is not such a number") != std::string::npos);
+  CHECK(error_of(decode + crop + "- {step: cast, to: i64}\n").find("write u8, f16, bf16 or f32") !=
+        std::string::npos);
+  CHECK(
+      error_of(decode + crop + "- {step: tokens, length: 3}\n").find("does not work on pictures") !=
+      std::string::npos);
+  CHECK(error_of(decode, rows(ElementType::u16, {8})).find("holds numbers") != std::string::npos);
+  CHECK(error_of("- {step: cast, to: u8}\n", rows(ElementType::u16, {8}))
+            .find("write a wider type") != std::string::npos);
+  CHECK(error_of("- {step: reshape, shape: [3, 3]}\n", rows(ElementType::u16, {8})) ==
+        "test.yaml:3: key 'steps.0.shape': field 'tokens' has 8 numbers a sample; write a shape of "
+        "as many");
+  CHECK(error_of("- {step: tokens, length: 9, fit: pack}\n", rows(ElementType::u16, {8}))
+            .find("steps.0.length") != std::string::npos);
+  CHECK(error_of("- {step: tokens, length: 9, pad_with: 70000}\n", rows(ElementType::u16, {8}))
+            .find("70000 is no u16") != std::string::npos);
+}
+
+TEST_CASE("hashes name what decides the bytes, and nothing else") {
+  const std::string decode = "- {step: decode}\n";
+  const std::string rest = "- {step: random_resized_crop, size: 32}\n- {step: horizontal_flip}\n";
+  const PipelineInfo base = compile(decode + rest)->info();
+  CHECK(base.has_random);
+  CHECK(base.hash == compile("- {step: decode, pixels_most: 67108864}\n" + rest)->info().hash);
+  const auto renamed = test::compile(
+      parse_yaml("name: other\nsteps:\n" + decode + rest, "other.yaml"), test::files_dataset());
+  CHECK(renamed->info().hash == base.hash);
+  CHECK(renamed->name() == "other");
+  const PipelineInfo larger =
+      compile(decode + "- {step: random_resized_crop, size: 33}\n- {step: horizontal_flip}\n")
+          ->info();
+  CHECK(larger.hash != base.hash);
+  CHECK(larger.prefix_hash == base.prefix_hash);  // both begin with the decoded picture
+  const PipelineInfo resized = compile(decode + "- {step: resize, size: 64}\n" + rest)->info();
+  CHECK(resized.prefix_hash != base.prefix_hash);
+  const auto value =
+      compile(decode + "- {step: resize, size: [10, 20]}\n- {step: layout, order: nchw}\n");
+  CHECK_FALSE(value->info().has_random);
+  CHECK(value->info().decoded_bytes == 16 + 10 * 20 * 3);
+  CHECK(value->info().prepared_bytes == 10 * 20 * 3 + 8);
+  CHECK(value->spec().fields.at(0) == Field{"image", ElementType::u8, {3, 10, 20}, false});
+  CHECK(value->describe().find("\nresize/1 size=10x20\nlayout/1 order=nchw") != std::string::npos);
+}
+
+std::vector<std::byte> words(std::vector<std::uint16_t> values) {
+  std::vector<std::byte> bytes(values.size() * 2);
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+template <class T>
+std::vector<T> values(const std::vector<std::byte>& bytes) {
+  std::vector<T> all(bytes.size() / sizeof(T));
+  std::memcpy(all.data(), bytes.data(), bytes.size());
+  return all;
+}
+
+TEST_CASE("tokens: cut, padded, packed, cast") {
+  const auto preparer = make_preparer();
+  const auto sample = words({1, 2, 3, 65535, 5, 6, 7});
+  const auto run = [&](std::string_view steps, const SampleIndex& dataset) {
+    const auto pipeline = compile(steps, dataset);
+    Slot slot(*pipeline);
+    REQUIRE(test::prepare(*preparer, *pipeline, {sample}, slot) == Prepared::done);
+    return values<std::int64_t>(slot.field(0));
+  };
+  const auto seven = rows(ElementType::u16, {7});
+  using Values = std::vector<std::int64_t>;
+  CHECK(run("- {step: tokens, length: 4}\n- {step: cast, to: i64}\n", seven) ==
+        Values{1, 2, 3, 65535});
+  CHECK(run("- {step: tokens, length: 9, pad_with: 8}\n- {step: cast, to: i64}\n", seven) ==
+        Values{1, 2, 3, 65535, 5, 6, 7, 8, 8});
+  CHECK(run("- {step: tokens, length: 3, fit: pack}\n- {step: cast, to: i64}\n", seven) ==
+        Values{1, 2, 3, 65535, 5, 6});
+  const auto packed = compile("- {step: tokens, length: 3, fit: pack}\n", seven);
+  CHECK(packed->spec().fields.at(0) == Field{"tokens", ElementType::u16, {2, 3}, false});
+  CHECK_FALSE(packed->info().decodes());
+  CHECK(compile("- {step: reshape, shape: [7, 1]}\n", seven)->spec().fields.at(0).shape ==
+        std::vector<std::uint64_t>{7, 1});
+  // Bytes that are not as many as the data set says are a corrupt sample.
+  const auto plain = compile("[]", seven);
+  Slot slot(*plain);
+  CHECK(test::prepare(*preparer, *plain, {std::span(sample).first(12)}, slot) == Prepared::corrupt);
+  CHECK(preparer->problem() == "field 'tokens' has 12 bytes");
+}
+
+TEST_CASE("files without a step are their bytes, end to end") {
+  const FakeDataset dataset(RecordKind::whole, {}, {5, 3}, false);
+  const auto pipeline = compile("[]", dataset);
+  REQUIRE(pipeline->spec().fields == std::vector<Field>{{"bytes", ElementType::u8, {5}, true}});
+  const auto preparer = make_preparer();
+  Slot slot(*pipeline, 2);
+  const std::vector<std::byte> five(5, std::byte{5}), three(3, std::byte{3});
+  CHECK(test::prepare(*preparer, *pipeline, {five}, slot) == Prepared::done);
+  CHECK(test::prepare(*preparer, *pipeline, {.bytes = three, .place = 1}, slot) == Prepared::done);
+  const std::byte* bytes = slot.memory().data();
+  CHECK(std::vector(bytes, bytes + 8) == std::vector<std::byte>{five[0], five[0], five[0], five[0],
+                                                                five[0], three[0], three[0],
+                                                                three[0]});
+  Slot other(*pipeline);
+  const std::vector<std::byte> six(6);
+  CHECK(test::prepare(*preparer, *pipeline, {six}, other) == Prepared::corrupt);
+}
+
+TEST_CASE("halves are rounded to the nearest, halves of the last bit to even") {
+  CHECK(to_f16(1.0f) == 0x3c00);
+  CHECK(to_f16(-2.0f) == 0xc000);
+  CHECK(to_f16(65504.0f) == 0x7bff);
+  CHECK(to_f16(65519.9f) == 0x7bff);
+  CHECK(to_f16(65520.0f) == 0x7c00);
+  CHECK(to_f16(0x1.0p-24f) == 1);
+  CHECK(to_f16(0x1.0p-25f) == 0);  // a tie, to even
+  CHECK(to_f16(0x1.8p-24f) == 2);  // a tie, to even
+  CHECK(to_f16(1.0f + 0x1.0p-11f) == 0x3c00);
+  CHECK(to_f16(1.0f + 0x1.8p-10f) == 0x3c02);
+  CHECK(to_bf16(1.0f) == 0x3f80);
+  CHECK(to_bf16(1.0f + 0x1.0p-8f) == 0x3f80);
+  CHECK(to_bf16(1.0f + 0x1.8p-7f) == 0x3f82);
+  // Each half is its own nearest one, by way of a float.
+  for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    float value = 0;
+    std::uint16_t back = 0;
+    convert(ElementType::f16, reinterpret_cast<const std::byte*>(&half), ElementType::f32,
+            reinterpret_cast<std::byte*>(&value), 1);
+    convert(ElementType::f32, reinterpret_cast<const std::byte*>(&value), ElementType::f16,
+            reinterpret_cast<std::byte*>(&back), 1);
+    if (back != half) FAIL("half ", bits);
+  }
+}
+
+TEST_CASE("every pipeline of configs/ compiles") {
+  int compiled = 0;
+  for (const auto& file : std::filesystem::directory_iterator(source_dir() / "configs/pipelines")) {
+    CAPTURE(file.path().string());
+    const ConfigNode node = read_yaml_file(file.path());
+    const bool tokens = file.path().stem() == "tokens";
+    const auto pipeline = tokens ? test::compile(node, rows(ElementType::u16, {1024}))
+                                 : test::compile(node, test::files_dataset());
+    CHECK(pipeline->name() == file.path().stem());
+    ++compiled;
+  }
+  CHECK(compiled >= 6);
+}
+
+}  // namespace
+}  // namespace batchflow
