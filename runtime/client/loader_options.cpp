@@ -52,7 +52,10 @@ std::string options_problem(const bf_loader_options& options) {
     return fmt::format("'rank' is {} of {}; write 0 to world_size - 1", options.rank,
                        options.world_size);
   }
-  if (options.order < BF_RELAXED || options.order > BF_WEIGHTED)
+  int order = 0;  // as C writes it, which may be none that C++ knows
+  static_assert(sizeof order == sizeof options.order);
+  std::memcpy(&order, &options.order, sizeof order);
+  if (order < BF_RELAXED || order > BF_WEIGHTED)
     return "'order' is none; write BF_RELAXED, BF_STRICT, BF_SEQUENTIAL or BF_WEIGHTED";
   constexpr double kSecondsMost = 1e8;
   for (const double seconds : {options.timeout_s, options.reconnect_s}) {

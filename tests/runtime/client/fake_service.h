@@ -36,6 +36,9 @@ struct Script {
   std::uint32_t credits = 3;
   int die_before = kNever;  // the how manieth thing it says is said no more
   bool refuses_in_mid_run = false;
+  std::uint64_t silent_from = kNever;  // gives no step from here on; the first is 100
+  std::uint64_t repeats_at = kNever;   // gives the samples of the step before again
+  int lie = 0;                         // about step 103; see tell_lie
 };
 
 struct Seen {
@@ -72,6 +75,7 @@ inline Descriptor listen_at(const std::string& path) {
 class FakeService {
  public:
   using Clock = Channel::Clock;
+  static constexpr int kLies = 8;
 
   FakeService(const Descriptor& listener, const Script& script)
       : listener_(listener), script_(script), spec_(fake_spec()) {}
@@ -172,7 +176,9 @@ class FakeService {
         }
       }
     }
+    if (step_ == script_.repeats_at) return last_slices_;
     const std::string problem = position_.apply(slices);
+    last_slices_ = slices;
     if (!problem.empty()) seen_.problem = problem;
     return slices;
   }
@@ -202,6 +208,21 @@ class FakeService {
     }
   }
 
+  // Each makes a record or a slot that no service would.
+  void tell_lie(BatchRecord& batch) {
+    std::byte* slot = slab_.memory().data() + batch.offset;
+    const std::int64_t far = std::int64_t{1} << 40;
+    if (script_.lie == 1) batch.slab = 2;
+    if (script_.lie == 2) batch.offset += layout_.bytes * kSlots;
+    if (script_.lie == 3) batch.offset = ~std::uint64_t{63};
+    if (script_.lie == 4) batch.slot_samples = ~std::uint32_t{0};
+    if (script_.lie == 5) batch.from = layout_.samples;
+    if (script_.lie == 6) batch.step = 7;
+    if (script_.lie == 7) batch.fillers = 3;
+    if (script_.lie == 8)
+      std::memcpy(slot + layout_.fields[2].offsets + 8 * (batch.from + 1), &far, sizeof far);
+  }
+
   bool send_batch() {
     const std::uint32_t slot = free_.front();
     free_.pop_front();
@@ -225,6 +246,7 @@ class FakeService {
     batch.lane_blocks = script_.lane_blocks;
     fill(slot, batch.from, slices, batch.samples);
     slots_.push_back({batch.step, slot});
+    if (batch.step == 103) tell_lie(batch);
     if (batch.last_of_epoch != 0) position_.finish_epoch();
     write_batch(batch, all, scratch_);
     return record(scratch_);
@@ -276,7 +298,7 @@ class FakeService {
   void run() {
     bool finished = false;
     while (hear()) {
-      while (!finished && credits_ > 0 && !free_.empty()) {
+      while (!finished && credits_ > 0 && !free_.empty() && step_ < script_.silent_from) {
         if (position_.epoch() == script_.epochs) {
           if (!record(bytes_of(FinishedRecord{}))) return;
           finished = true;
@@ -305,6 +327,7 @@ class FakeService {
 
   static constexpr std::uint32_t kSlots = 16;
 
+  std::vector<Slice> last_slices_;
   const Descriptor& listener_;
   Script script_;
   BatchSpec spec_;

@@ -1,12 +1,14 @@
 // The C interface against a service that dies whenever it can: every sample comes once an epoch,
 // nothing waits without a bound, and what is held stays as it is.
 #include <doctest/doctest.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <string>
 #include <thread>
@@ -180,6 +182,7 @@ TEST_CASE("client: a service process killed again and again, at any time") {
   const auto start = [&] {
     const pid_t child = fork();
     if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       for (;;) FakeService(place.listener, script).serve();
     }
     return child;
@@ -316,24 +319,66 @@ TEST_CASE("client: nothing waits without a bound") {
   CHECK(std::chrono::steady_clock::now() - begin < 5s);
 }
 
-TEST_CASE("client: a wait ends when it is interrupted") {
+TEST_CASE("client: a wait ends when it is interrupted, or its time is over") {
   Address place;
   Script script;
-  script.credits = 2;
+  script.silent_from = 101;
   Services services(place, {script});
   bf_loader_options options = options_for(place);
+  options.timeout_s = 3;
   bf_loader* loader = open(options);
-  read_to_end(loader);
-  bf_loader_close(loader);
-  services.end();
-
-  Services others(place, {Script()});
-  loader = open(options);
-  bf_loader_interrupt(loader);
   bf_batch batch = BF_BATCH_INIT;
-  CHECK(bf_loader_next(loader, &batch) == BF_INTERRUPTED);
-  check_each(read_to_end(loader), 40, 2);
+  REQUIRE(bf_loader_next(loader, &batch) == BF_OK);
+  bf_batch_release(loader, batch.handle);
+  for (int round = 0; round < 20; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(round));
+      bf_loader_interrupt(loader);
+    });
+    CHECK(bf_loader_next(loader, &batch) == BF_INTERRUPTED);
+    CHECK(std::chrono::steady_clock::now() - begin < 1s);
+    other.join();
+  }
+  CHECK(bf_loader_next(loader, &batch) == BF_TIMEOUT);
+  CHECK(std::string(bf_last_error()).find("no batch within 3 s") != std::string::npos);
   bf_loader_close(loader);
+}
+
+TEST_CASE("client: a service that gives the same samples twice is found out") {
+  Address place;
+  Script script;
+  script.repeats_at = 103;
+  Services services(place, {script});
+  bf_loader* loader = open(options_for(place));
+  bf_batch batch = BF_BATCH_INIT;
+  bf_status status;
+  int batches = 0;
+  while ((status = bf_loader_next(loader, &batch)) == BF_OK) {
+    ++batches;
+    bf_batch_release(loader, batch.handle);
+  }
+  CHECK(batches == 3);
+  CHECK(status == BF_PROTOCOL);
+  CHECK(bf_loader_next(loader, &batch) == BF_PROTOCOL);
+  bf_loader_close(loader);
+}
+
+TEST_CASE("client: a record or a slot that cannot be is not believed; the loader joins anew") {
+  for (int lie = 1; lie <= FakeService::kLies; ++lie) {
+    CAPTURE(lie);
+    Address place;
+    Script lying;
+    lying.lie = lie;
+    Services services(place, {lying, Script()});
+    bf_loader* loader = open(options_for(place));
+    check_each(read_to_end(loader), 40, 2);
+    bf_loader_times times = BF_LOADER_TIMES_INIT;
+    REQUIRE(bf_loader_times_get(loader, &times) == BF_OK);
+    CHECK(times.reconnects == 1);
+    bf_loader_close(loader);
+    services.end();
+  }
 }
 
 TEST_CASE("client: what the service refuses is told in its words") {
@@ -434,7 +479,7 @@ TEST_CASE("client: arguments that cannot be meant are refused with what to write
   refused([](Options& o) { o.dataset = "/no/such/place"; }, "cannot be read");
   refused([](Options& o) { o.batch_samples = 0; }, "write how many");
   refused([](Options& o) { o.rank = 2, o.world_size = 2; }, "world_size - 1");
-  refused([](Options& o) { o.order = static_cast<bf_order>(9); }, "BF_STRICT");
+  refused([](Options& o) { std::memset(&o.order, 9, sizeof o.order); }, "BF_STRICT");
   refused([](Options& o) { o.timeout_s = -1; }, "seconds");
   refused([](Options& o) { o.weight = std::nan(""); }, "positive");
   CHECK(bf_loader_open(nullptr, &loader) == BF_BAD_ARGUMENT);

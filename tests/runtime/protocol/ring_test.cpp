@@ -125,7 +125,7 @@ TEST_CASE("ring: two threads, sleeping and waking at every pace, lose nothing") 
                           std::as_writable_bytes(std::span<std::uint64_t>(records))};
   RingWriter writer(memory);
   RingReader reader(memory);
-  constexpr std::uint64_t kRecords = 30'000;
+  constexpr std::uint64_t kRecords = 10'000;
   std::thread service([&] {
     Random random(5);
     for (std::uint64_t i = 0; i < kRecords;) {

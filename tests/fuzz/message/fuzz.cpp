@@ -1,0 +1,37 @@
+// Messages: each decoder takes any bytes, and what it takes is said again in the same words.
+#include <string>
+#include <string_view>
+
+#include "core/check.h"
+#include "runtime/protocol/messages.h"
+
+using namespace batchflow;
+
+namespace {
+
+template <class Decode>
+void try_decoder(std::string_view frame, Decode decode) {
+  std::string problem;
+  const auto message = decode(frame, problem);
+  BF_CHECK(message.has_value() == problem.empty());
+  if (!message) return;
+  const std::string text = encode(*message);
+  const auto again = decode(text, problem);
+  BF_CHECK(again && encode(*again) == text);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view frame(reinterpret_cast<const char*>(data), size);
+  std::string problem;
+  BF_CHECK(message_type(frame, problem).empty() == !problem.empty());
+  try_decoder(frame, decode_hello);
+  try_decoder(frame, decode_welcome);
+  try_decoder(frame, decode_join);
+  try_decoder(frame, decode_admission);
+  try_decoder(frame, decode_refused);
+  try_decoder(frame, decode_slab);
+  try_decoder(frame, decode_name);
+  return 0;
+}

@@ -1,0 +1,130 @@
+// Messages and records: what is said is understood, and what cannot be meant is told apart.
+#include "runtime/protocol/messages.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <string>
+
+#include "runtime/protocol/records.h"
+
+using namespace batchflow;
+
+namespace {
+
+// What a join says with one field in place of another.
+std::string join_with(std::string_view field, std::string_view value) {
+  JoinRequest request;
+  request.dataset = "things";
+  std::string text = encode(request);
+  const std::string name = "\"" + std::string(field) + "\":";
+  const std::size_t at = text.find(name) + name.size();
+  const std::size_t end = text.find_first_of(",}", at);
+  return text.replace(at, end - at, value);
+}
+
+}  // namespace
+
+TEST_CASE("messages: a join comes out as it went in, to the last bit") {
+  JoinRequest request;
+  request.dataset = "/data/\xc3\xa4\"\\";
+  request.shuffle_seed = std::numeric_limits<std::uint64_t>::max();
+  request.order = Order::sequential;
+  request.weight = 0.1;
+  request.rank = 3;
+  request.world_size = 4;
+  request.state = R"({"v":1})";
+  request.pipeline_hash = 0x8000000000000001;
+  request.rejoins = true;
+  std::string problem;
+  const auto read = decode_join(encode(request), problem);
+  REQUIRE_MESSAGE(read, problem);
+  CHECK(read->dataset == request.dataset);
+  CHECK(read->shuffle_seed == request.shuffle_seed);
+  CHECK(read->order == request.order);
+  CHECK(read->weight == request.weight);
+  CHECK(read->state == request.state);
+  CHECK(read->pipeline_hash == request.pipeline_hash);
+  CHECK(encode(*read) == encode(request));
+}
+
+TEST_CASE("messages: what cannot be meant is refused by name") {
+  std::string problem;
+  const auto says = [&](const std::string& frame, std::string_view what) {
+    problem.clear();
+    CHECK_FALSE(decode_join(frame, problem));
+    CHECK_MESSAGE(problem.find(what) != std::string::npos, problem);
+  };
+  says(join_with("rank", "-1"), "'rank'");
+  says(join_with("rank", "1"), "below 'world_size'");
+  says(join_with("rank", "4294967296"), "'rank'");
+  says(join_with("rank", "0.5"), "'rank'");
+  says(join_with("batch_samples", "0"), "at least 1");
+  says(join_with("dataset", "\"\""), "'dataset'");
+  says(join_with("dataset", "7"), "must be a string");
+  says(join_with("dataset", R"("a\u0000b")"), "zero");
+  says(join_with("order", "\"any\""), "no order 'any'");
+  says(join_with("weight", "-1"), "'weight'");
+  says(join_with("weight", "1e999"), "number");
+  says(join_with("drop_last", "1"), "true or false");
+  says(join_with("type", "\"leave\""), "'join' is due");
+  says(std::string(500'000, '['), "deep");
+  says("[]", "not an object");
+  says("", "message");
+  says("{\"type\":\"join\"", "message");
+  says("\"\xff\"", "message");
+}
+
+TEST_CASE("messages: strings that are no text are sent as what can be read of them") {
+  std::string problem;
+  const auto read = decode_refused(encode(Refused{"bad", "file \xff is odd"}), problem);
+  REQUIRE_MESSAGE(read, problem);
+  CHECK(read->message == "file \xef\xbf\xbd is odd");
+}
+
+TEST_CASE("messages: an admission whose batches nobody could have is refused") {
+  Admission admission;
+  admission.dataset_samples = 10;
+  admission.credits = 2;
+  admission.ring_bytes = 1 << 17;
+  admission.spec.fields = {{"image", ElementType::f32, {3, 4}, false}};
+  std::string problem;
+  const auto read = decode_admission(encode(admission), problem);
+  REQUIRE_MESSAGE(read, problem);
+  CHECK(read->spec == admission.spec);
+  admission.spec.fields[0].shape[0] = 0;
+  CHECK_FALSE(decode_admission(encode(admission), problem));
+  CHECK(problem.find("dimension of zero") != std::string::npos);
+}
+
+TEST_CASE("records: counts that do not add up are refused") {
+  const std::vector<Slice> slices{{{1, 2, 3, 4}, 5, 9}, {{1, 2, 3, 4}, 5, 6, true}};
+  BatchRecord batch;
+  batch.slot_samples = 8;
+  batch.from = 3;
+  batch.samples = 5;
+  batch.fillers = 1;
+  std::vector<std::byte> bytes;
+  DownRecord out;
+  std::string problem;
+  const auto reads = [&](auto change) {
+    BatchRecord changed = batch;
+    change(changed);
+    write_batch(changed, slices, bytes);
+    return read_down(bytes, out, problem);
+  };
+  REQUIRE_MESSAGE(reads([](auto&) {}), problem);
+  REQUIRE(out.slices.size() == 2);
+  CHECK(out.slices[0].name == slices[0].name);
+  CHECK(out.slices[1].filler);
+  CHECK_FALSE(reads([](auto& b) { b.samples = 6; }));
+  CHECK_FALSE(reads([](auto& b) { b.fillers = 0; }));
+  CHECK_FALSE(reads([](auto& b) { b.rehearsed = 1; }));
+  CHECK_FALSE(reads([](auto& b) { b.from = 4; }));
+  CHECK_FALSE(reads([](auto& b) { b.from = ~0u; }));
+  CHECK_FALSE(reads([](auto& b) { b.last_of_epoch = 2; }));
+  CHECK_FALSE(reads([](auto& b) { b.offset = 8; }));
+  write_batch(batch, slices, bytes);
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    CHECK_FALSE(read_down(std::span(bytes).first(size), out, problem));
+}
