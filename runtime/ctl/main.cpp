@@ -116,7 +116,8 @@ int run(int argc, char** argv) {
   CLI::App* const jobs = command("jobs", "The jobs, and what each waits for", false);
   CLI::App* const datasets = command("datasets", "The datasets that are served", false);
   CLI::App* const stats_command = command("stats", "A line a second", true);
-  CLI::App* const describe = command("describe", "Who waits for what, as the engine sees it", false);
+  CLI::App* const describe =
+      command("describe", "Who waits for what, as the engine sees it", false);
   command("top", "The status, anew each second", true);
   try {
     app.parse(argc, argv);

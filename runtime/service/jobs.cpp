@@ -170,7 +170,10 @@ bool Jobs::begin(Job& job) {
   event.batch_samples = request.batch_samples;
   event.drop_last = request.drop_last;
   event.epochs = request.epochs;
-  event.steps = request.steps;
+  // One that comes back has had some of them.
+  if (request.steps > 0)
+    job.steps_left = request.steps - std::min(request.steps, request.steps_given);
+  event.steps = job.steps_left;
   event.credits = request.credits == 0 ? options_.credits : request.credits;
   event.weight = request.weight;
   event.pipeline_hash = request.pipeline_hash;
@@ -225,6 +228,7 @@ void Jobs::admitted(const Admit& order) {
     }
     end->down = std::make_unique<RingWriter>(end->files.rings.down());
     end->up = std::make_unique<RingReader>(end->files.rings.up());
+    end->first_step = order.first_step;
     end->consumed = order.first_step;
     JoinAnswer admission;
     admission.job = job->name;
@@ -391,9 +395,18 @@ void Jobs::epoch_ended(const EpochEnded& order) {
   EpochEndedRecord record;
   record.epoch = order.epoch;
   record.samples = order.samples;
+  const bool last = job->request.epochs > 0 && order.epoch + 1 >= job->request.epochs;
   for (RankEnd* end : job->ranks) {
-    if (end && end->down) write(*end, bytes_of(record));
+    if (!end || !end->down) continue;
+    write(*end, bytes_of(record));
+    if (last) finish(*end);
   }
+}
+
+// What the job asked for has been had: the rank need not wait for more.
+void Jobs::finish(RankEnd& end) {
+  if (std::exchange(end.finished, true)) return;
+  write(end, bytes_of(FinishedRecord{}));
 }
 
 void Jobs::slab_gone(std::uint64_t slab) {
@@ -453,6 +466,7 @@ bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
     case UpKind::consumed: {
       if (record.step != end.consumed || record.step >= end.delivered) return false;
       ++end.consumed;
+      if (end.consumed - end.first_step == job.steps_left) finish(end);
       // Nobody computes for longer than a year.
       const auto bounded = [](std::uint64_t nanoseconds) {
         return std::min(

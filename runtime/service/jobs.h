@@ -125,6 +125,8 @@ class Jobs final : public Customer {
     std::uint64_t delivered = 0;         // steps
     std::uint64_t consumed = 0;
     std::set<std::uint64_t> slabs;  // that it was handed
+    std::uint64_t first_step = 0;
+    bool finished = false;
     bool left = false;
     bool to_wake = false;
   };
@@ -137,6 +139,7 @@ class Jobs final : public Customer {
     JoinRequest request;  // of its first rank
     std::vector<RankEnd*> ranks;
     std::optional<Position> position;
+    std::uint64_t steps_left = 0;  // when it began; 0: it did not say
     Instant since{};
     bool told = false;  // to the engine
     bool running = false;
@@ -152,6 +155,7 @@ class Jobs final : public Customer {
   void forget(Job& job);
   bool up(RankEnd& end, std::span<const std::byte> record);
   std::uint64_t steps_per_epoch(const Job& job) const;
+  void finish(RankEnd& end);
   void write(RankEnd& end, std::span<const std::byte> record);
 
   const Options options_;

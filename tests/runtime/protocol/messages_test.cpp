@@ -83,17 +83,17 @@ TEST_CASE("messages: strings that are no text are sent as what can be read of th
 }
 
 TEST_CASE("messages: an admission whose batches nobody could have is refused") {
-  Admission admission;
+  JoinAnswer admission;
   admission.dataset_samples = 10;
   admission.credits = 2;
   admission.ring_bytes = 1 << 17;
   admission.spec.fields = {{"image", ElementType::f32, {3, 4}, false}};
   std::string problem;
-  const auto read = decode_admission(encode(admission), problem);
+  const auto read = decode_join_answer(encode(admission), problem);
   REQUIRE_MESSAGE(read, problem);
   CHECK(read->spec == admission.spec);
   admission.spec.fields[0].shape[0] = 0;
-  CHECK_FALSE(decode_admission(encode(admission), problem));
+  CHECK_FALSE(decode_join_answer(encode(admission), problem));
   CHECK(problem.find("dimension of zero") != std::string::npos);
 }
 
