@@ -35,6 +35,12 @@ class FlatMap {
     if (!table_.erase(key) && old_.count != 0) old_.erase(key);
   }
 
+  // If that is its value.
+  void erase(std::uint64_t key, std::uint32_t value) {
+    move_some();
+    if (!table_.erase(key, value) && old_.count != 0) old_.erase(key, value);
+  }
+
   std::size_t size() const { return table_.count + old_.count; }
 
  private:
@@ -64,11 +70,13 @@ class FlatMap {
       if (slot.value_plus_1 == 0) ++count;
       slot = {key, value + 1};
     }
-    bool erase(std::uint64_t key) {
+    // True: the key was here. kNone: whatever its value.
+    bool erase(std::uint64_t key, std::uint32_t value = kNone) {
       if (size == 0) return false;
       const std::size_t at = place(key);
-      if (slots[at].value_plus_1 == 0) return false;
-      close(at);
+      const std::uint32_t found = slots[at].value_plus_1 - 1;
+      if (found == kNone) return false;
+      if (value == kNone || value == found) close(at);
       return true;
     }
     // Later entries of the run move back into the hole when that keeps them findable.

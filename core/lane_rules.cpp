@@ -64,7 +64,9 @@ Lanes::Candidate Lanes::candidate(const Seat& seat, std::size_t block,
   const Pass& pass = passes_[seat.pass];
   return {{seat.pass, static_cast<std::uint32_t>(block), pass.serial},
           distance,
-          pass.states[block] == BlockState::resident};
+          pass.states[block] == BlockState::resident,
+          pass.tags[block],
+          pass.needed[block]};
 }
 
 bool Lanes::take(MemberId id, BlockRef ref) {

@@ -119,6 +119,8 @@ class Lanes {
     BlockRef block;
     std::uint32_t distance;  // places from the oldest block the member has not taken
     bool ready;              // resident
+    std::uint32_t tag;       // as tag() and needed() have them
+    std::uint32_t needed;
   };
   // The blocks that are here, untaken by the member and of lanes open to it in its running epoch,
   // lanes in the order opened, then by index, within `ready_window` places of the oldest. A place

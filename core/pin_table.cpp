@@ -28,8 +28,9 @@ std::uint32_t PinTable::add(ItemId item) {
 }
 
 std::uint32_t PinTable::drop(ItemId item) {
-  BF_CHECK_MSG(count(item) > 0, "an item was unpinned more often than it was pinned");
-  const std::size_t place = find(item.value);
+  const std::size_t place = size_ == 0 ? 0 : find(item.value);
+  BF_CHECK_MSG(size_ > 0 && entries_[place].count > 0,
+               "an item was unpinned more often than it was pinned");
   const std::uint32_t left = --entries_[place].count;
   if (left == 0) erase(place);
   return left;

@@ -22,19 +22,18 @@ Placement::Placement(std::uint64_t epoch, std::vector<NodeId> members) : epoch_(
   for (const NodeId node : members) members_.push_back({mix(node.value + kGolden), node});
 }
 
-NodeId Placement::owner(Digest dataset_version, SampleId sample) const {
+std::size_t Placement::owner_at(Digest dataset_version, SampleId sample) const {
   BF_CHECK(!members_.empty());
   const std::uint64_t before = hash(dataset_version, sample.value);
-  const Member* best = &members_.front();
-  std::uint64_t best_score = score(before, best->mixed);
-  for (const Member& member : members_) {
-    const std::uint64_t mine = score(before, member.mixed);
-    if (mine > best_score) {
-      best_score = mine;
-      best = &member;
-    }
+  std::size_t best = 0;
+  std::uint64_t best_score = score(before, members_.front().mixed);
+  for (std::size_t i = 1; i < members_.size(); ++i) {
+    const std::uint64_t mine = score(before, members_[i].mixed);
+    const bool better = mine > best_score;
+    best_score = better ? mine : best_score;
+    best = better ? i : best;
   }
-  return best->node;
+  return best;
 }
 
 std::size_t Placement::owners(Digest dataset_version, SampleId sample,

@@ -21,9 +21,14 @@ class Placement {
 
   std::uint64_t epoch() const { return epoch_; }
   std::size_t members() const { return members_.size(); }
+  NodeId member(std::size_t index) const { return members_[index].node; }
 
   // REQUIRES: there are members.
-  NodeId owner(Digest dataset_version, SampleId sample) const;
+  NodeId owner(Digest dataset_version, SampleId sample) const {
+    return member(owner_at(dataset_version, sample));
+  }
+  // Its index among the members.
+  std::size_t owner_at(Digest dataset_version, SampleId sample) const;
   // Fills `best` with the owners in falling score, as many as there are; returns their number. The
   // first is owner(); a copy on each of the first k survives the loss of k - 1.
   std::size_t owners(Digest dataset_version, SampleId sample, std::span<NodeId> best) const;

@@ -29,6 +29,7 @@ double seconds(Duration duration) {
 
 double decay(Duration elapsed, Duration half_life) {
   BF_CHECK(elapsed.count() >= 0 && half_life.count() > 0);
+  if (elapsed.count() == 0) return 1;
   const std::int64_t whole = elapsed / half_life;
   if (whole >= kHalfLivesAtMost) return 0;
   const double rest =
@@ -37,6 +38,7 @@ double decay(Duration elapsed, Duration half_life) {
 }
 
 double FadingSum::at(Instant now) const {
+  if (sum_ == 0) return 0;
   return sum_ * decay(std::max(now - last_, Duration(0)), half_life_);
 }
 
@@ -52,9 +54,11 @@ void SmoothedRate::add(Instant now, double amount) {
 
 double SmoothedRate::per_second(Instant now) const {
   if (begin_ == kNever || now <= begin_) return 0;
+  const double sum = sum_.at(now);
+  if (sum == 0) return 0;
   // A steady rate r since the beginning gives the sum r * half_life / log 2 * (1 - decay).
   const double seen = 1 - decay(now - begin_, sum_.half_life());
-  return sum_.at(now) * kLog2 / (seconds(sum_.half_life()) * seen);
+  return sum * kLog2 / (seconds(sum_.half_life()) * seen);
 }
 
 void SmoothedMean::add(Instant now, double value) {

@@ -166,6 +166,8 @@ class Share {
   Slots capacity_;
   Slots used_ = 0;
   Slots pinned_slots_ = 0;
+  // Beside these, since whoever divides memory looks at both of all shares.
+  ShareCounters counters_;
   std::size_t residents_ = 0;
   std::vector<std::uint64_t> resident_;  // a bit an item
   ZeroArray<std::uint32_t> more_slots_;  // slots - 1 of the residents; empty while all have one
@@ -174,7 +176,6 @@ class Share {
   std::unique_ptr<EvictionPolicy> policy_;
   std::unique_ptr<EvictionPolicy> incoming_;
   std::size_t adopted_ = 0;  // the incoming policy knows of all ids below
-  ShareCounters counters_;
   std::uint64_t* freed_ = nullptr;
 };
 

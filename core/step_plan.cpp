@@ -13,14 +13,18 @@ std::uint64_t StepPlan::steps() const {
   return left / step_samples() + (tail ? 1 : 0);
 }
 
+// As steps() has it, without its divisions: steps are asked for often.
 Places StepPlan::step(std::uint64_t t) const {
-  BF_CHECK(t < steps());
-  const std::uint64_t from = consumed + t * step_samples();
+  const unsigned __int128 before = static_cast<unsigned __int128>(t) * step_samples();
+  const std::uint64_t whole = drop_last ? step_samples() : 1;
+  BF_CHECK(consumed <= samples && before + whole <= samples - consumed);
+  const std::uint64_t from = consumed + static_cast<std::uint64_t>(before);
   return {from, from + std::min(step_samples(), samples - from)};
 }
 
 std::uint64_t StepPlan::rank_samples(std::uint64_t t) const {
-  return (step(t).count() + ranks - 1) / ranks;
+  const std::uint64_t count = step(t).count();
+  return count == step_samples() ? batch_samples : (count + ranks - 1) / ranks;
 }
 
 std::uint32_t StepPlan::rank_at(std::uint64_t place) const {

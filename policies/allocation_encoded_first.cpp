@@ -78,12 +78,12 @@ class EncodedFirst final : public AllocationPolicy {
       const Slots all = most(share);
       const Slots more = all - std::min(all, slots[i] - share.slots_least);
       if (more == 0) continue;
-      wanting_.push_back({bytes_of(share, more), i});
+      const Wide bytes = bytes_of(share, more);
+      wanting_.push_back({bytes / share.jobs, i, bytes});
       jobs += share.jobs;
     }
-    // By what each wants for a job; ties in the order of the shares.
-    std::stable_sort(wanting_.begin(), wanting_.end(), [&](const Wanting& a, const Wanting& b) {
-      return a.bytes / place.shares[a.share].jobs < b.bytes / place.shares[b.share].jobs;
+    std::sort(wanting_.begin(), wanting_.end(), [](const Wanting& a, const Wanting& b) {
+      return a.for_a_job != b.for_a_job ? a.for_a_job < b.for_a_job : a.share < b.share;
     });
     for (const Wanting& one : wanting_) {
       const ShareView& share = place.shares[one.share];
@@ -96,8 +96,9 @@ class EncodedFirst final : public AllocationPolicy {
   }
 
   struct Wanting {
-    Wide bytes;
+    Wide for_a_job;
     std::size_t share;
+    Wide bytes;
   };
   KeptForms forms_;
   Bytes room_ = 0;  // not given out yet

@@ -343,6 +343,7 @@ void Engine::Parts::settle_weights() {
 
 void Engine::Parts::decide() {
   needs_told = 0;
+  membership.make_way();
   for (bool more = true; more;) {
     s.memory.plan_now(s.now);
     preparation.strip_ahead(s.memory.take_planned());

@@ -248,9 +248,9 @@ std::optional<std::uint64_t> Grants::largest_rest(EpochRun& run) {
 
 // A node's ranks get blocks that are on it, and wait for one that is in the making there: what is
 // ready elsewhere is for the ranks there. Without any they take what there is.
-void Grants::prefer_local(Lanes& lanes, NodeId node) {
+void Grants::prefer_local(NodeId node) {
   const auto is_local = [&](const Lanes::Candidate& one) {
-    return s_.blocks[lanes.tag(one.block)].node == node;
+    return s_.blocks[one.tag].node == node;
   };
   if (std::none_of(found_.begin(), found_.end(), is_local)) return;
   std::erase_if(found_, [&](const Lanes::Candidate& one) { return !is_local(one); });
@@ -265,12 +265,11 @@ std::optional<Grant> Grants::take_block(Job& job, EpochRun& run, NodeId node) {
   Lanes& lanes = *s_.streams[job.stream].lanes;
   lanes.candidates(job.member, found_);
   if (found_.empty()) return std::nullopt;
-  if (!node.is_none()) prefer_local(lanes, node);
+  if (!node.is_none()) prefer_local(node);
   views_.clear();
   for (const Lanes::Candidate& candidate : found_) {
-    const Block& block = s_.blocks[lanes.tag(candidate.block)];
-    views_.push_back({candidate.distance, candidate.ready, lanes.needed(candidate.block),
-                      seconds(s_.now - block.since)});
+    views_.push_back({candidate.distance, candidate.ready, candidate.needed,
+                      seconds(s_.now - s_.blocks[candidate.tag].since)});
   }
   // A strict order leaves no choice.
   const std::size_t choice = job.order == Order::relaxed
@@ -282,7 +281,7 @@ std::optional<Grant> Grants::take_block(Job& job, EpochRun& run, NodeId node) {
     return std::nullopt;
   }
   const BlockRef ref = found_[choice].block;
-  const std::uint32_t index = lanes.tag(ref);
+  const std::uint32_t index = found_[choice].tag;
   Grant grant;
   grant.block = {index, s_.blocks[index].serial};
   grant.ref = ref;

@@ -65,7 +65,7 @@ class Grants {
   std::optional<std::uint64_t> open_block(Job& job, EpochRun& run, NodeId node);
   static std::optional<std::uint64_t> largest_rest(EpochRun& run);
   std::optional<Grant> take_block(Job& job, EpochRun& run, NodeId node);
-  void prefer_local(Lanes& lanes, NodeId node);
+  void prefer_local(NodeId node);
   static void begin_rehearsal(Job& job, EpochRun& run, KeyRoot root);
   void begin_in_sequence(Job& job);
   void resume(Job& job, const Position::PartBlock& part, LanePosition& lanes);

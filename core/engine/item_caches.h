@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/flat_map.h"
 #include "core/placement.h"
+#include "core/pool.h"
 #include "core/types.h"
 
 namespace batchflow {
@@ -26,7 +26,9 @@ class ItemCaches {
  public:
   const std::vector<ItemCache>& all() const { return all_; }
   // Of a node, one after the other.
-  const ItemCache* first(std::uint32_t node) const { return at(first_.find(node)); }
+  const ItemCache* first(std::uint32_t node) const {
+    return at(node < first_.size() ? first_[node] : kNone);
+  }
   const ItemCache* next(const ItemCache& cache) const { return at(cache.next); }
   const ItemCache* find(std::uint32_t node, Digest prefix) const {
     const ItemCache* cache = first(node);
@@ -35,12 +37,12 @@ class ItemCaches {
   }
   // REQUIRES: there is none of this node and prefix.
   void add(ItemCache cache) {
-    cache.next = first_.find(cache.node);
-    first_.set(cache.node, static_cast<std::uint32_t>(all_.size()));
+    if (first_.size() <= cache.node) first_.resize(cache.node + 1, kNone);
+    cache.next = std::exchange(first_[cache.node], static_cast<std::uint32_t>(all_.size()));
     all_.push_back(cache);
   }
   void remove_node(std::uint32_t node) {
-    if (first_.find(node) == kNone) return;
+    if (first(node) == nullptr) return;
     remove_if([&](const ItemCache& cache) { return cache.node == node; });
   }
   void remove(std::uint32_t node, Digest prefix) {
@@ -54,7 +56,7 @@ class ItemCaches {
  private:
   template <class Gone>
   void remove_if(Gone gone) {
-    first_ = {};
+    for (const ItemCache& cache : all_) first_[cache.node] = kNone;
     for (const ItemCache& cache : std::exchange(all_, {})) {
       if (!gone(cache)) add(cache);
     }
@@ -62,7 +64,7 @@ class ItemCaches {
   const ItemCache* at(std::uint32_t index) const { return index == kNone ? nullptr : &all_[index]; }
 
   std::vector<ItemCache> all_;
-  FlatMap first_;  // of a node
+  std::vector<std::uint32_t> first_;  // of a node
 };
 
 }  // namespace batchflow

@@ -135,13 +135,6 @@ void Items::close_unused(std::span<const std::uint32_t> shares) {
   }
 }
 
-// The node that keeps the sample: the same answer everywhere, whoever asks.
-std::uint32_t Items::home(DatasetId dataset, Digest version, SampleId sample,
-                          std::uint32_t here) const {
-  const std::optional<Placement>& homes = caches(dataset).homes;
-  return homes ? s_.node_of.at(homes->owner(version, sample).value) : here;
-}
-
 // The nodes that cache the dataset have changed: a new membership epoch. Where nodes share nothing
 // there are no homes: each keeps what it reads itself.
 void Items::settle_homes(ItemCaches& caches) {

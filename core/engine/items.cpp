@@ -21,18 +21,16 @@ void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
   Making& making = s_.makings[making_index];
   const Block& block = s_.blocks[making.block];
   const Dataset& dataset = s_.datasets[s_.streams[block.stream].dataset];
-  groups_.clear();
+  look_around(making_index);
   making.ingredients.clear();
   making.ingredients.reserve(draws.size());
   // What is drawn comes often; one that stands in for a corrupt one may be here itself.
   const bool with_replacement = s_.streams[block.stream].family == Order::weighted ||
                                 block.rehearsal || !dataset.corrupt.empty();
-  firsts_.clear();
-  shares_here(making.node, dataset.id);
   for (std::uint32_t place = 0; place < draws.size(); ++place) {
     if (place + kPrefetched < draws.size()) {
       const ItemId soon = item_of(draws[place + kPrefetched].sample);
-      for (const Share* share : shares_here_) share->prefetch(soon);
+      for (const Share* share : around_.likely) share->prefetch(soon);
     }
     Ingredient ingredient;
     ingredient.place = place;
@@ -63,13 +61,37 @@ void Items::let_go(Making& making) {
   making.pins.clear();
 }
 
-// Where the samples of a block are most likely to be looked up.
-void Items::shares_here(std::uint32_t node, DatasetId dataset) {
-  shares_here_.clear();
-  for (const ItemCache* cache = caches(dataset).first(node); cache != nullptr;
-       cache = caches(dataset).next(*cache)) {
+// What does not depend on the sample is found once for all of a block's.
+void Items::look_around(std::uint32_t making_index) {
+  const Making& making = s_.makings[making_index];
+  const Stream& stream = s_.streams[s_.blocks[making.block].stream];
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  const ItemCaches& caches = this->caches(dataset.id);
+  groups_.clear();
+  firsts_.clear();
+  around_.dataset = &dataset;
+  around_.placement = caches.homes ? &*caches.homes : nullptr;
+  around_.homes.clear();
+  around_.likely.clear();
+  const auto add = [&](std::uint32_t node) {
+    const bool lost = s_.nodes[node].lost;
+    const Digest prefix = stream.pipeline->prefix_hash;
+    const bool decodes = stream.pipeline->decodes();
+    around_.homes.push_back({node, lost ? nullptr : caches.find(node, 0),
+                             lost || !decodes ? nullptr : caches.find(node, prefix)});
+  };
+  if (around_.placement == nullptr) {
+    add(making.node);
+  } else {
+    for (std::size_t i = 0; i < caches.homes->members(); ++i) {
+      add(s_.node_of.at(caches.homes->member(i).value));
+    }
+  }
+  // Where the samples of a block are most likely to be looked up.
+  for (const ItemCache* cache = caches.first(making.node); cache != nullptr;
+       cache = caches.next(*cache)) {
     for (const std::uint32_t index : {cache->dram, cache->nvme}) {
-      if (index != kNone) shares_here_.push_back(s_.memory[index].share.get());
+      if (index != kNone) around_.likely.push_back(s_.memory[index].share.get());
     }
   }
 }
@@ -91,36 +113,26 @@ void Items::stand_in(Making& making, Ingredient& ingredient) {
   ingredient.sample = making.suspects.back().used;
 }
 
+// REQUIRES: look_around(making)
 void Items::gather_one(std::uint32_t making_index, std::uint32_t place) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[place];
   ingredient.form = Form::encoded;
   ingredient.staging = RequestId::none();
   ingredient.keep_decoded = false;
-  const Block& block = s_.blocks[making.block];
-  const Stream& stream = s_.streams[block.stream];
-  const Dataset& dataset = s_.datasets[stream.dataset];
-  const std::uint32_t here = making.node;
+  const Dataset& dataset = *around_.dataset;
   const SampleId sample = ingredient.sample;
-  const std::uint32_t there = home(dataset.id, dataset.catalogue->version(), sample, here);
+  const Around::Home& home =
+      around_.homes[around_.placement == nullptr
+                        ? 0
+                        : around_.placement->owner_at(dataset.catalogue->version(), sample)];
 
-  const ItemCache* decoded =
-      stream.pipeline->decodes() ? cache(there, dataset.id, stream.pipeline->prefix_hash) : nullptr;
-  if (decoded && use_resident(making_index, place, *decoded, Form::decoded)) return;
-  if (decoded && there == here) admit_decoded(making_index, place, *decoded);
-
-  const ItemCache* encoded = cache(there, dataset.id, 0);
-  if (encoded && use_resident(making_index, place, *encoded, Form::encoded)) return;
+  if (home.decoded && use_resident(making_index, place, *home.decoded, Form::decoded)) return;
+  if (home.decoded && home.node == making.node) admit_decoded(making_index, place, *home.decoded);
+  if (home.encoded && use_resident(making_index, place, *home.encoded, Form::encoded)) return;
   if (use_under_way(making_index, place)) return;
-
-  Reads::Spec spec;
-  spec.dataset = dataset.id;
-  spec.from = kStore;
-  spec.to = {s_.nodes[here].id, Tier::dram, 0};
-  spec.node = here;
-  spec.keep = encoded ? admit_encoded(*encoded, dataset, sample) : kNone;
-  if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
-  add_to_group(spec, sample, place);
+  add_to_group({kNone, home.encoded ? admit_encoded(*home.encoded, dataset, sample) : kNone},
+               sample, place);
 }
 
 bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const ItemCache& cache,
@@ -154,17 +166,10 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const 
     if (!bringer.nobody()) continue;
     ingredient.form = form;
     if (use_under_way(making_index, place)) return true;
-    Reads::Spec spec;
-    spec.dataset = s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id;
-    spec.from = from;
-    spec.source = index;
-    spec.to = here;
-    spec.form = form;
-    spec.node = making.node;
-    if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
-    // The read holds it from when it is ordered; until then, the making does.
-    pin(making, index, item);
-    add_to_group(spec, ingredient.sample, place);
+    // The read holds it from when it is ordered, and the making, if it holds what it is made of.
+    share.pin(item);
+    if (s_.config.hold_ingredients) making.pins.push_back({index, item});
+    add_to_group({index, kNone, form}, ingredient.sample, place);
     return true;
   }
   ingredient.form = Form::encoded;
@@ -180,8 +185,8 @@ void Items::pin(Making& making, std::uint32_t share, ItemId item) {
 bool Items::use_under_way(std::uint32_t making_index, std::uint32_t place) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[place];
-  const DatasetId dataset = s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id;
-  const std::uint32_t index = reads_.find(making.node, dataset, ingredient.sample, ingredient.form);
+  const std::uint32_t index =
+      reads_.find(making.node, around_.dataset->id, ingredient.sample, ingredient.form);
   if (index == kNone) return false;
   const ReadJob& read = s_.reads[index];
   reads_.use(index, making_index);
@@ -229,21 +234,33 @@ bool Items::admit(std::uint32_t index, const Access& access) {
   return result == Share::Result::inserted;
 }
 
-void Items::add_to_group(const Reads::Spec& spec, SampleId sample, std::uint32_t ingredient) {
-  const auto same = std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
-    return group.spec.from == spec.from && group.spec.keep == spec.keep &&
-           group.spec.form == spec.form && group.spec.source == spec.source;
-  });
-  Group& group = same != groups_.end() ? *same : groups_.emplace_back(Group{spec, {}, {}});
+void Items::add_to_group(const Source& source, SampleId sample, std::uint32_t ingredient) {
+  Group& group = groups_.of(source);
   group.samples.push_back(sample);
   group.ingredients.push_back(ingredient);
 }
 
+// A read of a group: from where its samples are to the node, for a share or for staging.
+Reads::Spec Items::spec_of(const Source& source, DatasetId dataset, std::uint32_t node) const {
+  Reads::Spec spec;
+  spec.dataset = dataset;
+  spec.from = source.share == kNone ? kStore : s_.memory[source.share].spec.place;
+  spec.source = source.share;
+  spec.keep = source.keep;
+  spec.form = source.form;
+  spec.to = dram_of(s_.nodes[node].id);
+  spec.node = node;
+  return spec;
+}
+
 void Items::order_groups(std::uint32_t making_index) {
   Making& making = s_.makings[making_index];
-  for (Group& group : groups_) {
-    group.spec.lineage = s_.lineage(s_.blocks[making.block]);
-    const std::uint32_t read = reads_.open(group.spec, group.samples);
+  for (const Group& group : groups_.all()) {
+    Reads::Spec spec = spec_of(group.source, around_.dataset->id, making.node);
+    if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
+    spec.source_pinned = !s_.config.hold_ingredients;
+    spec.lineage = s_.lineage(s_.blocks[making.block]);
+    const std::uint32_t read = reads_.open(spec, group.samples);
     reads_.use(read, making_index);
     const bool staged = s_.reads[read].staged;
     for (const std::uint32_t place : group.ingredients) {
@@ -252,7 +269,7 @@ void Items::order_groups(std::uint32_t making_index) {
         ingredient.staging = s_.reads[read].request.id;
       } else {
         // The read holds its items until it is done; they must stay until they have been used.
-        pin(making, group.spec.keep, item_of(ingredient.sample));
+        pin(making, spec.keep, item_of(ingredient.sample));
       }
     }
   }
@@ -320,8 +337,7 @@ void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
 
 void Items::regather(std::uint32_t making_index) {
   Making& making = s_.makings[making_index];
-  groups_.clear();
-  firsts_.clear();
+  look_around(making_index);
   std::vector<std::uint32_t> again;
   for (std::uint32_t place = 0; place < making.ingredients.size(); ++place) {
     const Ingredient& ingredient = making.ingredients[place];
@@ -353,72 +369,6 @@ void Items::share_firsts(Making& making) {
     making.ingredients[place].form = making.ingredients[first].form;
     making.ingredients[place].staging = making.ingredients[first].staging;
   }
-}
-
-void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset,
-                        SampleId sample, Bytes bytes, std::uint64_t next_use) {
-  Batch& batch = s_.batches[batch_index];
-  Ingredient ingredient;
-  ingredient.place = static_cast<std::uint32_t>(batch.ingredients.size());
-  ingredient.sample = sample;
-  batch.ingredients.push_back(ingredient);
-  const ItemCache* encoded = cache(node, dataset, 0);
-  const std::uint32_t index = encoded ? encoded->dram : kNone;
-  const ItemId item = item_of(sample);
-  Reads::Spec spec;
-  spec.dataset = dataset;
-  spec.from = kStore;
-  spec.to = {s_.nodes[node].id, Tier::dram, 0};
-  spec.node = node;
-  if (index != kNone && s_.memory[index].share->capacity() > 0) {
-    Share& share = *s_.memory[index].share;
-    const Slots slots = slots_for(bytes, s_.memory[index].spec.slot_bytes);
-    gone_.clear();
-    const Share::Result result = share.access({item, slots, next_use}, gone_);
-    for (const ItemId gone : gone_) s_.evicted.push_back({index, gone});
-    gone_.clear();
-    const Reads::Bringer bringer = reads_.bringer(index, item);
-    if (result != Share::Result::bypassed && !bringer.in_vain) {
-      share.pin(item);
-      batch.pins.push_back({index, item});
-    }
-    if (result == Share::Result::hit && !bringer.in_vain) {
-      if (bringer.read != kNone) reads_.use_listed(bringer.read, batch_index);
-      return;
-    }
-    if (result == Share::Result::inserted) {
-      spec.keep = index;
-      share.pin(item);  // for the read that will bring it
-    }
-  }
-  if (const auto read = reads_.find(node, dataset, sample, Form::encoded); read != kNone) {
-    // Staged or on its way for somebody else. What was let in just now is read for the share.
-    if (spec.keep == kNone) {
-      reads_.use_listed(read, batch_index);
-      if (s_.reads[read].staged) {
-        batch.ingredients.back().staging = s_.reads[read].request.id;
-      } else {
-        s_.memory[s_.reads[read].keep].share->pin(item);
-        batch.pins.push_back({s_.reads[read].keep, item});
-      }
-      return;
-    }
-  }
-  add_to_group(spec, sample, ingredient.place);
-}
-
-void Items::order_listed(std::uint32_t batch_index) {
-  drop_evicted(s_);
-  for (Group& group : groups_) {
-    const std::uint32_t read = reads_.open(group.spec, group.samples);
-    reads_.use_listed(read, batch_index);
-    for (const std::uint32_t place : group.ingredients) {
-      if (s_.reads[read].staged) {
-        s_.batches[batch_index].ingredients[place].staging = s_.reads[read].request.id;
-      }
-    }
-  }
-  groups_.clear();
 }
 
 }  // namespace batchflow

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "core/engine/item_caches.h"
@@ -50,7 +51,7 @@ class Items {
   void want_listed(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample,
                    Bytes bytes, std::uint64_t next_use);
   // Orders the reads of all that was wanted and is missing.
-  void order_listed(std::uint32_t batch);
+  void order_listed(std::uint32_t batch, std::uint32_t node, DatasetId dataset);
 
   // The making is over; `well`: its block is made, and what it decoded for the cache is there.
   void leave(Making& making, std::uint32_t index, bool well);
@@ -65,18 +66,58 @@ class Items {
   void scored(DatasetId dataset, SampleId sample, float score);
 
  private:
+  // Where samples are, and where they are to stay.
+  struct Source {
+    std::uint32_t share = kNone;  // none: a store
+    std::uint32_t keep = kNone;   // share
+    Form form = Form::encoded;
+    friend bool operator==(const Source&, const Source&) = default;
+  };
   // Samples that come in one read.
   struct Group {
-    Reads::Spec spec;
+    Source source;
     std::vector<SampleId> samples;
     std::vector<std::uint32_t> ingredients;  // that wait for it
+  };
+  // In the order in which they were first asked for. Those given up keep their memory.
+  class Groups {
+   public:
+    Group& of(const Source& source) {
+      for (std::size_t i = 0; i < used_; ++i) {
+        if (groups_[i].source == source) return groups_[i];
+      }
+      if (used_ == groups_.size()) groups_.emplace_back();
+      Group& group = groups_[used_++];
+      group.source = source;
+      group.samples.clear();
+      group.ingredients.clear();
+      return group;
+    }
+    std::span<const Group> all() const { return {groups_.data(), used_}; }
+    void clear() { used_ = 0; }
+
+   private:
+    std::vector<Group> groups_;
+    std::size_t used_ = 0;
+  };
+  // What all samples of a block have in common that is being gathered.
+  struct Around {
+    // A node that keeps samples; null: it does not keep that form.
+    struct Home {
+      std::uint32_t node;
+      const ItemCache* encoded;
+      const ItemCache* decoded;
+    };
+    const Dataset* dataset = nullptr;
+    const Placement* placement = nullptr;  // which home a sample has; null: there is one alone
+    std::vector<Home> homes;
+    std::vector<const Share*> likely;  // to be looked at for most samples
   };
 
   const ItemCaches& caches(DatasetId dataset) const;
   const ItemCache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
-  std::uint32_t home(DatasetId dataset, Digest version, SampleId sample, std::uint32_t here) const;
   void let_go(Making& making);
-  void shares_here(std::uint32_t node, DatasetId dataset);
+  void look_around(std::uint32_t making);
   void stand_in(Making& making, Ingredient& ingredient);
   void gather_one(std::uint32_t making, std::uint32_t place);
   void pin(Making& making, std::uint32_t share, ItemId item);
@@ -85,7 +126,8 @@ class Items {
   std::uint32_t admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
   void admit_decoded(std::uint32_t making, std::uint32_t place, const ItemCache& cache);
   bool admit(std::uint32_t share, const Access& access);
-  void add_to_group(const Reads::Spec& spec, SampleId sample, std::uint32_t ingredient);
+  void add_to_group(const Source& source, SampleId sample, std::uint32_t ingredient);
+  Reads::Spec spec_of(const Source& source, DatasetId dataset, std::uint32_t node) const;
   void order_groups(std::uint32_t making);
   void count_jobs(const Dataset& dataset);
   void settle_homes(ItemCaches& caches);
@@ -96,11 +138,11 @@ class Items {
   EngineState& s_;
   Reads& reads_;
   std::vector<ItemCaches> caches_;  // by the dataset's index
-  std::vector<Group> groups_;
+  Groups groups_;
+  Around around_;
   std::uint64_t epochs_ = 0;                                     // of membership
   std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
   std::vector<ItemId> gone_;                                     // scratch
-  std::vector<const Share*> shares_here_;                        // scratch
 };
 
 }  // namespace batchflow

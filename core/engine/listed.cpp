@@ -38,7 +38,7 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
                        event.sizes.empty() ? catalogue.bytes(sample) : event.sizes[i],
                        event.next_uses.empty() ? kUnknownUse : event.next_uses[i]);
   }
-  items_.order_listed(index);
+  items_.order_listed(index, node, s_.datasets[job.dataset].id);
   if (batch.waiting_reads == 0) ready(index);
 }
 

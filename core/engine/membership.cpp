@@ -1,6 +1,8 @@
 #include "core/engine/membership.h"
 
 #include <algorithm>
+#include <numeric>
+#include <tuple>
 
 #include "core/block_size.h"
 #include "core/check.h"
@@ -231,30 +233,41 @@ void Membership::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
 
 // So many of the nodes, or of those that can prepare: the same for all streams of a dataset, and
 // found as the homes of samples are: one that leaves changes no other.
-std::vector<NodeId> Membership::nodes_for(const Dataset& dataset, std::size_t count,
-                                          bool to_prepare) const {
-  std::vector<std::pair<std::uint64_t, NodeId>> scored;
-  const Digest version = dataset.catalogue->version();
-  for (const Node& node : s_.nodes) {
+std::vector<NodeId> Membership::nodes_for(std::uint32_t dataset, std::size_t count,
+                                          bool to_prepare) {
+  std::vector<std::uint32_t> chosen;
+  for (const std::uint32_t index : ranked(dataset)) {
+    if (chosen.size() == count) break;
+    const Node& node = s_.nodes[index];
     if (!node.takes_work || !node.has_memory || (to_prepare && node.workers == 0)) continue;
-    scored.emplace_back(hash(version, node.id.value), node.id);
-  }
-  if (scored.size() > count) {
-    std::nth_element(scored.begin(), scored.begin() + static_cast<std::ptrdiff_t>(count),
-                     scored.end());
-    scored.resize(count);
+    chosen.push_back(index);
   }
   // In the order of their joining, so that a small cluster's nodes stand as they came.
+  std::sort(chosen.begin(), chosen.end());
   std::vector<NodeId> nodes;
-  for (const auto& [score, node] : scored) nodes.push_back(node);
+  for (const std::uint32_t index : chosen) nodes.push_back(s_.nodes[index].id);
+  return nodes;
+}
+
+const std::vector<std::uint32_t>& Membership::ranked(std::uint32_t dataset) {
+  if (ranked_.size() <= dataset) ranked_.resize(dataset + 1);
+  std::vector<std::uint32_t>& nodes = ranked_[dataset];
+  if (nodes.size() == s_.nodes.size()) return nodes;
+  nodes.resize(s_.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0u);
+  const Digest version = s_.datasets[dataset].catalogue->version();
+  const auto score = [&](std::uint32_t index) {
+    const NodeId node = s_.nodes[index].id;
+    return std::tuple(hash(version, node.value), node, index);
+  };
   std::sort(nodes.begin(), nodes.end(),
-            [&](NodeId a, NodeId b) { return s_.node_of.at(a.value) < s_.node_of.at(b.value); });
+            [&](std::uint32_t a, std::uint32_t b) { return score(a) < score(b); });
   return nodes;
 }
 
 bool Membership::add_helpers(Stream& stream) {
   bool added = false;
-  for (const NodeId node : nodes_for(s_.datasets[stream.dataset], s_.config.helper_nodes, true)) {
+  for (const NodeId node : nodes_for(stream.dataset, s_.config.helper_nodes, true)) {
     added = add_node(stream, node) || added;
   }
   return added;
@@ -276,7 +289,7 @@ bool Membership::open_homes(Stream& stream, std::span<const NodeId> ranks) {
   const Bytes mean = std::max<Bytes>(1, s_.memory.capacity_of_all() / s_.nodes.size());
   const std::size_t hold_it = 2 * dataset.catalogue->total_bytes() / mean + 1;
   const std::size_t count = std::max<std::size_t>(s_.config.helper_nodes, hold_it);
-  for (const NodeId node : nodes_for(dataset, count, false)) opened = open(node) || opened;
+  for (const NodeId node : nodes_for(stream.dataset, count, false)) opened = open(node) || opened;
   return opened;
 }
 
@@ -291,10 +304,10 @@ bool Membership::add_node(Stream& stream, NodeId node) {
       (dataset.catalogue->samples() + stream.block_samples - 1) / stream.block_samples;
   part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
                                     stream.pipeline->hash, stream.block_bytes, 0, blocks});
+  part.index = s_.node_of.at(node.value);
   stream.nodes.push_back(part);
-  const std::uint32_t index = s_.node_of.at(node.value);
-  s_.nodes[index].streams.push_back(stream.id.value);
-  standby_nodes_.push_back(index);
+  s_.nodes[part.index].streams.push_back(stream.id.value);
+  standby_nodes_.push_back(part.index);
   return true;
 }
 

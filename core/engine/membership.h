@@ -40,6 +40,9 @@ class Membership {
   void worker_gone() { stranded_due_ = true; }
   void capacity_changed(const CapacityChanged& event);
 
+  // Promises that are due, and streams that nobody uses: before memory is planned, so that it is
+  // planned once.
+  bool make_way();
   // Lets in whose memory is there by now; frees streams that nobody uses. True if anything changed.
   bool settle();
 
@@ -54,7 +57,8 @@ class Membership {
   Bytes sample_bytes(const JobJoined& event) const;
   std::uint32_t block_samples(const JobJoined& event, const Position& position) const;
   void cover_nodes(Stream& stream, std::span<const NodeId> ranks);
-  std::vector<NodeId> nodes_for(const Dataset& dataset, std::size_t count, bool to_prepare) const;
+  std::vector<NodeId> nodes_for(std::uint32_t dataset, std::size_t count, bool to_prepare);
+  const std::vector<std::uint32_t>& ranked(std::uint32_t dataset);
   bool add_helpers(Stream& stream);
   // True: some are new, and the caches of its dataset are to be settled.
   bool open_homes(Stream& stream, std::span<const NodeId> ranks);
@@ -97,6 +101,9 @@ class Membership {
   bool helpers_due_ = false;            // a node can prepare that could not before
   std::vector<std::uint32_t> refused_;  // jobs whose ranks still have batches
   std::vector<std::uint32_t> closing_;  // streams without jobs
+  // A dataset: all nodes that ever joined, by their scores for it; brought up to date when it is
+  // asked for.
+  std::vector<std::vector<std::uint32_t>> ranked_;
 };
 
 }  // namespace batchflow

@@ -216,32 +216,32 @@ void Memory::plan_again(Place place) {
 void Memory::plan(Instant now, Place place, PlacePart& part) {
   part.plan_due = false;
   planned_.push_back(place);
-  std::vector<ShareView> views;
-  views.reserve(part.shares.size());
+  views_.clear();
   for (const std::uint32_t index : part.shares) {
     SharePart& share = shares_[index];
     const auto& counters = share.share->counters();
     const std::uint64_t asked = counters.hits + counters.misses;
     const auto requests = static_cast<double>(asked);
     share.requests.add(now, static_cast<double>(asked - std::exchange(share.requests_seen, asked)));
-    views.push_back({share.id, form_of(share.spec.use), share.spec.dataset, share.spec.slot_bytes,
-                     share.share->capacity(), share.least, share.ahead, share.spec.slots_all,
-                     share.jobs, share.requests.per_second(now),
-                     requests > 0 ? static_cast<double>(counters.hits) / requests : 0.0,
-                     share.saved_s_per_hit, share.ranks});
+    views_.push_back({share.id, form_of(share.spec.use), share.spec.dataset, share.spec.slot_bytes,
+                      share.share->capacity(), share.least, share.ahead, share.spec.slots_all,
+                      share.jobs, share.requests.per_second(now),
+                      requests > 0 ? static_cast<double>(counters.hits) / requests : 0.0,
+                      share.saved_s_per_hit, share.ranks});
   }
-  std::vector<Slots> slots(views.size(), 0);
-  allocate_->allocate({place, part.capacity, views}, slots);
+  std::vector<Slots>& slots = planned_slots_;
+  slots.assign(views_.size(), 0);
+  allocate_->allocate({place, part.capacity, views_}, slots);
 
   Bytes room = part.capacity;
   bool fits = true;
   for (std::size_t i = 0; i < slots.size() && fits; ++i) {
-    fits = slots[i] <= room / views[i].slot_bytes;
-    if (fits) room -= slots[i] * views[i].slot_bytes;
+    fits = slots[i] <= room / views_[i].slot_bytes;
+    if (fits) room -= slots[i] * views_[i].slot_bytes;
   }
   if (!fits) {
     ++refused_allocations_;
-    for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = views[i].slots_now;
+    for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = views_[i].slots_now;
   }
   scale_down(part, slots);
   for (std::size_t i = 0; i < slots.size(); ++i) shares_[part.shares[i]].target = slots[i];
@@ -325,10 +325,11 @@ void Memory::grow(Place place, PlacePart& part) {
 // In the order of their names, whatever brought them up.
 void Memory::plan_now(Instant now) {
   std::sort(to_plan_.begin(), to_plan_.end());
-  for (const Place& place : std::exchange(to_plan_, {})) {
+  for (const Place& place : to_plan_) {
     const auto found = places_.find(place);
     if (found != places_.end() && found->second.plan_due) plan(now, place, found->second);
   }
+  to_plan_.clear();
 }
 
 bool Memory::settle(Instant now, std::size_t limit, std::vector<Resident>& evicted) {

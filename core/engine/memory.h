@@ -48,13 +48,13 @@ struct SharePart {
   std::uint32_t jobs = 0;  // that read from it
   Slots ahead = 0;         // that workers of single jobs fill
   std::uint32_t ranks = 0;
+  SmoothedRate requests;            // as of the last plan
+  std::uint64_t requests_seen = 0;  // by it
+  double saved_s_per_hit = 0;
   std::uint64_t policy_changes = 0;
   // A policy may go on reading its parameters: they stay as long as it is there.
   std::shared_ptr<const PolicyChoice> choice;
   std::shared_ptr<const PolicyChoice> incoming_choice;
-  double saved_s_per_hit = 0;
-  SmoothedRate requests;            // as of the last plan
-  std::uint64_t requests_seen = 0;  // by it
   // Shares of blocks and batches: ids are drawn from a pool, and each resident has a slot.
   std::vector<ItemId> free_items;
   std::vector<SlotId> free_slots;
@@ -194,6 +194,8 @@ class Memory {
   std::vector<std::uint32_t> unused_;
   Bytes capacity_of_all_ = 0;
   std::vector<Place> planned_;
+  std::vector<ShareView> views_;      // scratch
+  std::vector<Slots> planned_slots_;  // scratch
 };
 
 }  // namespace batchflow

@@ -113,7 +113,7 @@ bool Membership::try_free(std::uint32_t index) {
   if (busy) return false;
   for (const StreamNode& part : stream.nodes) {
     s_.memory.remove_share(part.share);
-    std::erase(s_.nodes[s_.node_of.at(part.node.value)].streams, index);
+    std::erase(s_.nodes[part.index].streams, index);
   }
   --s_.datasets[stream.dataset].streams;
   s_.streams.release(index);

@@ -40,7 +40,7 @@ std::optional<Preparation::Site> Preparation::site(const Stream& stream, const J
   const bool may_look_ahead = job.ahead < quota(s_, stream, job);
   for (std::uint32_t i = 0; i < stream.nodes.size(); ++i) {
     const StreamNode& part = stream.nodes[i];
-    const Node& node = s_.nodes[s_.node_of.at(part.node.value)];
+    const Node& node = s_.nodes[part.index];
     if (!node.takes_work || node.workers == 0) continue;
     const std::uint32_t most = s_.config.workers_held_during_reads
                                    ? node.workers
@@ -114,7 +114,7 @@ bool Preparation::start(Job& job, Need need, Site site) {
   making.block = index;
   making.job = job.index;
   making.serial = ++s_.serials;
-  making.node = s_.node_of.at(block.node.value);
+  making.node = stream.nodes[site.part].index;
   making.remake = need.remake;
   making.since = s_.now;
   Node& node = s_.nodes[making.node];

@@ -56,7 +56,7 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
     for (const SampleId sample : samples)
       coming_.set(coming_key(spec.keep, item_of(sample)), index);
   }
-  if (spec.source != kNone) {
+  if (spec.source != kNone && !spec.source_pinned) {
     for (const SampleId sample : samples) s_.memory[spec.source].share->pin(item_of(sample));
   }
   read.staged = spec.keep == kNone || s_.memory[spec.keep].spec.place != spec.to;
@@ -140,13 +140,12 @@ void Reads::leave_listed(Batch& batch, std::uint32_t index) {
   batch.reads.clear();
 }
 
-void Reads::forget_samples(ReadJob& read) {
+void Reads::forget_samples(std::uint32_t index) {
+  const ReadJob& read = s_.reads[index];
   if (!read.shared) return;
+  // Another read of the same sample may have taken its place.
   for (const SampleId sample : read.samples) {
-    // Another read of the same sample may have taken its place.
-    const std::uint64_t mine = key(read.node, read.dataset, sample, read.form);
-    const std::uint32_t found = in_flight_.find(mine);
-    if (found != kNone && s_.reads[found].request.id == read.request.id) in_flight_.erase(mine);
+    in_flight_.erase(key(read.node, read.dataset, sample, read.form), index);
   }
 }
 
@@ -156,7 +155,7 @@ void Reads::release_if_unused(std::uint32_t index) {
   if (!read.done || read.holders > 0) return;
   if (read.staged) {
     s_.order(Release{s_.requests.latest(read.request.id)});
-    forget_samples(read);
+    forget_samples(index);
   }
   s_.requests.close(read.request.id);
   s_.reads.release(index);
@@ -170,12 +169,11 @@ void Reads::done(const ReadDone& event) {
   if (read.done) return s_.stale();
   if (event.outcome != Outcome::done) return fail(index);
   read.done = true;
-  if (!read.staged) forget_samples(read);
+  if (!read.staged) forget_samples(index);
   forget_items(read);
   unpin(read);
-  std::vector<std::uint32_t> waiters;
-  waiters.swap(read.waiters);
-  for (const std::uint32_t waiter : waiters) {
+  std::swap(told_, read.waiters);
+  for (const std::uint32_t waiter : told_) {
     if (waiter & kListed) {
       Batch& batch = s_.batches[waiter & ~kListed];
       if (--batch.waiting_reads == 0) listener_.listed_ready(waiter & ~kListed);
@@ -185,6 +183,7 @@ void Reads::done(const ReadDone& event) {
       if (--making.waiting == 0) listener_.making_ready(waiter);
     }
   }
+  told_.clear();
   if (s_.reads.live(index)) release_if_unused(index);
 }
 
@@ -224,7 +223,7 @@ void Reads::give_up_copies(std::uint32_t index) {
 // Nobody finds it any more, and its items leave their share once those who wait have been told.
 void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) {
   ReadJob& read = s_.reads[index];
-  forget_samples(read);
+  forget_samples(index);
   read.shared = false;
   read.done = true;
   const std::uint32_t keep = read.keep;

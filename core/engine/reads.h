@@ -33,6 +33,7 @@ class Reads {
     Form form = Form::encoded;
     std::uint32_t keep = kNone;
     std::uint32_t source = kNone;  // the share whose items are read; none: a store
+    bool source_pinned = false;    // for this read, by who asks for it
     std::uint32_t node = kNone;    // where it goes
     WorkerId held = WorkerId::none();
     Lineage lineage;
@@ -74,7 +75,7 @@ class Reads {
 
  private:
   void order(ReadJob& read);
-  void forget_samples(ReadJob& read);
+  void forget_samples(std::uint32_t read);
   void fail(std::uint32_t index);
   void give_up_copies(std::uint32_t read);
   void end_without_result(std::uint32_t index, std::optional<Refusal> why);
@@ -86,6 +87,7 @@ class Reads {
   Listener& listener_;
   FlatMap in_flight_;
   FlatMap coming_;  // by share and item: a read, or a making with the highest bit set
+  std::vector<std::uint32_t> told_;  // scratch
 };
 
 }  // namespace batchflow

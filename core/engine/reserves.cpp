@@ -44,7 +44,7 @@ bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
   needed = stream.block_bytes;
   available = 0;
   for (const StreamNode& part : stream.nodes) {
-    if (!prepares(s_.nodes[s_.node_of.at(part.node.value)])) continue;
+    if (!prepares(s_.nodes[part.index])) continue;
     if (ranks_on(job, part.node) > 0 || part.jobs > 0 || part.standby) return true;
     const Bytes promised = s_.memory.promised(dram_of(part.node));
     const Bytes capacity = s_.memory.capacity(dram_of(part.node));
@@ -57,7 +57,7 @@ bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
 
 void Membership::promise(const StreamNode& part) {
   keep_promise(s_, part);
-  standby_nodes_.push_back(s_.node_of.at(part.node.value));
+  standby_nodes_.push_back(part.index);
 }
 
 // Streams are promised a slot on each of their nodes that can prepare, as long as there is room for
@@ -183,7 +183,7 @@ void Membership::admit(Job& job) {
 // Whether a node that prepares has, or will have, a slot for the stream's blocks.
 static bool is_stranded(const EngineState& s, const Stream& stream) {
   return std::none_of(stream.nodes.begin(), stream.nodes.end(), [&](const StreamNode& part) {
-    const Node& node = s.nodes[s.node_of.at(part.node.value)];
+    const Node& node = s.nodes[part.index];
     return node.takes_work && node.workers > 0 && (part.jobs > 0 || part.standby);
   });
 }
@@ -222,8 +222,21 @@ void Membership::still_stranded(std::uint32_t index, std::uint64_t serial) {
   for (const std::uint32_t job : jobs) refuse(s_.jobs[job], Refusal::no_workers, 0, 0);
 }
 
-bool Membership::settle() {
+bool Membership::make_way() {
   bool changed = stand_by();
+  for (std::size_t i = 0; i < closing_.size();) {
+    if (try_free(closing_[i])) {
+      closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i));
+      changed = true;
+    } else {
+      ++i;
+    }
+  }
+  return changed;
+}
+
+bool Membership::settle() {
+  bool changed = make_way();
   find_stranded();
   std::vector<std::uint32_t> waiting;
   waiting.swap(joining_);
@@ -249,14 +262,6 @@ bool Membership::settle() {
     forget(s_.jobs[index]);
     return true;
   });
-  for (std::size_t i = 0; i < closing_.size();) {
-    if (try_free(closing_[i])) {
-      closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i));
-      changed = true;
-    } else {
-      ++i;
-    }
-  }
   return changed;
 }
 

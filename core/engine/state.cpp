@@ -66,28 +66,26 @@ void EngineState::expand(const Block& block, std::vector<Draw>& draws) {
 }
 
 void EngineState::promise_joined(const Job& job, const JobJoined& event) {
-  Promise promise;
+  Promise& promise = promises.emplace_back();
   promise.kind = Promise::Kind::joined;
   promise.job = job.id;
   promise.join.join = event;
   promise.join.ranks.assign(event.ranks.begin(), event.ranks.end());
   promise.join.join.pipeline_hash = streams[job.stream].pipeline->hash;
   promise.join.position = job.committed;
-  promises.push_back(std::move(promise));
 }
 
 void EngineState::promise_resized(const Job& job) {
-  Promise promise;
+  Promise& promise = promises.emplace_back();
   promise.kind = Promise::Kind::resized;
   promise.job = job.id;
   promise.batch_samples = job.batch_samples;
   for (const RankState& rank : job.ranks) promise.ranks.push_back(rank.node);
-  promises.push_back(std::move(promise));
 }
 
 void EngineState::promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,
                                     const std::vector<Slice>& committed) {
-  Promise promise;
+  Promise& promise = promises.emplace_back();
   promise.kind = Promise::Kind::committed;
   promise.job = job.id;
   promise.step = step;
@@ -99,22 +97,19 @@ void EngineState::promise_committed(const Job& job, std::uint64_t step, std::uin
     promise.draws = job.committed.fields().draws;
   }
   promise.buffer = job.committed.fields().buffer;
-  promises.push_back(std::move(promise));
 }
 
 void EngineState::promise_epoch_finished(const Job& job, std::uint32_t epoch) {
-  Promise promise;
+  Promise& promise = promises.emplace_back();
   promise.kind = Promise::Kind::epoch_finished;
   promise.job = job.id;
   promise.epoch = epoch;
-  promises.push_back(std::move(promise));
 }
 
 void EngineState::promise_left(const Job& job) {
-  Promise promise;
+  Promise& promise = promises.emplace_back();
   promise.kind = Promise::Kind::left;
   promise.job = job.id;
-  promises.push_back(std::move(promise));
 }
 
 }  // namespace batchflow

@@ -79,6 +79,13 @@ enum class Charge : std::uint8_t {
   current,  // a job waits for it now; one a share, always possible
 };
 
+// An empty vector that has kept its memory: for what is used again soon.
+template <class T>
+std::vector<T> emptied(std::vector<T>& used) {
+  used.clear();
+  return std::move(used);
+}
+
 // A prepared block, in the making or resident.
 struct Block {
   std::uint64_t serial = 0;
@@ -156,7 +163,14 @@ struct Making {
   std::uint32_t twin = kNone;
   bool second = false;
 
-  void reset() { *this = Making(); }
+  void reset() {
+    Making next;
+    next.ingredients = emptied(ingredients);
+    next.reads = emptied(reads);
+    next.pins = emptied(pins);
+    next.decoding = emptied(decoding);
+    *this = std::move(next);
+  }
 };
 
 // One Read order, waited for by makings.
@@ -180,7 +194,12 @@ struct ReadJob {
   bool done = false;
   Instant retry_at = kNever;
 
-  void reset() { *this = ReadJob(); }
+  void reset() {
+    ReadJob next;
+    next.samples = emptied(samples);
+    next.waiters = emptied(waiters);
+    *this = std::move(next);
+  }
 };
 
 // ---------------------------------------------------------------------------------- streams ----
@@ -188,6 +207,7 @@ struct ReadJob {
 // A stream's memory on one node.
 struct StreamNode {
   NodeId node;
+  std::uint32_t index = kNone;  // of the node
   std::uint32_t share = kNone;
   Slots jobs = 0;        // with ranks on this node
   Slots ranks = 0;       // of them
@@ -285,7 +305,14 @@ struct Batch {
   std::uint32_t waiting_reads = 0;
   std::vector<std::uint32_t> reads;
 
-  void reset() { *this = Batch(); }
+  void reset() {
+    Batch next;
+    next.pieces = emptied(pieces);
+    next.ingredients = emptied(ingredients);
+    next.pins = emptied(pins);
+    next.reads = emptied(reads);
+    *this = std::move(next);
+  }
 };
 
 struct RankState {

@@ -48,18 +48,8 @@ const Waited& Watch::waited(JobId job) const {
   return jobs_[job.value].waited;
 }
 
-std::uint64_t Watch::workers() const {
-  std::uint64_t sum = 0;
-  for (const Gate& gate : node_gates_) sum += gate.limit;
-  return sum;
-}
-
 TotalTime Watch::busy(Instant now) const {
-  TotalTime sum{0};
-  for (const Gate& gate : node_gates_) {
-    sum += gate.used + TotalTime(now - gate.since) * gate.busy;
-  }
-  return sum;
+  return all_nodes_.used + TotalTime(now - all_nodes_.since) * all_nodes_.busy;
 }
 
 // --------------------------------------------------------------------------------- workers ----
@@ -70,6 +60,11 @@ void Watch::change(Gate& gate, int busy, int limit) {
   gate.busy += static_cast<std::uint32_t>(busy);
   gate.limit += static_cast<std::uint32_t>(limit);
   gate.since = now_;
+}
+
+void Watch::change_node(NodeId node, int busy, int limit) {
+  change(node_gates_[node.value], busy, limit);
+  change(all_nodes_, busy, limit);
 }
 
 // Where each job has workers of its own, those of the others are no help to it.
@@ -84,14 +79,14 @@ Watch::Gate& Watch::gate(NodeId node, std::uint64_t stream) {
 void Watch::on(const WorkerJoined& event) {
   workers_.resize(std::max<std::size_t>(workers_.size(), event.worker.value + 1));
   workers_[event.worker.value] = {event.node};
-  change(node_gates_[event.node.value], 0, 1);
+  change_node(event.node, 0, 1);
 }
 
 void Watch::worker_gone(WorkerId id) {
   Worker& worker = workers_[id.value];
   if (!worker.there) return;  // lost before it was quiet
   worker.there = false;
-  change(node_gates_[worker.node.value], 0, -1);
+  change_node(worker.node, 0, -1);
 }
 
 void Watch::on(const NodeLost& event) {
@@ -105,14 +100,14 @@ void Watch::hold(WorkerId id, std::uint64_t stream) {
   Worker& worker = workers_[id.value];
   if (worker.uses++ > 0) return;
   worker.stream = stream;
-  change(node_gates_[worker.node.value], 1, 0);
+  change_node(worker.node, 1, 0);
   if (scenario_.engine.workers_per_rank > 0) change(gate(worker.node, stream), 1, 0);
 }
 
 void Watch::let_go(WorkerId id) {
   Worker& worker = workers_[id.value];
   if (--worker.uses > 0) return;
-  change(node_gates_[worker.node.value], -1, 0);
+  change_node(worker.node, -1, 0);
   if (scenario_.engine.workers_per_rank > 0) change(gate(worker.node, worker.stream), -1, 0);
 }
 

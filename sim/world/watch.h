@@ -56,7 +56,7 @@ class Watch {
   Bytes cached_most() const { return residency_.most(); }
   std::uint64_t reading() const { return reading_; }
   std::uint64_t preparing() const { return preparing_; }
-  std::uint64_t workers() const;
+  std::uint64_t workers() const { return all_nodes_.limit; }
   // Of all workers, until now: they prepare, or are held by a read.
   TotalTime busy(Instant now) const;
 
@@ -159,6 +159,7 @@ class Watch {
   void hold(WorkerId worker, std::uint64_t stream);
   void let_go(WorkerId worker);
   void change(Gate& gate, int busy, int limit);
+  void change_node(NodeId node, int busy, int limit);
   void worker_gone(WorkerId worker);
   Gate& gate(NodeId node, std::uint64_t stream);
   Waited why(const JobSeen& job, Rank rank, const Batch* batch, Instant from, Instant now) const;
@@ -174,6 +175,7 @@ class Watch {
   Instant now_{};
   Residency residency_;
   std::vector<Gate> node_gates_;
+  Gate all_nodes_;  // their sum
   std::vector<Worker> workers_;
   std::vector<JobSeen> jobs_;
   Waited waited_{};

@@ -15,9 +15,16 @@ TEST_CASE("agrees with a plain map under random sets and erases, through several
     const std::uint64_t keys = 10 + random.below(5000);
     for (int i = 0; i < 20'000; ++i) {
       const std::uint64_t key = random.below(keys);
-      if (random.below(3) == 0) {
+      const std::uint64_t choice = random.below(4);
+      if (choice == 0) {
         map.erase(key);
         model.erase(key);
+      } else if (choice == 1) {
+        // Only if that is its value: every other time it is.
+        const auto known = model.find(key);
+        const bool right = known != model.end() && random.below(2) == 0;
+        map.erase(key, right ? known->second : 1000);
+        if (right) model.erase(known);
       } else {
         const auto value = static_cast<std::uint32_t>(random.below(1000));
         map.set(key, value);

@@ -1,0 +1,69 @@
+// Samples of a listed order: delivered as they are stored, from the cache of the rank's own node.
+#include "core/engine/books.h"
+#include "core/engine/items.h"
+
+namespace batchflow {
+
+void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset,
+                        SampleId sample, Bytes bytes, std::uint64_t next_use) {
+  Batch& batch = s_.batches[batch_index];
+  Ingredient ingredient;
+  ingredient.place = static_cast<std::uint32_t>(batch.ingredients.size());
+  ingredient.sample = sample;
+  batch.ingredients.push_back(ingredient);
+  const ItemCache* encoded = cache(node, dataset, 0);
+  const std::uint32_t index = encoded ? encoded->dram : kNone;
+  const ItemId item = item_of(sample);
+  std::uint32_t keep = kNone;
+  if (index != kNone && s_.memory[index].share->capacity() > 0) {
+    Share& share = *s_.memory[index].share;
+    const Slots slots = slots_for(bytes, s_.memory[index].spec.slot_bytes);
+    gone_.clear();
+    const Share::Result result = share.access({item, slots, next_use}, gone_);
+    for (const ItemId gone : gone_) s_.evicted.push_back({index, gone});
+    gone_.clear();
+    const Reads::Bringer bringer = reads_.bringer(index, item);
+    if (result != Share::Result::bypassed && !bringer.in_vain) {
+      share.pin(item);
+      batch.pins.push_back({index, item});
+    }
+    if (result == Share::Result::hit && !bringer.in_vain) {
+      if (bringer.read != kNone) reads_.use_listed(bringer.read, batch_index);
+      return;
+    }
+    if (result == Share::Result::inserted) {
+      keep = index;
+      share.pin(item);  // for the read that will bring it
+    }
+  }
+  if (const auto read = reads_.find(node, dataset, sample, Form::encoded); read != kNone) {
+    // Staged or on its way for somebody else. What was let in just now is read for the share.
+    if (keep == kNone) {
+      reads_.use_listed(read, batch_index);
+      if (s_.reads[read].staged) {
+        batch.ingredients.back().staging = s_.reads[read].request.id;
+      } else {
+        s_.memory[s_.reads[read].keep].share->pin(item);
+        batch.pins.push_back({s_.reads[read].keep, item});
+      }
+      return;
+    }
+  }
+  add_to_group({kNone, keep}, sample, ingredient.place);
+}
+
+void Items::order_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset) {
+  drop_evicted(s_);
+  for (const Group& group : groups_.all()) {
+    const std::uint32_t read = reads_.open(spec_of(group.source, dataset, node), group.samples);
+    reads_.use_listed(read, batch_index);
+    for (const std::uint32_t place : group.ingredients) {
+      if (s_.reads[read].staged) {
+        s_.batches[batch_index].ingredients[place].staging = s_.reads[read].request.id;
+      }
+    }
+  }
+  groups_.clear();
+}
+
+}  // namespace batchflow
