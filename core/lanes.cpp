@@ -1,5 +1,5 @@
-// Members and generations: who is in which epoch. The rules that say what is made stand in
-// lane_rules.cpp.
+// Members: who is in which epoch. The rules that say what is made stand in lane_rules.cpp, which
+// generation an epoch begins in in lane_generations.cpp.
 #include "core/lanes.h"
 
 #include <algorithm>
@@ -84,13 +84,13 @@ void Lanes::resume(MemberId id, const LanePosition& position) {
 
 MemberId Lanes::add_strict(std::uint32_t tag, std::uint64_t epoch, std::uint64_t first_block,
                            std::uint64_t end) {
-  const LaneSizes sizes = options_.sizes;
-  BF_CHECK(first_block < sizes.blocks());
+  BF_CHECK(first_block < options_.sizes.blocks());
   const MemberId id = new_member(tag, true);
   Member& member = members_[id.value];
   member.end = end;
   Run& run = member.runs[0];
-  enter(run, use_generation(epoch, sizes));
+  enter(run, use_strict_generation(epoch));
+  const LaneSizes sizes = generations_[run.generation].sizes;
   run.next_lane = static_cast<std::uint32_t>(first_block / sizes.lane_blocks);
   run.next_block = first_block;
   start(member, run);
@@ -140,8 +140,7 @@ void Lanes::update_hunger(Member& member) {
   }
 }
 
-// ---------------------------------------------------------------------------- epochs of members
-// ----
+// -------------------------------------------------------------------------- epochs of members ----
 
 void Lanes::begin_next_epoch(MemberId id) {
   const Member& member = at(id);
@@ -154,7 +153,7 @@ void Lanes::begin_next_epoch(MemberId id, std::uint64_t strict_generation) {
   Run& previous = member.runs[0];
   Run next;
   if (member.strict) {
-    enter(next, use_generation(strict_generation, options_.sizes));
+    enter(next, use_strict_generation(strict_generation));
   } else {
     enter(next, choose_generation(previous));
     if (previous.entered && previous.generation == next.generation) {
@@ -276,8 +275,12 @@ void Lanes::change_strict_ahead(const Run& run, int by) {
   }
 }
 
-// Those in an earlier epoch that will come to this one and cut it the same.
+// Those in an earlier epoch that will come to this one as things are.
 std::uint32_t Lanes::count_strict_to_come(const Generation& generation) const {
+  if (find_strict_generation(generation.number) !=
+      find_generation(generation.number, generation.sizes)) {
+    return 0;
+  }
   std::uint32_t count = 0;
   for (std::uint32_t slot = 0; slot < members_.size(); ++slot) {
     const Member& member = members_[slot];
@@ -286,18 +289,21 @@ std::uint32_t Lanes::count_strict_to_come(const Generation& generation) const {
     if (generations_[run.generation].number < generation.number && generation.number < member.end)
       ++count;
   }
-  return generation.sizes == options_.sizes ? count : 0;
+  return count;
 }
 
 void Lanes::strict_epochs_changed() {
   for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
-    Generation& generation = generations_[slot];
-    if (!generation.used) continue;
-    const std::uint32_t before = generation.strict_to_come;
-    generation.strict_to_come = count_strict_to_come(generation);
-    if (generation.strict_to_come == before) continue;
-    for (std::uint32_t lane = 0; lane < generation.sizes.lanes(); ++lane) needs_changed(slot, lane);
+    if (generations_[slot].used) count_anew(slot);
   }
+}
+
+void Lanes::count_anew(std::uint32_t slot) {
+  Generation& generation = generations_[slot];
+  const std::uint32_t before = generation.strict_to_come;
+  generation.strict_to_come = count_strict_to_come(generation);
+  if (generation.strict_to_come == before) return;
+  for (std::uint32_t lane = 0; lane < generation.sizes.lanes(); ++lane) needs_changed(slot, lane);
 }
 
 void Lanes::needs_changed(std::uint32_t slot, std::uint32_t lane) {
@@ -306,87 +312,6 @@ void Lanes::needs_changed(std::uint32_t slot, std::uint32_t lane) {
   generation.changed[lane] = true;
   if (changed_.empty() && tell_changed_) tell_changed_();
   changed_.push_back({slot, lane});
-}
-
-// -------------------------------------------------------------------------------- generations ----
-
-std::uint32_t Lanes::find_generation(std::uint64_t number, const LaneSizes& sizes) const {
-  for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
-    const Generation& generation = generations_[slot];
-    if (generation.used && generation.number == number && generation.sizes == sizes) return slot;
-  }
-  return kNoSlot;
-}
-
-std::uint32_t Lanes::use_generation(std::uint64_t number, const LaneSizes& sizes) {
-  if (const std::uint32_t found = find_generation(number, sizes); found != kNoSlot) return found;
-  const std::uint32_t slot = generations_.take();
-  generations_[slot].open_up(number, sizes);
-  generations_[slot].strict_to_come = count_strict_to_come(generations_[slot]);
-  return slot;
-}
-
-void Lanes::enter(Run& run, std::uint32_t generation) {
-  run.generation = generation;
-  run.entered = true;
-  ++generations_[generation].runs;
-}
-
-void Lanes::leave(Run& run) {
-  --generations_[run.generation].runs;
-  run.entered = false;
-  free_generation_if_done(run.generation);
-}
-
-void Lanes::free_generation_if_done(std::uint32_t slot) {
-  Generation& generation = generations_[slot];
-  if (generation.runs != 0 || generation.passes_alive != 0) return;
-  generation.used = false;
-  std::erase_if(changed_, [&](const Lane& lane) { return lane.generation == slot; });
-  generations_.release(slot);
-}
-
-// The generation of an epoch that begins: the newest one if others in it have lanes left that the
-// job can have with them, else a new one.
-std::uint32_t Lanes::choose_generation(const Run& previous) {
-  std::uint32_t found = kNoSlot;
-  for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
-    const Generation& generation = generations_[slot];
-    if (!generation.used || generation.number + 1 != next_generation_) continue;
-    if (!may_begin_in(slot, previous)) continue;
-    if (found == kNoSlot || generation.sizes == options_.sizes) found = slot;
-  }
-  if (found != kNoSlot) return found;
-  const std::uint64_t number = new_generation_number();
-  next_generation_ = number + 1;
-  return use_generation(number, options_.sizes);
-}
-
-bool Lanes::may_begin_in(std::uint32_t slot, const Run& previous) const {
-  const Generation& generation = generations_[slot];
-  const auto used_up = [&](std::uint32_t pass) { return pass >= options_.passes_most; };
-  if (std::any_of(generation.next_pass.begin(), generation.next_pass.end(), used_up)) return false;
-  // A strict job's lanes are of pass 0: of use only to who has had no pass yet.
-  const bool stays = previous.entered && previous.generation == slot;
-  if (!stays &&
-      (!previous.entered || generations_[previous.generation].number != generation.number))
-    return generation.runs_with_lanes_left + generation.strict_runs_with_lanes_left != 0;
-  // Cut to other sizes, a generation of the same number would repeat the job's draws.
-  return stays && generation.runs_with_lanes_left != 0 &&
-         previous.epochs < options_.generation_epochs;
-}
-
-// The last one + 1, or the epoch of a strict job that is still in its first lane, if greater.
-std::uint64_t Lanes::new_generation_number() const {
-  std::uint64_t number = next_generation_;
-  for (std::uint32_t slot = 0; slot < members_.size(); ++slot) {
-    const Member& member = members_[slot];
-    if (!member.used || !member.strict) continue;
-    for (const Run& run : member.runs)
-      if (run.active && run.next_lane <= 1)
-        number = std::max(number, generations_[run.generation].number);
-  }
-  return number;
 }
 
 }  // namespace batchflow

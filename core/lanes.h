@@ -98,8 +98,8 @@ class Lanes {
   MemberId add_relaxed(std::uint32_t tag);
   // From a committed position, with the sizes it holds.
   MemberId add_relaxed(std::uint32_t tag, const LanePosition& position);
-  // At block `first_block` of epoch `epoch`, with the sizes of new generations. Epochs below `end`
-  // follow in turn.
+  // At block `first_block` of epoch `epoch`, in lanes as those who are in it have them, else as in
+  // new generations. Epochs below `end` follow in turn.
   MemberId add_strict(std::uint32_t tag, std::uint64_t epoch, std::uint64_t first_block,
                       std::uint64_t end = 0);
   void remove(MemberId member);
@@ -287,9 +287,13 @@ class Lanes {
   std::uint32_t count_wanting(const Pass& pass) const;
   std::uint32_t count_strict_to_come(const Generation& generation) const;
   void strict_epochs_changed();
+  void strict_choice_changed(std::uint64_t number);
+  void count_anew(std::uint32_t generation);
   void needs_changed(std::uint32_t generation, std::uint32_t lane);
 
   std::uint32_t find_generation(std::uint64_t number, const LaneSizes& sizes) const;
+  std::uint32_t find_strict_generation(std::uint64_t epoch) const;
+  std::uint32_t use_strict_generation(std::uint64_t epoch);
   std::uint32_t use_generation(std::uint64_t number, const LaneSizes& sizes);
   void enter(Run& run, std::uint32_t generation);
   void leave(Run& run);

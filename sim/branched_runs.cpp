@@ -4,19 +4,13 @@
 
 #include <algorithm>
 
+#include "configs/reader/packed_runs.h"
 #include "core/config_error.h"
 #include "sim/terminal.h"
 
 namespace batchflow::sim {
 
 namespace {
-
-// Of a work that has several: each is a line, which JSON never breaks.
-std::string joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += line + "\n";
-  return text;
-}
 
 // In the process of a group: the beginning, and then a process for each branch.
 std::string run_group(const Branching& group, std::size_t at_once, const ForkedRuns::Tell& tell) {
@@ -25,7 +19,7 @@ std::string run_group(const Branching& group, std::size_t at_once, const ForkedR
   how.goes_on = [&told](const HowFar& so) { return (*told)(so); };
   const auto simulation = start_simulation(group.beginning, how);
   if (!simulation->run_until(group.at)) {
-    if (!tell({})) return "";  // interrupted
+    if (!tell({})) return pack_runs({});  // interrupted
     throw ConfigError("key 'warm_start.at': all jobs are done before; write an earlier time");
   }
   std::vector<ForkedRuns::Work> works;
@@ -36,19 +30,18 @@ std::string run_group(const Branching& group, std::size_t at_once, const ForkedR
       RunResult run = simulation->run();
       run.label = branch.label;
       run.series.clear();
-      return encode_run(run);
+      return pack_run(run);
     });
   }
   bool goes_on = true;
-  const auto outcomes = ForkedRuns::run(
+  auto outcomes = ForkedRuns::run(
       works, static_cast<unsigned>(at_once), [&](const HowFar& so) { goes_on = tell(so); }, {},
       [&] { return goes_on; });
-  std::vector<std::string> lines;
+  OptionalRuns results;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    const auto result = result_of(group.branches[i], outcomes[i]);
-    lines.push_back(result ? encode_run(*result) : "");
+    results.push_back(result_of(group.branches[i], outcomes[i]));
   }
-  return joined(lines);
+  return pack_runs(results);
 }
 
 }  // namespace
@@ -68,17 +61,15 @@ std::vector<std::optional<RunResult>> run_branches(const std::vector<Branching>&
   ForkedRuns::run(
       works, static_cast<unsigned>(groups_at_once),
       [&](const HowFar& so) { bar.show(so.done, simulated_text(so.simulated_s)); },
-      [&](std::size_t g, const ForkedRuns::Outcome& outcome) {
+      [&](std::size_t g, ForkedRuns::Outcome& outcome) {
         if (!outcome.problem.empty()) throw ConfigError(outcome.problem);
-        std::size_t from = 0;
-        for (const std::size_t index : groups[g].indices) {
-          const std::size_t end = outcome.text.find('\n', from);
-          if (end == std::string::npos) break;
-          if (end > from) {
-            results[index] = decode_run(outcome.text.substr(from, end - from));
-            if (settings.finished) settings.finished(index, *results[index]);
-          }
-          from = end + 1;
+        if (!outcome.done) return;
+        OptionalRuns branches = unpack_runs(outcome.text);
+        for (std::size_t i = 0; i < branches.size(); ++i) {
+          if (!branches[i]) continue;
+          std::optional<RunResult>& result = results[groups[g].indices[i]];
+          result = std::move(branches[i]);
+          if (settings.finished) settings.finished(groups[g].indices[i], *result);
         }
       });
   return results;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/run_report.h"
@@ -28,25 +29,38 @@ std::vector<double> values(const Group& group, const Figure& figure) {
   return values;
 }
 
-// The mean over the runs of a group that have such a job; none of them has: no number.
-double job_mean(const Group& group, const std::string& name, double JobResult::*field) {
-  std::vector<double> values;
+// Of the jobs of one name in all runs of a group.
+struct JobSums {
+  double time_s = 0;
+  double stall_s = 0;
+  double count = 0;
+};
+using SumsByName = std::map<std::string_view, JobSums>;
+
+SumsByName job_sums(const Group& group) {
+  SumsByName sums;
   for (const RunResult* run : group.runs) {
     for (const JobResult& job : run->jobs) {
-      if (job.name == name) values.push_back(job.*field);
+      JobSums& sum = sums[job.name];
+      sum.time_s += job.time_s;
+      sum.stall_s += job.stall_s;
+      ++sum.count;
     }
   }
-  return values.empty() ? std::nan("") : estimate(values).mean;
+  return sums;
 }
 
 std::vector<JobPair> job_pairs(const Group& a, const Group& b) {
+  const SumsByName sums_a = job_sums(a);
+  const SumsByName sums_b = job_sums(b);
   std::vector<JobPair> pairs;
   for (const JobResult& job : a.runs.front()->jobs) {
-    const JobPair pair{job.name, job_mean(a, job.name, &JobResult::time_s),
-                       job_mean(b, job.name, &JobResult::time_s),
-                       job_mean(a, job.name, &JobResult::stall_s),
-                       job_mean(b, job.name, &JobResult::stall_s)};
-    if (!std::isnan(pair.time_b_s)) pairs.push_back(pair);
+    const auto in_b = sums_b.find(job.name);
+    if (in_b == sums_b.end()) continue;
+    const JobSums& x = sums_a.at(job.name);
+    const JobSums& y = in_b->second;
+    pairs.push_back({job.name, x.time_s / x.count, y.time_s / y.count, x.stall_s / x.count,
+                     y.stall_s / y.count});
   }
   return pairs;
 }

@@ -80,25 +80,31 @@ void leave_signals_to_parent(pid_t parent) {
 }
 
 [[noreturn]] void be_child(const ForkedRuns::Work& work, int out, Progress& progress) {
+  char kind = kAnswer;
   std::string text;
   try {
-    text = kAnswer + work([&](const HowFar& so) {
-             progress.begun.store(true, std::memory_order_relaxed);
-             progress.done.store(so.done, std::memory_order_relaxed);
-             progress.simulated_s.store(so.simulated_s, std::memory_order_relaxed);
-             progress.jobs.store(so.jobs, std::memory_order_relaxed);
-             return !progress.stop.load(std::memory_order_relaxed);
-           });
+    text = work([&](const HowFar& so) {
+      progress.begun.store(true, std::memory_order_relaxed);
+      progress.done.store(so.done, std::memory_order_relaxed);
+      progress.simulated_s.store(so.simulated_s, std::memory_order_relaxed);
+      progress.jobs.store(so.jobs, std::memory_order_relaxed);
+      return !progress.stop.load(std::memory_order_relaxed);
+    });
   } catch (const ConfigError& error) {
-    text = std::string(1, kProblem) + error.what();
+    kind = kProblem;
+    text = error.what();
   } catch (const OutputError& error) {
-    text = std::string(1, kUnwritten) + error.what();
+    kind = kUnwritten;
+    text = error.what();
   } catch (const std::bad_alloc&) {
-    text = std::string(1, kFailure) + "not enough memory";
+    kind = kFailure;
+    text = "not enough memory";
   } catch (const std::exception& error) {
-    text = std::string(1, kFailure) + error.what();
+    kind = kFailure;
+    text = error.what();
   }
   std::fflush(stdout);
+  write_all(out, {&kind, 1});
   write_all(out, text);
   ::_exit(0);
 }
@@ -107,7 +113,8 @@ struct Child {
   std::size_t run;
   pid_t pid;
   int in;
-  std::string text;
+  char kind = 0;  // 0: it has said nothing yet
+  std::string text = {};
   bool ended = false;  // by us, before it had begun
 };
 
@@ -128,14 +135,15 @@ Child start(const std::vector<ForkedRuns::Work>& works, std::size_t run, Progres
     be_child(works[run], ends[1], progress);
   }
   ::close(ends[1]);
-  return {run, pid, ends[0], {}, false};
+  return {run, pid, ends[0]};
 }
 
 // True: it has said all it will say.
 bool read_some(Child& child) {
   char buffer[65536];
-  const ssize_t got = ::read(child.in, buffer, sizeof buffer);
-  if (got > 0) child.text.append(buffer, static_cast<std::size_t>(got));
+  const bool begins = child.kind == 0;
+  const ssize_t got = ::read(child.in, begins ? &child.kind : buffer, begins ? 1 : sizeof buffer);
+  if (got > 0 && !begins) child.text.append(buffer, static_cast<std::size_t>(got));
   return got == 0 || (got < 0 && errno != EINTR);
 }
 
@@ -148,14 +156,14 @@ ForkedRuns::Outcome finish(Child& child) {
   if (child.ended) return outcome;
   if (WIFSIGNALED(status)) {
     outcome.failure = fmt::format("its process was ended by signal {}", WTERMSIG(status));
-  } else if (child.text.empty()) {
+  } else if (child.kind == 0) {
     outcome.failure = fmt::format("its process ended with code {}", WEXITSTATUS(status));
   } else {
-    outcome.done = child.text[0] == kAnswer;
-    (child.text[0] == kAnswer      ? outcome.text
-     : child.text[0] == kProblem   ? outcome.problem
-     : child.text[0] == kUnwritten ? outcome.unwritten
-                                   : outcome.failure) = child.text.substr(1);
+    outcome.done = child.kind == kAnswer;
+    (child.kind == kAnswer      ? outcome.text
+     : child.kind == kProblem   ? outcome.problem
+     : child.kind == kUnwritten ? outcome.unwritten
+                                : outcome.failure) = std::move(child.text);
   }
   return outcome;
 }

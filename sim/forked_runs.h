@@ -28,11 +28,12 @@ class ForkedRuns {
     std::string failure;    // anything else that ended it
   };
 
-  using Finished = std::function<void(std::size_t work, const Outcome& outcome)>;
+  using Finished = std::function<void(std::size_t work, Outcome& outcome)>;
 
   // At most `at_once` processes at a time. `shown` is called now and then with the share of all
   // work that is done, the greatest simulated time, and the jobs that are over in all; `finished`
-  // with each outcome as it comes: if that throws, all processes end with the call. After `goes_on`
+  // with each outcome as it comes, of which it may take what it likes (texts are large): if that
+  // throws, all processes end with the call. After `goes_on`
   // says no, or an interrupt (check_interrupted) all runs are told to end, and those that have not
   // begun do not begin: a process that has told nothing yet has no results, and is ended where it
   // is.

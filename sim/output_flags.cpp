@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "configs/reader/output.h"
 #include "core/check.h"
 #include "core/config_error.h"
 #include "sim/terminal.h"
@@ -53,6 +52,11 @@ std::string OutputFlags::path(std::string_view name) const {
 void OutputFlags::write(std::string_view name, std::string_view text) const {
   BF_CHECK(wanted(name));
   write_file_atomically(path(name), text, check_interrupted);
+}
+
+void OutputFlags::write(std::string_view name, const Content& content) const {
+  BF_CHECK(wanted(name));
+  write_file_atomically(path(name), content, check_interrupted);
 }
 
 void OutputFlags::write_text(std::string_view text) const {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "configs/reader/output.h"
+
 namespace CLI {
 class App;
 }
@@ -25,6 +27,7 @@ class OutputFlags {
   bool wanted(std::string_view name) const { return !path(name).empty(); }
   // Throws ConfigError, OutputError or Interrupted. REQUIRES: wanted(name)
   void write(std::string_view name, std::string_view text) const;
+  void write(std::string_view name, const Content& content) const;
   // For people: to standard error when standard output is taken, and then it may be lost.
   void write_text(std::string_view text) const;
   // Where it goes; empty: it was not asked for.

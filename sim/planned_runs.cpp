@@ -6,8 +6,9 @@
 #include <chrono>
 #include <cmath>
 #include <thread>
+#include <utility>
 
-#include "configs/reader/output.h"
+#include "configs/reader/packed_runs.h"
 #include "core/config_error.h"
 #include "sim/run_report.h"
 #include "sim/terminal.h"
@@ -28,7 +29,7 @@ std::string simulate_one(const PlannedRun& planned, const RunSettings& settings,
   RunResult run = simulate(is_whole ? planned.scenario : completed, how);
   run.label = planned.label;
   if (!settings.series) run.series.clear();  // nobody looks at it
-  return encode_run(run);
+  return pack_run(run);
 }
 
 }  // namespace
@@ -37,10 +38,10 @@ std::size_t RunSettings::processes() const {
   return at_once > 0 ? at_once : std::max(1u, std::thread::hardware_concurrency());
 }
 
-std::optional<RunResult> result_of(const PlannedRun& planned, const ForkedRuns::Outcome& outcome) {
+std::optional<RunResult> result_of(const PlannedRun& planned, ForkedRuns::Outcome& outcome) {
   if (!outcome.problem.empty()) throw ConfigError(outcome.problem);
   if (!outcome.unwritten.empty()) throw OutputError(outcome.unwritten, 0);
-  if (outcome.done) return decode_run(outcome.text);
+  if (outcome.done) return unpack_run(std::exchange(outcome.text, {}));
   if (outcome.failure.empty()) return std::nullopt;
   RunResult run;
   run.label = planned.label;
@@ -80,7 +81,7 @@ std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& pla
   ForkedRuns::run(
       works, static_cast<unsigned>(settings.processes()),
       [&](const HowFar& so) { bar.show(so.done, beside(so)); },
-      [&](std::size_t i, const ForkedRuns::Outcome& outcome) {
+      [&](std::size_t i, ForkedRuns::Outcome& outcome) {
         results[i] = result_of(planned[i], outcome);
         if (results[i] && settings.finished) settings.finished(i, *results[i]);
       });

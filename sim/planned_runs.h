@@ -38,8 +38,9 @@ struct RunSettings {
 std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& planned,
                                               const RunSettings& settings);
 
-// What came of one; none if it was not begun. Throws ConfigError for bad input.
-std::optional<RunResult> result_of(const PlannedRun& planned, const ForkedRuns::Outcome& outcome);
+// What came of one, whose text is gone then; none if it was not begun. Throws ConfigError for bad
+// input.
+std::optional<RunResult> result_of(const PlannedRun& planned, ForkedRuns::Outcome& outcome);
 
 std::string simulated_text(double simulated_s);  // beside a bar
 

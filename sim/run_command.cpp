@@ -123,7 +123,7 @@ void check_outputs(const Options& options) {
   if (options.timeline_events > 0 && options.timeline.empty()) {
     throw ConfigError("--timeline-events is of a timeline, and there is none; add --timeline FILE");
   }
-  for (const std::string& path : {options.html, options.timeline}) {
+  for (const std::string& path : {options.html, options.timeline, options.journal}) {
     if (!path.empty()) require_writable(path);
   }
   std::vector<Named> taken = {{"SCENARIO", options.scenario},

@@ -24,8 +24,8 @@ struct SimulateOptions {
   // Told each event (<), decision of a policy (?) and order (>) with its time, in words; empty:
   // nobody is.
   std::function<void(const std::string&)> explain;
-  // Asked when the first step of the engine is over, and often from then on; false: stop here, with
-  // the results so far.
+  // Asked when all is set up, after the first step of the engine, and often from then on; false:
+  // stop here, with the results so far.
   std::function<bool(const HowFar&)> goes_on;
 };
 

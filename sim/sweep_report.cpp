@@ -70,7 +70,7 @@ std::string sweep_json(const SweepResults& results) {
   for (const auto& run : results.runs) {
     if (run) runs.push_back(*run);
   }
-  Json json = Json::parse(results_json(runs, "sweep", BATCHFLOW_VERSION));
+  Json json;
   Json& study = json["study"];
   study = {{"name", plan.name},
            {"about", plan.about},
@@ -95,7 +95,8 @@ std::string sweep_json(const SweepResults& results) {
     }
     json["points"].push_back(std::move(one));
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text_of(results_json(runs, "sweep", BATCHFLOW_VERSION,
+                              json.dump(-1, ' ', false, Json::error_handler_t::replace)));
 }
 
 std::string sweep_csv(const SweepResults& results) {

@@ -70,14 +70,17 @@ auto uninterrupted(const OnSignal& on_signal, Call call) {
   }
 }
 
-bool write_all(int descriptor, std::string_view content, const OnSignal& on_signal) {
-  while (!content.empty()) {
-    const ssize_t written = uninterrupted(
-        on_signal, [&] { return ::write(descriptor, content.data(), content.size()); });
-    if (written < 0) return false;
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
+// `path` is what the descriptor is called where it fails.
+void write_all(int descriptor, const Content& content, const std::string& path,
+               const OnSignal& on_signal) {
+  content([&](std::string_view piece) {
+    while (!piece.empty()) {
+      const ssize_t written =
+          uninterrupted(on_signal, [&] { return ::write(descriptor, piece.data(), piece.size()); });
+      if (written < 0) fail(path, errno);
+      piece.remove_prefix(static_cast<std::size_t>(written));
+    }
+  });
 }
 
 // What a symbolic link points to, also when that does not exist yet.
@@ -119,11 +122,12 @@ class Descriptor {
   int descriptor_;
 };
 
-void write_special(const std::string& path, std::string_view content, const OnSignal& on_signal) {
+void write_special(const std::string& path, const Content& content, const OnSignal& on_signal) {
   Descriptor file(
       uninterrupted(on_signal, [&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC); }));
   if (file.get() < 0) refuse(path, errno);
-  if (!write_all(file.get(), content, on_signal) || !file.close()) fail(path, errno);
+  write_all(file.get(), content, path, on_signal);
+  if (!file.close()) fail(path, errno);
 }
 
 // What stands at `path`: false when nothing does yet. Throws when nothing ever could.
@@ -144,20 +148,29 @@ bool is_standard_output(const std::string& path) {
   return path == "-" || path == "/dev/stdout";
 }
 
+std::string text_of(const Content& content) {
+  std::string text;
+  content([&](std::string_view piece) { text += piece; });
+  return text;
+}
+
 void write_file_atomically(const std::string& path, std::string_view content,
                            const std::function<void()>& on_signal) {
-  if (is_standard_output(path)) {
-    if (!write_all(STDOUT_FILENO, content, on_signal)) fail(path, errno);
-    return;
-  }
+  write_file_atomically(
+      path, [&](const Sink& sink) { sink(content); }, on_signal);
+}
+
+void write_file_atomically(const std::string& path, const Content& content,
+                           const std::function<void()>& on_signal) {
+  if (is_standard_output(path)) return write_all(STDOUT_FILENO, content, path, on_signal);
   struct stat status {};
   const bool exists = find(path, status);
   if (exists && !S_ISREG(status.st_mode)) return write_special(path, content, on_signal);
 
   const std::string destination = follow_links(path);
   Temporary temporary(destination);
-  if (!write_all(temporary.descriptor(), content, on_signal) ||
-      ::fchmod(temporary.descriptor(), mode_for(exists ? &status : nullptr)) != 0 ||
+  write_all(temporary.descriptor(), content, path, on_signal);
+  if (::fchmod(temporary.descriptor(), mode_for(exists ? &status : nullptr)) != 0 ||
       ::fsync(temporary.descriptor()) != 0 || !temporary.place_as(destination)) {
     fail(path, errno);
   }

@@ -24,9 +24,16 @@ class OutputError : public std::runtime_error {
   int error_;
 };
 
+// What is too large to be kept in memory as a whole gives itself to a sink piece by piece.
+using Sink = std::function<void(std::string_view piece)>;
+using Content = std::function<void(const Sink& sink)>;
+std::string text_of(const Content& content);
+
 // Throws ConfigError when `path` is no place to write to, OutputError when writing fails; nothing
 // is left behind then, and a file that stood there before still stands. `on_signal` is called when
 // a signal ends a wait; it may throw, else the wait goes on.
+void write_file_atomically(const std::string& path, const Content& content,
+                           const std::function<void()>& on_signal = {});
 void write_file_atomically(const std::string& path, std::string_view content,
                            const std::function<void()>& on_signal = {});
 

@@ -7,54 +7,15 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "configs/reader/json_writer.h"
+#include "configs/reader/result_fields.h"
 #include "core/config_error.h"
-#include "core/event_fields.h"
 
 namespace batchflow {
 
 namespace {
 
-// for_each_field(value, visit) calls visit("name", field) for each field, in order.
-#define BATCHFLOW_RESULT(Type, ...)                        \
-  template <class Self, class Visit>                       \
-  requires std::is_same_v<std::remove_const_t<Self>, Type> \
-  void for_each_field(Self& self, const Visit& visit) {    \
-    auto& [__VA_ARGS__] = self;                            \
-    BATCHFLOW_EACH(BATCHFLOW_VISIT, __VA_ARGS__)           \
-  }
-
-BATCHFLOW_RESULT(Waits, storage_s, drive_s, network_s, cores_s, preparation_s, delivery_s, other_s)
-BATCHFLOW_RESULT(CachedBytes, encoded_dram, decoded_dram, prepared_dram, encoded_nvme, decoded_nvme)
-BATCHFLOW_RESULT(ClusterSizes, nodes, gpus, cores, cache_bytes, nvme_bytes, store_bytes_per_s,
-                 network_bytes_per_s, pcie_bytes_per_s)
-BATCHFLOW_RESULT(JobResult, name, user, dataset, state, refusal, ranks, epochs, batches, samples,
-                 fillers, rehearsed, restarts, preemptions, lost_samples, arrived_s, started_s,
-                 ended_s, time_s, compute_s, stall_s, idle_s, down_s, first_batch_s, first_step_s,
-                 samples_per_s, au, bottleneck, waited)
-BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, cached_bytes_most,
-                 samples, samples_requested, samples_read, storage_bytes, storage_reads, nvme_bytes,
-                 nvme_written_bytes, network_bytes, pcie_bytes, preparations, prepared_blocks,
-                 remade_blocks, repeats, preparation_s, cancelled_read_bytes,
-                 cancelled_preparation_s, failed_reads, replaced_samples, lost_samples)
-BATCHFLOW_RESULT(StepResult, pipeline, dataset, step, core_s)
-BATCHFLOW_RESULT(FaultResult, kind, target, struck, from_s, until_s, parts)
-BATCHFLOW_RESULT(JobPoint, samples, stall_s)
-BATCHFLOW_RESULT(SeriesPoint, time_s, samples, samples_requested, samples_read, storage_bytes,
-                 nvme_bytes, network_bytes, pcie_bytes, preparations, preparation_s, busy_s,
-                 compute_s, stall_s, idle_s, waited, cached, ranks, stalling, reading, preparing,
-                 workers, jobs)
-BATCHFLOW_RESULT(JobGain, name, time_s, speedup)
-BATCHFLOW_RESULT(Gain, resource, makespan_s, samples_per_s, speedup, jobs)
-BATCHFLOW_RESULT(RunResult, label, scenario, policies, seed, digest, interrupted, failure, remark,
-                 makespan_s, wall_s, steps, stale_completions, protocol_errors, refused_proposals,
-                 aggregate, cluster, jobs, faults, preparation_steps, bottlenecks, series)
-
 using Json = nlohmann::ordered_json;
-
-template <class T>
-constexpr bool kHasFields = requires(T& value) {
-  for_each_field(value, [](const char*, auto&) {});
-};
 
 // Visits the fields; those of a struct in a struct by both names: `waited_storage_s`.
 template <class Self, class Visit>
@@ -69,44 +30,84 @@ void visit_flat(Self& self, const std::string& prefix, const Visit& visit) {
 }
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
+// A run without them has no such key: series go to reports alone, and few ask for bottlenecks.
+template <class T>
+bool left_out(const std::string_view name, const T& field, bool with_series) {
+  if constexpr (requires { field.empty(); }) {
+    return (name == "series" && !with_series) || (name == "bottlenecks" && field.empty());
+  }
+  return false;
+}
+
+class ResultWriter {
+ public:
+  ResultWriter(const Sink& sink, JsonWriter::Layout layout, bool with_series)
+      : json_(sink, layout), with_series_(with_series) {}
+  JsonWriter& json() { return json_; }
+
+  template <class T>
+  void put(const std::vector<T>& values) {
+    json_.begin_array();
+    for (const T& value : values) put(value);
+    json_.end_array();
+  }
+  template <class T>
+  void put(const std::optional<T>& value) {
+    value ? put(*value) : json_.leaf("null");
+  }
+  void put(const Pairs& pairs) {
+    json_.begin_object();
+    for (const auto& [key, value] : pairs) {
+      json_.key(key);
+      json_.value(value);
+    }
+    json_.end_object();
+  }
+  template <class T>
+  void put(const T& value) {
+    if constexpr (kHasFields<const T>) {
+      json_.begin_object();
+      for_each_field(value, [this](const char* name, const auto& field) {
+        if (left_out(name, field, with_series_)) return;
+        json_.key(name);
+        put(field);
+      });
+      json_.end_object();
+    } else {
+      json_.value(value);
+    }
+  }
+  void put_json(const Json& value) {
+    if (value.is_object()) {
+      json_.begin_object();
+      put_items(value);
+      json_.end_object();
+    } else if (value.is_array()) {
+      json_.begin_array();
+      for (const Json& one : value) put_json(one);
+      json_.end_array();
+    } else {
+      json_.leaf(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+  }
+  void put_items(const Json& object) {
+    for (const auto& [key, value] : object.items()) {
+      json_.key(key);
+      put_json(value);
+    }
+  }
+
+ private:
+  JsonWriter json_;
+  bool with_series_;
+};
+
 // Declared first, since each needs the others.
-template <class T>
-Json json_of(const std::vector<T>& values);
-template <class T>
-Json json_of(const std::optional<T>& value);
-Json json_of(const Pairs& pairs);
 template <class T>
 void read(const Json& json, std::vector<T>& values);
 template <class T>
 void read(const Json& json, std::optional<T>& value);
 void read(const Json& json, Pairs& pairs);
-
-template <class T>
-Json json_of(const T& value) {
-  Json json = Json::object();
-  if constexpr (kHasFields<const T>) {
-    for_each_field(value,
-                   [&](const char* name, const auto& field) { json[name] = json_of(field); });
-  } else {
-    json = value;
-  }
-  return json;
-}
-template <class T>
-Json json_of(const std::vector<T>& values) {
-  Json json = Json::array();
-  for (const T& value : values) json.push_back(json_of(value));
-  return json;
-}
-template <class T>
-Json json_of(const std::optional<T>& value) {
-  return value ? json_of(*value) : Json(nullptr);
-}
-Json json_of(const Pairs& pairs) {
-  Json json = Json::object();
-  for (const auto& [key, value] : pairs) json[key] = value;
-  return json;
-}
 
 template <class T>
 void read(const Json& json, T& value) {
@@ -131,11 +132,6 @@ void read(const Json& json, Pairs& pairs) {
   for (const auto& [key, value] : json.items()) pairs.emplace_back(key, value.get<std::string>());
 }
 
-std::string text_of(const Json& json, int indent) {
-  // Names may be in any encoding; what is no UTF-8 in them is replaced.
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
-
 template <class Field>
 void csv_field(std::string& row, const Field& field) {
   if (!row.empty()) row += ',';
@@ -154,36 +150,43 @@ void csv_field(std::string& row, const Field& field) {
 
 }  // namespace
 
-std::string results_json(std::span<const RunResult> runs, const std::string& command,
-                         const std::string& version, const std::string& more) {
-  Json json;
-  json["command"] = command;
-  json["version"] = version;
-  if (!more.empty()) json.update(Json::parse(more));
-  json["runs"] = Json::array();
-  for (const RunResult& run : runs) {
-    json["runs"].push_back(json_of(run));
-    json["runs"].back().erase("series");
-    if (run.bottlenecks.empty()) json["runs"].back().erase("bottlenecks");
-  }
-  return text_of(json, 2) + "\n";
+Content results_json(std::span<const RunResult> runs, const std::string& command,
+                     const std::string& version, const std::string& more) {
+  return [=](const Sink& sink) {
+    ResultWriter writer(sink, JsonWriter::Layout::lines, false);
+    JsonWriter& json = writer.json();
+    json.begin_object();
+    json.key("command");
+    json.value(command);
+    json.key("version");
+    json.value(version);
+    writer.put_items(Json::parse(more));
+    json.key("runs");
+    json.begin_array();
+    for (const RunResult& run : runs) writer.put(run);
+    json.end_array();
+    json.end_object();
+    json.finish();
+    sink("\n");
+  };
 }
 
-std::string jobs_csv(std::span<const RunResult> runs) {
-  std::string text = "run,seed";
-  const JobResult none;
-  visit_flat(none, "", [&](const std::string& name, const auto&) { text += "," + name; });
-  text += "\n";
-  for (const RunResult& run : runs) {
-    for (const JobResult& job : run.jobs) {
-      std::string row;
-      csv_field(row, run.label.empty() ? std::string("run") : run.label);
-      csv_field(row, run.seed);
-      visit_flat(job, "", [&](const std::string&, const auto& field) { csv_field(row, field); });
-      text += row + "\n";
+Content jobs_csv(std::span<const RunResult> runs) {
+  return [=](const Sink& sink) {
+    std::string row = "run,seed";
+    const JobResult none;
+    visit_flat(none, "", [&](const std::string& name, const auto&) { row += "," + name; });
+    sink(row + "\n");
+    for (const RunResult& run : runs) {
+      for (const JobResult& job : run.jobs) {
+        row.clear();
+        csv_field(row, run.label.empty() ? std::string("run") : run.label);
+        csv_field(row, run.seed);
+        visit_flat(job, "", [&](const std::string&, const auto& field) { csv_field(row, field); });
+        sink(row + "\n");
+      }
     }
-  }
-  return text;
+  };
 }
 
 std::string runs_csv(std::span<const RunResult> runs, const std::vector<std::string>& names,
@@ -218,7 +221,8 @@ std::string read_results_file(const std::string& path) {
            file.gcount() > 0) {
       size += static_cast<std::size_t>(file.gcount());
       if (size > kMost) {
-        throw ConfigError(path + ": larger than 256 MiB; name a file with results");
+        throw ConfigError(path +
+                          ": larger than 256 MiB; name results, of fewer jobs if they are that");
       }
       if (size == text.size()) text.resize(2 * size);
     }
@@ -231,7 +235,11 @@ std::string read_results_file(const std::string& path) {
 }
 
 std::string encode_run(const RunResult& run) {
-  return text_of(json_of(run), -1);
+  return text_of([&](const Sink& sink) {
+    ResultWriter writer(sink, JsonWriter::Layout::one_line, true);
+    writer.put(run);
+    writer.json().finish();
+  });
 }
 
 RunResult decode_run(const std::string& text) {

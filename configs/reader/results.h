@@ -1,8 +1,7 @@
 // What came of a run, and how it is written: JSON for programs, jobs.csv for spreadsheets.
 //
 // Filled by whoever ran the jobs, the simulator or the runtime; units stand in the names, and the
-// names are those of the JSON and of the columns. results.cpp lists them once more, for a
-// structured binding, so that a field forgotten there does not compile.
+// names are those of the JSON and of the columns. result_fields.h lists them once more.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +10,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "configs/reader/output.h"
 
 namespace batchflow {
 
@@ -197,11 +198,12 @@ struct RunResult {
   std::vector<SeriesPoint> series;            // about evenly apart; not written to results
 };
 
-// An object with `command`, `version` and `runs`.
-std::string results_json(std::span<const RunResult> runs, const std::string& command,
-                         const std::string& version, const std::string& more = "");
+// An object with `command`, `version`, what is in the object `more`, and `runs`, which are written
+// while they are read: they outlive the content.
+Content results_json(std::span<const RunResult> runs, const std::string& command,
+                     const std::string& version, const std::string& more = "{}");
 // One row a job; the first two columns name the run and its seed.
-std::string jobs_csv(std::span<const RunResult> runs);
+Content jobs_csv(std::span<const RunResult> runs);
 
 // One row a run: what `names` call `values` of it, seed, makespan and the figures over all jobs.
 std::string runs_csv(std::span<const RunResult> runs, const std::vector<std::string>& names,
@@ -214,7 +216,7 @@ std::string read_results_file(const std::string& path);
 // `name`.
 std::vector<RunResult> parse_results(const std::string& text, const std::string& name);
 
-// One run, its series too, on its way from the process that simulated it.
+// One run, its series too, on a line.
 std::string encode_run(const RunResult& run);
 // Throws ConfigError for what is no run.
 RunResult decode_run(const std::string& text);

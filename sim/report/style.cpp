@@ -20,17 +20,17 @@ const char* const kReportStyle = R"(
 figure,tr{break-inside:avoid}h2,h3{break-after:avoid}.scroll{overflow:visible}table{font-size:.68rem}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 *{box-sizing:border-box}
-body{margin:0 auto;padding:1.2rem 1rem 3rem;max-width:1280px;background:var(--paper);color:var(--ink);
+body{margin:0 auto;padding:1.2rem 1rem 3rem;max-width:1440px;background:var(--paper);color:var(--ink);
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif}
 h1{font-size:1.5rem;margin:.2rem 0}h2{font-size:1.15rem;margin:2rem 0 .3rem;border-bottom:1px solid var(--line)}
 h3{font-size:.95rem;margin:1.1rem 0 .2rem}
 p{margin:.3rem 0 .6rem;color:var(--soft);max-width:75ch}
-small{color:var(--soft);font-size:.8em;white-space:nowrap}
+small{color:var(--soft);font-size:.8em;white-space:nowrap}td small{display:block;line-height:1.1}
 .scroll{overflow-x:auto;margin:.4rem 0}
 table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums}
 th,td{padding:.28rem .6rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 th{color:var(--soft);font-weight:600;background:var(--faint)}th[title]{text-decoration:underline dotted}
-.text{text-align:left}td.best{font-weight:700;color:var(--mark)}td.best::after{content:" \2605";font-size:.75em}
+.text{text-align:left}td.best{font-weight:700;color:var(--mark)}td.best::before{content:"\2605\00a0";font-size:.75em}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,370px),1fr));gap:.8rem 1.4rem}
 figure{margin:.4rem 0;min-width:0;max-width:640px}figcaption{font-weight:600;font-size:.9rem;overflow-wrap:anywhere}
 figcaption small{font-weight:400;white-space:normal}

@@ -54,7 +54,7 @@ void Jobs::forget_step(Job& job) {
   job.fillers_done = 0;
   job.rehearsed_done = 0;
   job.ranks_done = 0;
-  job.result.lost_samples += lost;
+  job.result->lost_samples += lost;
   counters_.samples_lost += lost;
 }
 
@@ -77,7 +77,7 @@ void Jobs::go_on(std::uint32_t index) {
   Job& job = jobs_[index];
   count_unfinished(job);
   job.state = Job::State::joining;
-  ++job.result.restarts;
+  ++job.result->restarts;
   reports_.fact(JobResized{JobId(index), item_batch(job), reports_.keep(job.nodes)});
 }
 
@@ -126,7 +126,7 @@ void Jobs::preempt(std::uint32_t index) {
   for (Rank rank = 0; rank < job.ranks.size(); ++rank) reports_.fact(RankLost{JobId(index), rank});
   job.state = Job::State::preempted;
   ++job.restarts;
-  ++job.result.preemptions;
+  ++job.result->preemptions;
   for (RankState& rank : job.ranks) {
     rank = {};
     rank.since = kernel_.now();

@@ -54,15 +54,14 @@ std::vector<JobPoint> Jobs::points() const {
   for (std::size_t i = 0; i < std::min(jobs_.size(), kJobsInSeries); ++i) {
     UnderWay now;
     add_under_way(jobs_[i], now);
-    points.push_back({jobs_[i].result.samples, seconds(jobs_[i].stall + now.stall)});
+    points.push_back({jobs_[i].result->samples, seconds(jobs_[i].stall + now.stall)});
   }
   return points;
 }
 
-std::vector<JobResult> Jobs::results() const {
-  std::vector<JobResult> results;
+std::vector<JobResult> Jobs::take_results() {
   for (const Job& job : jobs_) {
-    JobResult result = job.result;
+    JobResult& result = *job.result;
     if (job.state == Job::State::over || job.state == Job::State::running ||
         job.state == Job::State::down || job.state == Job::State::preempted) {
       const Instant end = job.state == Job::State::over ? job.ended : kernel_.now();
@@ -88,9 +87,8 @@ std::vector<JobResult> Jobs::results() const {
       result.waited = waits(watch_.waited(id), static_cast<double>(job.nodes.size()));
       result.bottleneck = bottleneck(result);
     }
-    results.push_back(std::move(result));
   }
-  return results;
+  return std::move(results_);
 }
 
 }  // namespace batchflow::sim

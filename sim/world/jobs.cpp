@@ -51,16 +51,18 @@ Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, R
       watch_(watch),
       gpus_(scenario.cluster),
       jobs_(scenario.jobs.size()),
+      results_(scenario.jobs.size()),
       queue_(scenario.scheduler) {
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     Job& job = jobs_[i];
     job.model = &scenario.jobs[i];
     job.preparation = &workload.preparation(*job.model);
-    job.result.name = job.model->name;
-    job.result.user = job.model->user;
-    job.result.dataset = scenario.datasets[static_cast<std::size_t>(job.model->dataset)].name;
-    job.result.ranks = job.model->ranks;
-    job.result.arrived_s = seconds(job.model->arrives);
+    job.result = &results_[i];
+    job.result->name = job.model->name;
+    job.result->user = job.model->user;
+    job.result->dataset = scenario.datasets[static_cast<std::size_t>(job.model->dataset)].name;
+    job.result->ranks = job.model->ranks;
+    job.result->arrived_s = seconds(job.model->arrives);
     batches_all_ += batches_of(*job.model);
   }
 }
@@ -232,14 +234,14 @@ void Jobs::admitted(const Admit& order) {
 void Jobs::refused(const Refuse& order) {
   Job& mine = job(order.job);
   if (mine.state == Job::State::over) return;
-  mine.result.refusal = reason(order);
+  mine.result->refusal = reason(order);
   over(mine, "refused");
 }
 
 void Jobs::epoch_ended(const EpochEnded& order) {
   Job& mine = job(order.job);
-  mine.result.epochs += mine.preparation->epochs;
-  if (mine.result.epochs == mine.model->epochs) leave(order.job.value, "done");
+  mine.result->epochs += mine.preparation->epochs;
+  if (mine.result->epochs == mine.model->epochs) leave(order.job.value, "done");
 }
 
 void Jobs::leave(std::uint32_t index, const char* state) {
@@ -283,7 +285,7 @@ void Jobs::cut() {
 void Jobs::over(Job& job, const char* state) {
   count_unfinished(job);
   job.state = Job::State::over;
-  job.result.state = state;
+  job.result->state = state;
   job.ended = last_end_ = kernel_.now();
   job.ranks.clear();
   ++over_;
@@ -372,10 +374,10 @@ void Jobs::step_done(std::uint32_t index) {
   }
   counters_.batches_trained += batches;
   counters_.samples_trained += job.samples_done;
-  job.result.batches += batches;
-  job.result.samples += std::exchange(job.samples_done, 0);
-  job.result.fillers += std::exchange(job.fillers_done, 0);
-  job.result.rehearsed += std::exchange(job.rehearsed_done, 0);
+  job.result->batches += batches;
+  job.result->samples += std::exchange(job.samples_done, 0);
+  job.result->fillers += std::exchange(job.fillers_done, 0);
+  job.result->rehearsed += std::exchange(job.rehearsed_done, 0);
   job.ranks_done = 0;
   const std::uint64_t step = job.step++;
   if (++job.steps_done == job.model->steps) return leave(index, "done");

@@ -11,18 +11,19 @@ namespace batchflow::sim {
 
 JournalFile::JournalFile(const std::string& path, const JournalHeader& header, Bytes bytes_max)
     : path_(path) {
-  if (path.empty()) return;
-  file_.reset(std::fopen(path.c_str(), "wb"));
-  if (!file_) {
-    throw ConfigError(path + ": cannot be written: " + std::strerror(errno) +
-                      "; name a file in an existing directory you may write to");
-  }
-  journal_.emplace(header, bytes_max);
-  write();
+  if (!path.empty()) journal_.emplace(header, bytes_max);
+}
+
+void JournalFile::open() {
+  file_.reset(std::fopen(path_.c_str(), "wb"));
+  if (file_) return;
+  throw ConfigError(path_ + ": cannot be written: " + std::strerror(errno) +
+                    "; name a file in an existing directory you may write to");
 }
 
 void JournalFile::record(Instant now, std::span<const Event> events) {
   if (!journal_) return;
+  if (!file_) open();
   journal_->record(now, events);
   write();
 }
@@ -32,7 +33,7 @@ void JournalFile::ordered(std::span<const Command> commands) {
 }
 
 void JournalFile::close() {
-  if (!journal_) return;
+  if (!file_) return;
   journal_->close();
   write();
   if (std::fflush(file_.get()) != 0) fail(errno);

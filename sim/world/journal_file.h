@@ -1,5 +1,6 @@
-// The trace journal of a run on its way to a file, if one was asked for. A file that cannot be
-// written to its end (OutputError) is removed.
+// The trace journal of a run on its way to a file, if one was asked for. It begins with the first
+// step, so that a run that is ended before has none and leaves what stood there; a file that cannot
+// be written to its end (OutputError) is removed.
 #pragma once
 
 #include <cstdio>
@@ -13,15 +14,17 @@ namespace batchflow::sim {
 
 class JournalFile {
  public:
-  // `path` empty: nothing is recorded. Throws ConfigError when the file cannot be written.
+  // `path` empty: nothing is recorded.
   JournalFile(const std::string& path, const JournalHeader& header, Bytes bytes_max);
 
-  // What a step was given; in the file before this returns.
+  // What a step was given; in the file before this returns. Throws ConfigError when there is no
+  // file yet, and none can be made.
   void record(Instant now, std::span<const Event> events);
   void ordered(std::span<const Command> commands);
   void close();
 
  private:
+  void open();
   void write();
   [[noreturn]] void fail(int error);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <limits>
 #include <unordered_map>
 
@@ -28,7 +29,10 @@ Engine& make_engine() {
   static int argc = 1;
   static char name[] = "batchflow-sim";
   static char* argv[] = {name, nullptr};
+  // It would end the process at an interrupt, which whoever runs it answers.
+  const auto on_interrupt = std::signal(SIGINT, SIG_DFL);
   static Engine engine(&argc, argv);
+  std::signal(SIGINT, on_interrupt);
   xbt_log_control_set("root.thresh:critical");
   // Whatever ends within this is taken to end together; the default is 10 us.
   simgrid_api::set_time_precision_s(kNanosecond_s);

@@ -122,6 +122,8 @@ void World::instant() {
   if (recorder_.due(now)) recorder_.add(now, series_point());
   const bool fault_due = faults_ && faults_->due() <= now;
   if (reports_.empty() && !fault_due) return;
+  // From here on there are results, and files.
+  if (steps_ == 0 && !goes_on()) return kernel_.stop();
   const std::span<const Event> events = reports_.take();
   backend_.carry_out(faults_ ? faults_->step(now, events) : decide(now, events));
   if (jobs_.all_over() || !goes_on()) return kernel_.stop();
@@ -161,7 +163,7 @@ void World::set_speed(FaultInjector::Part part, std::uint32_t which, double fact
 
 bool World::goes_on() {
   constexpr std::uint64_t kStepsBetween = 64;  // of a large cluster a step may take milliseconds
-  if (!options_.goes_on || steps_ % kStepsBetween != 1) return true;
+  if (!options_.goes_on || (steps_ > 0 && steps_ % kStepsBetween != 1)) return true;
   stopped_ = !options_.goes_on({jobs_.progress(), seconds(kernel_.now()), jobs_.over()});
   return !stopped_;
 }
@@ -274,7 +276,7 @@ SeriesPoint World::series_point() const {
   return point;
 }
 
-RunResult World::result() const {
+RunResult World::result() {
   RunResult run;
   run.scenario = scenario_.name;
   run.seed = scenario_.seed;
@@ -297,7 +299,7 @@ RunResult World::result() const {
   run.stale_completions = counters.stale_completions;
   run.protocol_errors = counters.protocol_errors;
   run.refused_proposals = counters.refused_proposals;
-  run.jobs = jobs_.results();
+  run.jobs = jobs_.take_results();
   run.faults = fault_results(run.makespan_s);
   run.preparation_steps = backend_.step_results();
   run.aggregate = aggregate(run);

@@ -57,7 +57,7 @@ class World {
   void explain(char mark, const std::string& text) const;
   Explain explainer() const;
   bool goes_on();
-  RunResult result() const;
+  RunResult result();
   void write_timeline(RunResult& run) const;
   std::string failure() const;
   Aggregate aggregate(const RunResult& run) const;

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <string>
 
-#include "configs/reader/results.h"
 #include "configs/reader/yaml.h"
 #include "tests/source_dir.h"
 
@@ -348,33 +347,6 @@ TEST_CASE("what varies keeps its mean and its spread, at any grain") {
   }
   Random random(1);
   CHECK(Spread{}.draw(random) == 1);
-}
-
-TEST_CASE("a run is written and read back whole") {
-  RunResult run;
-  run.label = "dispatch=fifo";
-  run.scenario = "s";
-  run.policies = {{"preset", "default"}, {"dispatch", "fifo"}};
-  run.seed = 3;
-  run.digest = "00ff";
-  run.makespan_s = 1.5;
-  run.aggregate.storage_bytes = UINT64_MAX;
-  run.jobs.resize(2);
-  run.jobs[1].name = "a, \"b\"";
-  run.jobs[1].stall_s = 0.1;
-  run.series.resize(2);
-  run.series[1].samples = 2;
-  const RunResult back = decode_run(encode_run(run));
-  CHECK(encode_run(back) == encode_run(run));
-  CHECK(back.aggregate.storage_bytes == UINT64_MAX);
-  CHECK(back.policies == run.policies);
-  CHECK(back.series.size() == 2);
-  CHECK(back.series[1].samples == 2);
-  CHECK_THROWS_AS(decode_run("{}"), ConfigError);
-  CHECK_THROWS_AS(decode_run("x"), ConfigError);
-  const std::string csv = jobs_csv({&run, 1});
-  CHECK(csv.find("run,seed,name,user,dataset,state") == 0);
-  CHECK(csv.find("\ndispatch=fifo,3,\"a, \"\"b\"\"\",") != std::string::npos);
 }
 
 }  // namespace batchflow::test

@@ -45,6 +45,31 @@ Users users(const Lanes& lanes, const std::vector<BlockRef>& blocks) {
   return all;
 }
 
+// Lanes are sized by the memory there is when a job comes; without this, jobs that came before and
+// after a change of it would each make every block.
+TEST_CASE(
+    "a strict job that comes when lanes are cut otherwise has those of the epoch it comes to") {
+  Lanes lanes(options_of(4, 2));
+  const MemberId first = lanes.add_strict(0, 0, 0, 2);
+  const std::vector<BlockRef> blocks = take(lanes, first, 8);
+  lanes.set_sizes({8, 1, 4});
+  const MemberId late = lanes.add_strict(1, 0, 3, 2);  // in the middle of lane 1
+  CHECK(lanes.sizes(late).lane_blocks == 2);
+  CHECK(take(lanes, late, 5) == std::vector(blocks.begin() + 3, blocks.end()));
+  // The next epoch is cut as lanes are now, by whoever comes first.
+  lanes.begin_next_epoch(first);
+  CHECK(lanes.sizes(first).lane_blocks == 4);
+  const std::vector<BlockRef> next = take(lanes, first, 8);
+  lanes.set_sizes({8, 1, 2});
+  lanes.begin_next_epoch(late);
+  CHECK(take(lanes, late, 8) == next);
+  // Once nobody is in it and none of its blocks is here, an epoch is cut anew.
+  lanes.remove(first);
+  lanes.remove(late);
+  for (const BlockRef block : next) lanes.dropped(block);
+  CHECK(lanes.sizes(lanes.add_strict(2, 1, 0, 2)).lane_blocks == 2);
+}
+
 }  // namespace
 
 TEST_CASE("a strict job that is behind needs all that lies before it, not its next lane alone") {
@@ -93,10 +118,13 @@ TEST_CASE("a strict job comes to the epochs that follow its own, as far as it ha
   lanes.begin_next_epoch(slow);
   CHECK(take(lanes, slow, 3) == std::vector(epochs[1].begin(), epochs[1].end() - 1));
   CHECK(users(lanes, epochs[1]) == Users{0, 0, 0, 1});
-  // What is cut otherwise from now on is not what it will come to.
+  // It will come to lanes as they are cut there, whatever new generations have; to blocks of
+  // another size it will not.
   const MemberId third = lanes.add_strict(2, 0, 0, 3);
   CHECK(users(lanes, epochs[2]) == Users(4, 1));
   lanes.set_sizes({4, 1, 4});
+  CHECK(users(lanes, epochs[2]) == Users(4, 1));
+  lanes.set_sizes({4, 2, 2});
   CHECK(users(lanes, epochs[2]) == Users(4, 0));
   lanes.set_sizes({4, 1, 2});
   CHECK(users(lanes, epochs[2]) == Users(4, 1));

@@ -29,7 +29,7 @@ RunResult run_of(const std::string& label, std::uint64_t seed, double makespan_s
 
 std::string file_of(const Folder& folder, const std::string& name,
                     const std::vector<RunResult>& runs) {
-  return folder.file(name, results_json(runs, "run", "0"));
+  return folder.file(name, text_of(results_json(runs, "run", "0")));
 }
 
 }  // namespace

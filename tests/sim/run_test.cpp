@@ -168,6 +168,31 @@ TEST_CASE("an interrupted run leaves what it has so far, whole, and says so") {
   CHECK(result["runs"][0]["jobs"].size() == 8);
 }
 
+// As a terminal sends it: to the program, and to the processes in which it simulates.
+TEST_CASE("Ctrl-C in a terminal leaves results, a report and a journal so far") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Folder folder;
+  const std::string file = folder.name("out.json");
+  const std::string html = folder.name("r.html");
+  const std::string journal = folder.name("r.journal");
+  const pid_t child = start({"run", "eight-jobs", "--set", "jobs.0.epochs=100000", "--json=" + file,
+                             "--html", html, "--journal", journal},
+                            folder, [] { setpgid(0, 0); });
+  wait_until_it_handles(child, SIGINT);
+  while (!std::filesystem::exists(journal)) usleep(1000);
+  usleep(100'000);
+  kill(-child, SIGINT);
+  const Outcome outcome = finish(child, folder);
+  CHECK(outcome.code == 130);
+  CHECK(outcome.err.find("interrupted; what is written are the results so far") !=
+        std::string::npos);
+  const json result = json::parse(content(file))["runs"][0];
+  CHECK(result["interrupted"] == true);
+  CHECK(result["aggregate"]["samples"] > 0);
+  CHECK(content(html).find("</html>") != std::string::npos);
+  CHECK(std::filesystem::file_size(journal) > 0);
+}
+
 TEST_CASE("an interrupt while a large scenario is set up ends it at once, in one line") {
   if (!can_simulate()) return skipped("built without SimGrid");
   const Folder folder;

@@ -97,13 +97,16 @@ bool begins_a_slice(const Timeline& timeline, const json& point) {
                      [&](const Slice& slice) { return slice.from == ns(point.at("ts")); });
 }
 
-// Nothing overlaps on a track, every track has a name, flows are whole and lead from slice to
-// slice.
+// Nothing overlaps on a track (there are no async events, which would have to be paired), every
+// track has a name, flows are whole and lead from slice to slice.
 void check_sound(const Timeline& timeline) {
   for (const auto& [track, slices] : timeline.slices) {
     CHECK(timeline.threads.contains(track));
     CHECK(timeline.processes.contains(track.first));
-    for (std::size_t i = 1; i < slices.size(); ++i) CHECK(slices[i - 1].to <= slices[i].from);
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      CHECK(slices[i].from <= slices[i].to);
+      if (i > 0) CHECK(slices[i - 1].to <= slices[i].from);
+    }
   }
   for (const auto& [id, points] : timeline.flows) {
     REQUIRE(points.size() >= 2);
@@ -111,6 +114,9 @@ void check_sound(const Timeline& timeline) {
       const char* phase = i == 0 ? "s" : i + 1 == points.size() ? "f" : "t";
       CHECK(points[i].at("ph") == phase);
       CHECK(begins_a_slice(timeline, points[i]));
+      // A viewer binds what agrees in all three.
+      CHECK(points[i].at("cat") == points[0].at("cat"));
+      CHECK(points[i].at("name") == points[0].at("name"));
       if (i > 0) CHECK(ns(points[i - 1].at("ts")) <= ns(points[i].at("ts")));
     }
     CHECK(timeline.threads.at({points.back().at("pid"), points.back().at("tid")})

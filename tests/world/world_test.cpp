@@ -117,6 +117,25 @@ TEST_CASE("a journal of a run, replayed into another engine, gives the same orde
   }
 }
 
+TEST_CASE("a run that is ended while it is set up leaves no journal, and an older one as it was") {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("ended-{}.journal", ::getpid()))
+          .string();
+  SimulateOptions options;
+  options.journal = path;
+  options.goes_on = [](const HowFar&) { return false; };
+  const auto end = [&] {
+    return decode_run(
+        in_child([&] { return encode_run(simulate(scenario_of(varied()), options)); }));
+  };
+  CHECK(end().interrupted);
+  CHECK(!std::filesystem::exists(path));
+  std::ofstream(path) << "older";
+  CHECK(end().steps == 0);
+  CHECK(std::filesystem::file_size(path) == 5);
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("who stops a run gets its results so far") {
   const Scenario scenario = scenario_of(varied(), {"jobs.0.epochs=200", "jobs.1.epochs=200"});
   const RunResult run = decode_run(in_child([&] {

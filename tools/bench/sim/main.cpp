@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "configs/reader/packed_runs.h"
 #include "configs/reader/yaml.h"
 #include "core/config_error.h"
 #include "sim/forked_runs.h"
@@ -77,6 +78,41 @@ ConfigNode large_cluster(int jobs) {
       "large-cluster");
 }
 
+// From the process that simulated to files: packed, unpacked, as JSON and as CSV.
+void results_of(std::size_t jobs, double bound_s) {
+  const auto outcomes = ForkedRuns::run(
+      {[&](const ForkedRuns::Tell&) {
+        const double before_s = cpu_s();
+        RunResult run;
+        for (std::size_t i = 0; i < jobs; ++i) {
+          JobResult& job = run.jobs.emplace_back();
+          job.name = fmt::format("job-{}", i);
+          job.user = "user-17";
+          job.dataset = "imagenet";
+          job.samples = 1000 * i;
+          job.arrived_s = static_cast<double>(i) / 7;
+          job.time_s = job.ended_s = job.arrived_s * 1.1;
+          job.compute_s = job.stall_s = job.samples_per_s = job.au = job.arrived_s / 3;
+        }
+        run.jobs = unpack_run(pack_run(run)).jobs;
+        std::size_t bytes = 0;
+        const Sink sink = [&bytes](std::string_view piece) { bytes += piece.size(); };
+        results_json({&run, 1}, "run", BATCHFLOW_VERSION)(sink);
+        jobs_csv({&run, 1})(sink);
+        return fmt::format("{} {} {}", cpu_s() - before_s, memory_mib(), bytes);
+      }},
+      1, [](const HowFar&) {});
+  if (!outcomes[0].done) throw ConfigError(outcomes[0].failure);
+  Cost cost;
+  double bytes = 0;
+  std::sscanf(outcomes[0].text.c_str(), "%lf %lf %lf", &cost.cpu_s, &cost.memory_mib, &bytes);
+  const bool good = cost.cpu_s <= bound_s && cost.memory_mib < 1024;
+  kept = kept && good;
+  fmt::print("{:<44} {:>9.3f} s of {:>5} s  {:>10.0f} MB         {:>6.0f} MiB  {}\n",
+             fmt::format("results of {} jobs", jobs), cost.cpu_s, bound_s, bytes / 1e6,
+             cost.memory_mib, good ? "" : "TOO MUCH");
+}
+
 int run(bool small) {
   const ConfigNode eight = load_scenario("eight-jobs");
   const int epochs = small ? 1 : 20;
@@ -100,6 +136,7 @@ int run(bool small) {
   const Cost large =
       line("2,496 GPUs, 624 jobs of 4 ranks", large_cluster(small ? 10 : 624), {}, 60);
   kept = kept && large.memory_mib < 1024;
+  results_of(small ? 10'000 : 1'000'000, 20);
   return small || kept ? 0 : 1;
 }
 

@@ -77,7 +77,7 @@ class Runs {
       for (const JobResult& job : runs[0].jobs) {
         if (!job.refusal.empty()) throw ConfigError(case_.title + ": " + job.refusal);
       }
-      return results_json(runs, "validation", "");
+      return text_of(results_json(runs, "validation", ""));
     };
   }
 

@@ -1,0 +1,23 @@
+// Runs on their way from the process that simulated them to the one that reports: a tenth of their
+// JSON. For pipes between processes of one program alone; what outlives it is JSON.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "configs/reader/results.h"
+
+namespace batchflow {
+
+using OptionalRuns = std::vector<std::optional<RunResult>>;  // none: nothing came of it
+
+std::string pack_run(const RunResult& run);
+std::string pack_runs(const OptionalRuns& runs);
+
+// Throw ConfigError for what was not packed, or is cut short.
+RunResult unpack_run(std::string_view text);
+OptionalRuns unpack_runs(std::string_view text);
+
+}  // namespace batchflow
