@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <utility>
 
 #include "runtime/prepare/decode.h"
 #include "tests/runtime/prepare/pictures.h"
@@ -128,7 +129,7 @@ TEST_CASE("a JPEG without its tables is corrupt, whatever was decoded before it"
   }
   const auto decoder = make_jpeg_decoder();
   Decoded out;
-  for (const Encoded* picture : {&bare, &good, &bare}) {
+  for (const auto* picture : {&std::as_const(bare), &good, &std::as_const(bare)}) {
     decode(*decoder, *picture, whole({40, 30}), out);
     CHECK((out.box.width == 0) == (picture == &bare));
   }
