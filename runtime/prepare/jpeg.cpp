@@ -8,7 +8,6 @@
 // Not of jpeglib.h: the numbers of its messages.
 #include <jerror.h>
 
-#include "core/check.h"
 #include "runtime/prepare/decode.h"
 
 namespace batchflow {
@@ -73,10 +72,7 @@ class JpegDecoder final : public Decoder {
     jpeg_.err = jpeg_std_error(&errors_.base);
     errors_.base.error_exit = stop;
     errors_.base.emit_message = on_message;
-    BF_CHECK(setjmp(errors_.stop) == 0);  // out of memory, or another libjpeg than was built with
-    jpeg_create_decompress(&jpeg_);
     progress_.progress_monitor = on_progress;
-    jpeg_.progress = &progress_;
   }
   ~JpegDecoder() override { jpeg_destroy_decompress(&jpeg_); }
   JpegDecoder(const JpegDecoder&) = delete;
@@ -84,8 +80,12 @@ class JpegDecoder final : public Decoder {
 
   bool open(std::span<const std::byte> bytes, const DecodeLimits& limits) override {
     errors_.problem[0] = 0;
-    jpeg_abort_decompress(&jpeg_);
+    // From the beginning: an object that is used again keeps tables, and a picture that lacks one
+    // would be decoded with that of the picture before.
+    jpeg_destroy_decompress(&jpeg_);
     if (setjmp(errors_.stop) != 0) return false;
+    jpeg_create_decompress(&jpeg_);
+    jpeg_.progress = &progress_;
     jpeg_mem_src(&jpeg_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
     jpeg_read_header(&jpeg_, TRUE);
     if (std::uint64_t{jpeg_.image_width} * jpeg_.image_height > limits.pixels_most)

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <utility>
 
 #include "runtime/prepare/decode.h"
 #include "tests/runtime/prepare/pictures.h"
@@ -108,6 +109,31 @@ TEST_CASE("a part of a JPEG is what the whole has there, byte for byte") {
     }
   }
   MESSAGE(parts, " parts of ", kWays.size(), " kinds");
+}
+
+// Found by the fuzzer: libjpeg's objects keep tables from picture to picture.
+TEST_CASE("a JPEG without its tables is corrupt, whatever was decoded before it") {
+  const Encoded good = encode_jpeg(40, 30);
+  Encoded bare(good.begin(), good.begin() + 2);
+  for (std::size_t i = 2; i < good.size();) {
+    const auto kind = static_cast<int>(good[i + 1]);
+    const bool scan = kind == 0xda;
+    const std::size_t end = scan ? good.size()
+                                 : i + 2 +
+                                       (static_cast<std::size_t>(good[i + 2]) << 8 |
+                                        static_cast<std::size_t>(good[i + 3]));
+    if (kind != 0xdb)  // quantisation
+      bare.insert(bare.end(), good.begin() + static_cast<std::ptrdiff_t>(i),
+                  good.begin() + static_cast<std::ptrdiff_t>(end));
+    i = end;
+  }
+  const auto decoder = make_jpeg_decoder();
+  Decoded out;
+  for (const auto* picture : {&std::as_const(bare), &good, &std::as_const(bare)}) {
+    decode(*decoder, *picture, whole({40, 30}), out);
+    CHECK((out.box.width == 0) == (picture == &bare));
+  }
+  CHECK(out.problem == "Quantization table 0x00 was not defined");
 }
 
 }  // namespace

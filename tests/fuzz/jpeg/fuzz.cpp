@@ -1,0 +1,37 @@
+// JPEGs: whatever the input, a part is what the whole has there, and both are corrupt or neither
+// is.
+#include <cstring>
+
+#include "core/check.h"
+#include "core/random.h"
+#include "runtime/prepare/decode.h"
+
+using namespace batchflow;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const auto decoder = make_jpeg_decoder();
+  static PictureBuffer all, part;
+  const auto bytes = std::as_bytes(std::span(data, size));
+  const DecodeLimits limits{1 << 16};
+  if (!decoder->open(bytes, limits)) return 0;
+  const Extent2 extent = decoder->extent();
+  const bool good = decoder->decode(whole(extent), all).width != 0;
+
+  Random random(hash(size, extent.width, extent.height));
+  const auto below = [&random](int n) {
+    return static_cast<int>(random.below(static_cast<std::uint64_t>(n)));
+  };
+  Box wanted{0, 0, 1 + below(extent.width), 1 + below(extent.height)};
+  wanted.x = below(extent.width - wanted.width + 1);
+  wanted.y = below(extent.height - wanted.height + 1);
+  BF_CHECK(decoder->open(bytes, limits));
+  const Box got = decoder->decode(wanted, part);
+  BF_CHECK((got.width != 0) == good);
+  if (!good) return 0;
+  const Box inside{wanted.x - got.x, wanted.y - got.y, wanted.width, wanted.height};
+  const PictureView expected = all.view().part(wanted), shown = part.view().part(inside);
+  for (int y = 0; y < wanted.height; ++y)
+    BF_CHECK(std::memcmp(expected.row(y), shown.row(y),
+                         static_cast<std::size_t>(wanted.width) * kChannels) == 0);
+  return 0;
+}
