@@ -75,7 +75,10 @@ bool RingWriter::publish() {
   if (tail_ == published_) return false;
   memory_.writer->tail.store(tail_, std::memory_order_seq_cst);
   published_ = tail_;
-  return memory_.reader->asleep.load(std::memory_order_seq_cst) != 0;
+  const std::uint32_t asleep = memory_.reader->asleep.load(std::memory_order_seq_cst);
+  if (asleep == 0 || asleep == woken_) return false;
+  woken_ = asleep;
+  return true;
 }
 
 void RingWriter::wake() {
@@ -130,7 +133,8 @@ bool RingReader::is_something_there() const {
 }
 
 bool RingReader::fall_asleep() {
-  memory_.reader->asleep.store(1, std::memory_order_seq_cst);
+  if (++sleeps_ == 0) ++sleeps_;
+  memory_.reader->asleep.store(sleeps_, std::memory_order_seq_cst);
   if (!is_something_there()) return true;
   awake();
   return false;

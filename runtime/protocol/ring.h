@@ -25,7 +25,7 @@ struct RingWriterPage {  // written by the writer alone
 };
 struct RingReaderPage {  // written by the reader alone
   std::atomic<std::uint64_t> head;
-  std::atomic<std::uint32_t> asleep;
+  std::atomic<std::uint32_t> asleep;  // 0: no; else a number of this sleep
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::uint32_t>::is_always_lock_free);
@@ -49,7 +49,8 @@ class RingWriter {
   bool write(std::span<const std::byte> record);
   // Whether so many bytes could be written, what they cost beside themselves included.
   bool has_room_for(std::uint64_t bytes) { return !broken_ && has_room(bytes); }
-  // What was written becomes readable; true: the reader sleeps and is to be woken.
+  // What was written becomes readable; true: the reader sleeps and is to be woken. Once a sleep:
+  // who has been woken reads all there is.
   bool publish();
   void wake();  // by futex
   bool broken() const { return broken_; }
@@ -60,7 +61,8 @@ class RingWriter {
   RingMemory memory_;
   std::uint64_t tail_ = 0;
   std::uint64_t published_ = 0;
-  std::uint64_t head_ = 0;  // as last read
+  std::uint64_t head_ = 0;   // as last read
+  std::uint32_t woken_ = 0;  // the last sleep the reader was to be woken from
   bool broken_ = false;
 };
 
@@ -85,6 +87,7 @@ class RingReader {
   RingMemory memory_;
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;  // as last read, and checked
+  std::uint32_t sleeps_ = 0;
   bool broken_ = false;
   alignas(16) std::byte copy_[kRecordMost];
 };

@@ -13,6 +13,7 @@
 using namespace batchflow;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
   std::uint64_t words[2] = {};
   const std::size_t head = std::min(size, sizeof words);
   std::memcpy(words, data, head);

@@ -105,6 +105,14 @@ TEST_CASE("ring: who sleeps is woken, and a writer is told only of sleepers") {
   CHECK(reader.fall_asleep());
   REQUIRE(writer.write(record));
   CHECK(writer.publish());
+  REQUIRE(writer.write(record));
+  CHECK_FALSE(writer.publish());  // it is being woken already
+  reader.awake();
+  CHECK(reader.next());
+  CHECK(reader.next());
+  CHECK(reader.fall_asleep());
+  REQUIRE(writer.write(record));
+  CHECK(writer.publish());  // another sleep
   reader.awake();
   CHECK(reader.next());
   REQUIRE(writer.write(record));
