@@ -7,7 +7,7 @@
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/picture_worker.h"
 #include "runtime/prepare/preparer.h"
-#include "runtime/prepare/record_parts.h"
+#include "runtime/sources/record.h"
 
 namespace batchflow {
 namespace {

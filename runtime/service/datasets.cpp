@@ -42,10 +42,7 @@ std::shared_ptr<const BlockLayout> ServedPipeline::layout(std::uint32_t samples)
 ServedDataset& Datasets::add(std::string name, const std::filesystem::path& root,
                              std::shared_ptr<SampleIndex> index) {
   auto made = std::make_unique<ServedDataset>();
-  // The files of a dataset that is one file lie in its folder.
-  std::error_code ignored;
-  const std::filesystem::path folder =
-      std::filesystem::is_directory(root, ignored) ? root : root.parent_path();
+  const std::filesystem::path folder = root_folder(root);
   made->root_descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   struct stat status {};
   if (made->root_descriptor < 0 || fstat(made->root_descriptor, &status) != 0) {

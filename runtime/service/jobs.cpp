@@ -431,6 +431,7 @@ const Descriptor* Jobs::doorbell(Peer& peer) const {
 bool Jobs::read_ring(Peer& peer) {
   RankEnd* end = of(peer);
   if (!end || !end->up) return true;
+  end->up->awake();
   bool well = true;
   while (const auto record = end->up->next()) {
     if (!up(*end, *record)) {

@@ -417,6 +417,8 @@ struct Service::Parts final : ConnectionHost {
       try {
         served = &datasets.add(dataset.name, dataset.path, index);
         served->pipeline = dataset.pipeline;
+        for (const std::string& note : index->notes())
+          say(fmt::format("dataset {}: {}", dataset.name, note));
         inbox.add(CatalogueKnown{served->id, index->version()});
         say(fmt::format(
             "dataset {}: {} samples, {:.1f} MiB, {} classes, version {:016x}, opened in "

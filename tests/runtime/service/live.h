@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -90,6 +92,7 @@ struct Handed {
   std::uint64_t batches = 0;
   std::uint64_t fillers = 0;
   std::uint64_t repeats = 0;
+  std::uint64_t copied = 0;
   std::string wrong;  // the first thing that was
 };
 
@@ -107,6 +110,9 @@ struct JobPlan {
   std::uint64_t batches_most = UINT64_MAX;
   std::string state;
   std::size_t width = 16;
+  unsigned pause_us = 0;  // of computing, a batch
+  bool keep = false;      // batches are not released before the end
+  std::atomic<std::uint64_t>* count = nullptr;
 };
 
 inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
@@ -131,10 +137,13 @@ inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
   }
   bf_batch batch = BF_BATCH_INIT;
   bf_status status = BF_OK;
+  std::vector<std::uint64_t> kept;
   while (handed.batches < plan.batches_most && (status = bf_loader_next(loader, &batch)) == BF_OK) {
     ++handed.batches;
     handed.fillers += batch.fillers;
     handed.repeats += batch.repeats;
+    handed.copied += batch.copied != 0 ? 1 : 0;
+    if (plan.count) ++*plan.count;
     const auto* values = static_cast<const std::int64_t*>(batch.arrays[0].values);
     for (std::uint32_t i = 0; i < batch.samples; ++i) {
       for (std::size_t column = 0; column < plan.width; ++column) {
@@ -146,7 +155,12 @@ inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
       if ((batch.marks[i] & BF_MARK_FILLER) == 0)
         handed.epochs[batch.epoch].push_back(batch.keys[i]);
     }
-    bf_batch_release(loader, batch.handle);
+    if (plan.pause_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(plan.pause_us));
+    if (plan.keep) {
+      kept.push_back(batch.handle);
+    } else {
+      bf_batch_release(loader, batch.handle);
+    }
   }
   if (status != BF_OK && status != BF_END)
     handed.wrong = fmt::format("next: {} {}", static_cast<int>(status), bf_last_error());
@@ -154,6 +168,7 @@ inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
     const char* text = nullptr;
     if (bf_loader_state(loader, &text) == BF_OK) *state = text;
   }
+  for (const std::uint64_t handle : kept) bf_batch_release(loader, handle);
   bf_loader_close(loader);
   return handed;
 }

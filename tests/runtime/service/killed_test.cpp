@@ -1,0 +1,108 @@
+#include <atomic>
+#include <thread>
+
+#include "tests/runtime/service/daemon.h"
+#include "tests/runtime/service/live.h"
+
+namespace batchflow::test {
+namespace {
+
+constexpr std::uint64_t kRows = 20000;
+
+struct Place {
+  Folder folder;
+  std::string socket = folder.path() / "b.sock";
+  std::vector<std::string> arguments = {"--dataset", "rows=" + (folder.path() / "rows").string(),
+                                        "--memory",  "512mib",
+                                        "--socket",  socket,
+                                        "--state",   folder.path() / "state"};
+  Place() {
+    std::filesystem::create_directory(folder.path() / "rows");
+    write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
+  }
+  JobPlan plan() const {
+    JobPlan made;
+    made.service = socket;
+    return made;
+  }
+};
+
+void wait_until(const std::atomic<std::uint64_t>& count, std::uint64_t least) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (count < least && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  REQUIRE(count >= least);
+}
+
+TEST_CASE("a service that is killed in mid-epoch, twice, is missed by nobody: each sample once") {
+  for (const bf_order order : {BF_RELAXED, BF_STRICT}) {
+    CAPTURE(order);
+    Place place;
+    Daemon daemon(place.arguments);
+    JobPlan plan = place.plan();
+    plan.order = order;
+    plan.epochs = 3;
+    plan.pause_us = 300;
+    std::atomic<std::uint64_t> batches{0};
+    plan.count = &batches;
+    Handed handed;
+    std::thread job([&] { handed = run_job(plan); });
+    for (const std::uint64_t at : {200u, 230u, 900u}) {
+      wait_until(batches, at);
+      CHECK(daemon.kill(SIGKILL) == -SIGKILL);
+      daemon.start();
+    }
+    job.join();
+    CHECK(handed.wrong == "");
+    REQUIRE(handed.epochs.size() == 3);
+    for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+  }
+}
+
+TEST_CASE("a job that is killed with batches in its hands holds up nobody, and its memory is free") {
+  Place place;
+  Daemon daemon(place.arguments);
+  for (int round = 0; round < 10; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      JobPlan plan = place.plan();
+      plan.batches_most = 5;
+      plan.keep = true;
+      run_job(plan);
+      raise(SIGKILL);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status));
+  }
+  JobPlan plan = place.plan();
+  const Handed handed = run_job(plan);
+  CHECK(handed.wrong == "");
+  REQUIRE(handed.epochs.size() == 2);
+  for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+}
+
+TEST_CASE("a job that keeps batches gets copies, and never waits for itself") {
+  Place place;
+  Daemon daemon(place.arguments);
+  JobPlan plan = place.plan();
+  plan.keep = true;
+  plan.batches_most = 40;
+  const Handed handed = run_job(plan);
+  CHECK(handed.wrong == "");
+  CHECK(handed.batches == 40);
+  CHECK(handed.copied >= 37);
+}
+
+TEST_CASE("SIGTERM ends it with 0, and its socket is gone") {
+  Place place;
+  Daemon daemon(place.arguments);
+  JobPlan plan = place.plan();
+  plan.batches_most = 3;
+  CHECK(run_job(plan).wrong == "");
+  CHECK(daemon.kill(SIGTERM) == 0);
+  CHECK_FALSE(std::filesystem::exists(place.socket));
+}
+
+}  // namespace
+}  // namespace batchflow::test
