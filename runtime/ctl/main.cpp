@@ -119,13 +119,27 @@ int run(int argc, char** argv) {
   CLI::App* const describe =
       command("describe", "Who waits for what, as the engine sees it", false);
   command("top", "The status, anew each second", true);
+  std::string policy_text, job_name;
+  CLI::App* const policy = app.add_subcommand("policy", "The policies that decide")->fallthrough();
+  policy->require_subcommand(1);
+  CLI::App* const set =
+      policy->add_subcommand("set", "Put another in the place of one that runs; no batch is lost");
+  set->add_option("policy", policy_text, "kind=name[:parameter=value]")->required();
+  CLI::App* const job = app.add_subcommand("job", "One job")->fallthrough();
+  job->require_subcommand(1);
+  CLI::App* const end_job = job->add_subcommand("kill", "End it; its ranks are told");
+  end_job->add_option("name", job_name, "As `jobs` names it")->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   Asking connection(service);
-  if (*stats_command) {
+  if (*set) {
+    connection.ask("policy_set", {{"policy", policy_text}});
+  } else if (*end_job) {
+    connection.ask("job_kill", {{"job", job_name}});
+  } else if (*stats_command) {
     stats(connection, count);
   } else if (*describe) {
     print(connection.ask("describe").value("text", "") + "\n");

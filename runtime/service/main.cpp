@@ -1,14 +1,17 @@
 // batchflowd: the service of a node.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "configs/reader/yaml.h"
 #include "core/config_value.h"
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/service/service.h"
 
 namespace {
@@ -27,6 +30,7 @@ int serve(int argc, char** argv) {
   app.footer(kExamples);
   std::string config_file;
   std::vector<std::string> dataset_texts;
+  std::vector<std::string> policies;
   std::string memory, socket, state, io_engine;
   std::uint32_t workers = 0;
   bool open_datasets = false, direct = true, journal = false;
@@ -39,6 +43,7 @@ int serve(int argc, char** argv) {
   app.add_option("--state", state, "Where indices and logs are kept");
   app.add_option("--io-engine", io_engine, "auto, io_uring or pread")
       ->check(CLI::IsMember({"auto", "io_uring", "pread"}));
+  app.add_option("--policy", policies, "kind=name[:parameter=value], or preset=name");
   app.add_flag("--direct,!--no-direct", direct, "Read past the page cache (default)");
   app.add_flag("--open-datasets", open_datasets, "Jobs may name folders that they can read");
   app.add_flag("--journal", journal, "Record what the engine is told, for replay");
@@ -48,11 +53,20 @@ int serve(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  // Each slab that jobs map is a descriptor.
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  if (const char* const failing = std::getenv("BATCHFLOW_FAILPOINTS"))
+    configure_failpoints(failing);
   NodeConfig config = default_node_config();
   if (!config_file.empty()) {
     const ConfigNode root = read_yaml_file(config_file);
     read_config(root, [&](ConfigSection& section) { config = read_node_config(section); });
   }
+  for (const std::string& text : policies) choose_policy(config.engine, text);
   for (const std::string& text : dataset_texts)
     config.datasets.push_back(dataset_from_argument(text));
   if (!memory.empty()) {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "fmt/format.h"
+#include "policies/registry.h"
 
 namespace batchflow {
 namespace {
@@ -96,6 +97,36 @@ NodeDataset dataset_from_argument(std::string_view text) {
     }
   }
   return dataset;
+}
+
+void check_policy(std::string_view kind, std::string_view text) {
+  const std::string_view of = kind.substr(0, kind.find('.'));
+  policy_list().choose(policy_kind(of == "eviction" ? of : kind), text);
+}
+
+void choose_policy(EngineConfig& config, std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos)
+    throw ConfigError(
+        fmt::format("--policy '{}': no kind; write kind=name, as eviction=sieve, or "
+                    "preset=independent",
+                    text));
+  const std::string_view kind = text.substr(0, equals);
+  const std::string name(text.substr(equals + 1));
+  if (kind == "preset") return apply_preset(config, name);
+  check_policy(kind, name);
+  PolicyTexts& texts = config.policies;
+  if (kind == "allocation") texts.allocation = name;
+  if (kind == "selection") texts.selection = name;
+  if (kind == "dispatch") texts.dispatch = name;
+  if (kind == "scaling") texts.scaling = name;
+  constexpr std::array<std::string_view, kForms> kOfForms = {"eviction.encoded", "eviction.decoded",
+                                                             "eviction.prepared"};
+  for (std::size_t form = 0; form < kForms; ++form) {
+    // Without a form, of samples alone: as it is swapped in a live engine.
+    const bool of_samples = kind == "eviction" && form != static_cast<std::size_t>(Form::prepared);
+    if (of_samples || kind == kOfForms[form]) texts.eviction[form] = name;
+  }
 }
 
 NodeConfig read_node_config(ConfigSection& section) {

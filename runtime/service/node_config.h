@@ -45,6 +45,10 @@ NodeConfig default_node_config();
 NodeConfig read_node_config(ConfigSection& section);
 // `name=path[,key=value...]` of the command line; a path alone is named after its folder.
 NodeDataset dataset_from_argument(std::string_view text);
+// `preset=name` or `kind=name[:parameter=value...]` of the command line. Throws ConfigError.
+void choose_policy(EngineConfig& config, std::string_view text);
+// Throws ConfigError unless the engine would take it.
+void check_policy(std::string_view kind, std::string_view text);
 // What is left for 0, and whether it is enough. Throws ConfigError with numbers and what to do.
 void settle(NodeConfig& config);
 

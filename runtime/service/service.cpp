@@ -371,7 +371,7 @@ struct Service::Parts final : ConnectionHost {
       return true;
     }
     if (type == "command") {
-      session.send(answer(Json::parse(frame, nullptr, false)), {});
+      session.send(answer(session, Json::parse(frame, nullptr, false)), {});
       return true;
     }
     problem = fmt::format("a message of type '{}' means nothing here", type);
@@ -555,13 +555,48 @@ struct Service::Parts final : ConnectionHost {
 
   // ----------------------------------------------------------------------------------- commands --
 
-  std::string answer(const Json& message) {
-    const auto name = message.find("name");
-    if (name != message.end() && *name == "status") return to_json(snapshot());
-    if (name != message.end() && *name == "describe")
-      return Json{{"type", "answer"}, {"text", engine->describe()}}.dump();
-    return Json{{"type", "error"}, {"message", "there is no such command; see batchflowctl --help"}}
-        .dump();
+  static std::string error_text(const std::string& message) {
+    return Json{{"type", "error"}, {"message", message}}.dump();
+  }
+
+  // What batchflowctl asks for. To change something takes the service's own user, or root.
+  std::string answer(const Connection& session, const Json& message) {
+    const auto text = [](const Json& from, const char* key) {
+      const auto found = from.find(key);
+      return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
+    };
+    const std::string name = text(message, "name");
+    const Json arguments = message.value("arguments", Json::object());
+    if (name == "status") return to_json(snapshot());
+    if (name == "describe") return Json{{"type", "answer"}, {"text", engine->describe()}}.dump();
+    if (name != "policy_set" && name != "job_kill")
+      return error_text("there is no such command here; is batchflowctl of another version?");
+    if (session.user() != geteuid() && session.user() != 0)
+      return error_text(
+          fmt::format("user {} may look and not change; ask user {}", session.user(), geteuid()));
+    if (name == "policy_set") {
+      const std::string policy = text(arguments, "policy");
+      const std::size_t equals = policy.find('=');
+      try {
+        if (equals == std::string::npos)
+          throw ConfigError("no kind; write kind=name, as eviction=sieve");
+        check_policy(policy.substr(0, equals), policy.substr(equals + 1));
+      } catch (const ConfigError& error) {
+        return error_text(error.what());
+      }
+      inbox.add(PolicyChanged{inbox.keep(policy)});
+      say(fmt::format("policy {}, by user {}", policy, session.user()));
+    } else {
+      const std::string job = text(arguments, "job");
+      std::size_t ended = 0;
+      for (const Jobs::Told& one : jobs.told()) {
+        if (one.name == job && jobs.kill(one.id)) ++ended;
+      }
+      if (ended == 0) return error_text(fmt::format("no job is called '{}'", job));
+      say(fmt::format("job {} ended by user {}", job, session.user()));
+    }
+    schedule();
+    return Json{{"type", "answer"}}.dump();
   }
 
   Snapshot snapshot() const {

@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try_decoder(frame, decode_hello);
   try_decoder(frame, decode_welcome);
   try_decoder(frame, decode_join);
-  try_decoder(frame, decode_admission);
+  try_decoder(frame, decode_join_answer);
   try_decoder(frame, decode_refused);
   try_decoder(frame, decode_slab);
   try_decoder(frame, decode_name);

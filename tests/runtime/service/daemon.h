@@ -1,6 +1,7 @@
 // batchflowd as a process of its own, which can be killed.
 #pragma once
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,19 +12,30 @@
 #include <vector>
 
 #include "doctest/doctest.h"
+#include "runtime/protocol/channel.h"
 
 namespace batchflow::test {
 
 class Daemon {
  public:
-  // `arguments` beside the program's name.
-  explicit Daemon(std::vector<std::string> arguments) : arguments_(std::move(arguments)) { start(); }
+  // `arguments` beside the program's name. It listens at `socket` when this returns.
+  Daemon(std::vector<std::string> arguments, const std::string& socket)
+      : arguments_(std::move(arguments)) {
+    start();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    std::string problem;
+    while (!Channel::connect(socket, problem).is_open()) {
+      REQUIRE(std::chrono::steady_clock::now() < until);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
   ~Daemon() { kill(SIGKILL); }
 
   void start() {
     process_ = fork();
     REQUIRE(process_ >= 0);
     if (process_ > 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // it must not outlive a test that crashes
     std::vector<char*> words;
     std::string program = BATCHFLOWD;
     words.push_back(program.data());

@@ -1,0 +1,344 @@
+// batchflow-live: toy jobs on a live service of this machine, with and without sharing.
+//
+// Makes pictures, starts batchflowd on them once for each policy, trains jobs that only sleep for
+// their computing, and prints what each waited for. `./dev demo` runs it small, `./dev bench live`
+// large.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/client/batchflow.h"
+#include "runtime/protocol/channel.h"
+#include "tests/runtime/prepare/pictures.h"
+
+namespace {
+
+using namespace batchflow;
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+struct Plan {
+  std::string data;  // empty: pictures are made
+  std::uint32_t pictures = 1024;
+  int width = 500, height = 375, quality = 90;
+  std::vector<double> compute_ms = {10, 40};
+  std::uint32_t batch = 32;
+  std::uint32_t epochs = 2;
+  std::string pipeline = "imagenet-train";
+  std::vector<std::string> presets = {"independent", "default"};
+  std::string memory = "1gib";
+  std::uint32_t workers = 0;
+  bool check = false;
+  std::string json;
+};
+
+struct JobResult {
+  std::uint64_t samples = 0;
+  std::uint64_t batches = 0;
+  std::uint64_t repeats = 0;
+  std::uint64_t wrong_epochs = 0;  // that had not each sample once
+  double wait_s = 0;
+  double total_s = 0;
+};
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void make_pictures(const fs::path& folder, const Plan& plan) {
+  constexpr std::uint32_t kDifferent = 64;  // the others are the same under other names
+  std::vector<test::Encoded> pictures;
+  for (std::uint32_t i = 0; i < std::min(plan.pictures, kDifferent); ++i)
+    pictures.push_back(test::encode_jpeg(plan.width, plan.height, {.quality = plan.quality}, i));
+  for (std::uint32_t i = 0; i < plan.pictures; ++i) {
+    const fs::path place = folder / fmt::format("class{}", i % 10);
+    fs::create_directories(place);
+    std::ofstream out(place / fmt::format("{:06}.jpg", i), std::ios::binary);
+    const test::Encoded& bytes = pictures[i % pictures.size()];
+    out.write(reinterpret_cast<const char*>(bytes.data()),
+              static_cast<std::streamsize>(bytes.size()));
+    if (!out) throw std::runtime_error(fmt::format("{}: cannot be written", place.string()));
+  }
+}
+
+pid_t start_service(const fs::path& folder, const fs::path& data, const Plan& plan,
+                    const std::string& preset) {
+  const pid_t process = fork();
+  if (process != 0) return process;
+  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "batchflowd";
+  std::vector<std::string> words = {program,
+                                    "--dataset",
+                                    "pictures=" + data.string() + ",pipeline=" + plan.pipeline,
+                                    "--memory",
+                                    plan.memory,
+                                    "--socket",
+                                    folder / "service.sock",
+                                    "--state",
+                                    folder / "state",
+                                    "--policy",
+                                    "preset=" + preset};
+  if (plan.workers > 0) {
+    words.insert(words.end(), {"--workers", std::to_string(plan.workers)});
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const int log = open((folder / "service.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  dup2(log, STDERR_FILENO);
+  execv(arguments[0], arguments.data());
+  _exit(127);
+}
+
+nlohmann::json ask_status(const fs::path& folder) {
+  std::string problem;
+  Channel channel = Channel::connect(folder / "service.sock", problem);
+  const auto deadline = Clock::now() + std::chrono::seconds(10);
+  if (!channel.is_open() || !channel.send(R"({"type":"command","name":"status"})", {}, deadline))
+    throw std::runtime_error(fmt::format("the service does not answer: {}; see {}", problem,
+                                         (folder / "service.log").string()));
+  const auto frame = channel.receive(deadline);
+  if (!frame) throw std::runtime_error("the service does not answer");
+  return nlohmann::json::parse(frame->text);
+}
+
+// In a process of its own, as jobs are.
+JobResult train(const fs::path& folder, const Plan& plan, double compute_ms) {
+  const std::string service = folder / "service.sock";
+  bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+  options.service = service.c_str();
+  options.dataset = "pictures";
+  options.batch_samples = plan.batch;
+  options.epochs = plan.epochs;
+  bf_loader* loader = nullptr;
+  if (bf_loader_open(&options, &loader) != BF_OK) throw std::runtime_error(bf_last_error());
+  bf_loader_info info = BF_LOADER_INFO_INIT;
+  bf_loader_info_get(loader, &info);
+  JobResult result;
+  std::vector<std::uint8_t> had(info.dataset_samples);
+  std::uint64_t in_epoch = 0;
+  const Clock::time_point begin = Clock::now();
+  const auto compute = std::chrono::duration<double, std::milli>(compute_ms);
+  bf_batch batch = BF_BATCH_INIT;
+  bf_status status;
+  for (;;) {
+    const Clock::time_point asked = Clock::now();
+    status = bf_loader_next(loader, &batch);
+    result.wait_s += seconds_since(asked);
+    if (status != BF_OK) break;
+    if (compute_ms > 0) std::this_thread::sleep_for(compute);
+    ++result.batches;
+    result.samples += batch.samples - batch.fillers;
+    result.repeats += batch.repeats;
+    for (std::uint32_t i = 0; i < batch.samples; ++i) {
+      if ((batch.marks[i] & BF_MARK_FILLER) != 0) continue;
+      in_epoch += had[batch.keys[i]] == 0 ? 1 : 0;
+      had[batch.keys[i]] = 1;
+    }
+    if (batch.last_of_epoch != 0) {
+      if (in_epoch != info.dataset_samples) ++result.wrong_epochs;
+      std::fill(had.begin(), had.end(), std::uint8_t{0});
+      in_epoch = 0;
+    }
+    bf_batch_release(loader, batch.handle);
+  }
+  result.total_s = seconds_since(begin);
+  if (status != BF_END) throw std::runtime_error(bf_last_error());
+  bf_loader_close(loader);
+  return result;
+}
+
+struct RunResult {
+  std::string preset;
+  std::vector<JobResult> jobs;
+  double total_s = 0;
+  nlohmann::json status;
+};
+
+RunResult run(const fs::path& folder, const fs::path& data, const Plan& plan,
+              const std::string& preset) {
+  RunResult result;
+  result.preset = preset;
+  const pid_t service = start_service(folder, data, plan, preset);
+  const Clock::time_point until = Clock::now() + std::chrono::seconds(60);
+  for (;;) {
+    std::string problem;
+    if (Channel::connect(folder / "service.sock", problem).is_open()) break;
+    if (Clock::now() > until || waitpid(service, nullptr, WNOHANG) != 0)
+      throw std::runtime_error(
+          fmt::format("the service did not start; see {}", (folder / "service.log").string()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const Clock::time_point begin = Clock::now();
+  struct Child {
+    pid_t process;
+    int pipe;
+  };
+  std::vector<Child> children;
+  for (const double compute_ms : plan.compute_ms) {
+    int ends[2];
+    if (pipe(ends) != 0) throw std::runtime_error("no pipe");
+    const pid_t process = fork();
+    if (process == 0) {
+      try {
+        const JobResult one = train(folder, plan, compute_ms);
+        _exit(write(ends[1], &one, sizeof one) == sizeof one ? 0 : 1);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "batchflow-live: job: %s\n", error.what());
+        _exit(1);
+      }
+    }
+    close(ends[1]);
+    children.push_back({process, ends[0]});
+  }
+  bool well = true;
+  for (const Child& child : children) {
+    JobResult one;
+    well = read(child.pipe, &one, sizeof one) == sizeof one && well;
+    close(child.pipe);
+    waitpid(child.process, nullptr, 0);
+    result.jobs.push_back(one);
+  }
+  result.total_s = seconds_since(begin);
+  if (well) result.status = ask_status(folder);
+  kill(service, SIGTERM);
+  waitpid(service, nullptr, 0);
+  if (!well) throw std::runtime_error("a job failed");
+  return result;
+}
+
+double all_samples_per_s(const RunResult& result) {
+  double sum = 0;
+  for (const JobResult& job : result.jobs)
+    sum += static_cast<double>(job.samples) / std::max(1e-9, job.total_s);
+  return sum;
+}
+
+void print(const RunResult& result, const Plan& plan) {
+  std::printf("%s\n", result.preset == "independent"
+                          ? "Without sharing (preset independent): each job prepares for itself"
+                      : result.preset == "default"
+                          ? "With BatchFlow (preset default): prepared once, for all"
+                          : result.preset.c_str());
+  std::printf("  %-28s %10s %10s %10s %8s\n", "job", "samples/s", "seconds", "stalled", "repeats");
+  for (std::size_t i = 0; i < result.jobs.size(); ++i) {
+    const JobResult& job = result.jobs[i];
+    std::printf("  %-28s %10.1f %10.2f %9.1f%% %8llu\n",
+                fmt::format("{} ms a batch of {}", plan.compute_ms[i], plan.batch).c_str(),
+                static_cast<double>(job.samples) / std::max(1e-9, job.total_s), job.total_s,
+                100 * job.wait_s / std::max(1e-9, job.total_s),
+                static_cast<unsigned long long>(job.repeats));
+  }
+  const double prepared = result.status.value("prepared_samples", 0.0);
+  double samples = 0;
+  for (const JobResult& job : result.jobs) samples += static_cast<double>(job.samples);
+  std::printf(
+      "  %.0f samples delivered, %.0f prepared (%.2f each), %.1f MB read; %.2f s in all\n\n",
+      samples, prepared, prepared / std::max(1.0, samples),
+      result.status.value("read_bytes", 0.0) / 1e6, result.total_s);
+}
+
+nlohmann::json to_json(const RunResult& result) {
+  nlohmann::json one = {{"policies", {{"preset", result.preset}}},
+                        {"makespan_s", result.total_s},
+                        {"aggregate",
+                         {{"samples_per_s", all_samples_per_s(result)},
+                          {"preparations", result.status["prepared_samples"]},
+                          {"storage_bytes", result.status["read_bytes"]}}},
+                        {"jobs", nlohmann::json::array()}};
+  for (const JobResult& job : result.jobs)
+    one["jobs"].push_back({{"samples", job.samples},
+                           {"time_s", job.total_s},
+                           {"stall_s", job.wait_s},
+                           {"repeats", job.repeats}});
+  return one;
+}
+
+int serve(int argc, char** argv) {
+  Plan plan;
+  CLI::App app("Toy jobs on a live service of this machine.", "batchflow-live");
+  app.add_option("--data", plan.data, "A folder of pictures in class folders; default: made ones");
+  app.add_option("--pictures", plan.pictures, "How many are made")->check(CLI::Range(1, 10000000));
+  app.add_option("--quality", plan.quality, "Of their JPEG")->check(CLI::Range(1, 100));
+  app.add_option("--compute-ms", plan.compute_ms, "Of each job, a batch: 10,40 are two jobs")
+      ->delimiter(',');
+  app.add_option("--batch", plan.batch, "Samples of a batch")->check(CLI::Range(1, 4096));
+  app.add_option("--epochs", plan.epochs, "Of each job")->check(CLI::Range(1, 1000000));
+  app.add_option("--pipeline", plan.pipeline, "How pictures are prepared");
+  app.add_option("--presets", plan.presets, "Policies to compare")->delimiter(',');
+  app.add_option("--memory", plan.memory, "Of the service");
+  app.add_option("--workers", plan.workers, "Threads that prepare; 0: one a core");
+  app.add_option("--json", plan.json, "Write results there");
+  app.add_flag("--check", plan.check, "Fail unless all jobs had each sample once an epoch");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  std::string name = fs::temp_directory_path() / "batchflow-live-XXXXXX";
+  if (!mkdtemp(name.data())) throw std::runtime_error(name + ": cannot be made");
+  const fs::path folder = name;
+  struct Remove {
+    const fs::path& what;
+    ~Remove() {
+      std::error_code ignored;
+      fs::remove_all(what, ignored);
+    }
+  } const remove{folder};
+  fs::path data = plan.data;
+  if (plan.data.empty()) {
+    data = folder / "pictures";
+    make_pictures(data, plan);
+    std::printf("%u pictures of %d x %d\n\n", plan.pictures, plan.width, plan.height);
+  }
+  std::fflush(stdout);
+  std::vector<RunResult> results;
+  for (const std::string& preset : plan.presets) {
+    results.push_back(run(folder, data, plan, preset));
+    print(results.back(), plan);
+    std::fflush(stdout);
+  }
+  if (results.size() == 2) {
+    std::printf("All jobs together: %.1f and %.1f samples/s, %.2fx\n",
+                all_samples_per_s(results[0]), all_samples_per_s(results[1]),
+                all_samples_per_s(results[1]) / all_samples_per_s(results[0]));
+  }
+  if (!plan.json.empty()) {
+    nlohmann::json all = {{"runs", nlohmann::json::array()}};
+    for (const RunResult& result : results) all["runs"].push_back(to_json(result));
+    std::ofstream(plan.json) << all.dump(2) << "\n";
+  }
+  bool well = true;
+  for (const RunResult& result : results) {
+    for (const JobResult& job : result.jobs)
+      well = well && job.wrong_epochs == 0 && job.repeats == 0;
+  }
+  if (plan.check && !well) std::fprintf(stderr, "batchflow-live: a job had not each sample once\n");
+  return plan.check && !well ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return serve(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "batchflow-live: %s\n", error.what());
+    return 1;
+  }
+}
