@@ -149,7 +149,7 @@ TEST_CASE("tokens: cut, padded, packed, cast") {
   const auto plain = compile("[]", seven);
   Slot slot(*plain);
   CHECK(test::prepare(*preparer, *plain, {std::span(sample).first(12)}, slot) == Prepared::corrupt);
-  CHECK(preparer->problem() == "field 'tokens' has 12 bytes");
+  CHECK(preparer->problem() == "a row has not the size that the index says");
 }
 
 TEST_CASE("files without a step are their bytes, end to end") {
