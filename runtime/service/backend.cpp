@@ -167,6 +167,8 @@ void Backend::finish_read(std::uint32_t index) {
     if (one.failed) {
       failed.push_back(one.sample);
     } else if (!reading.keep.is_none()) {
+      if (!reading.staged)
+        fresh_.insert(std::uint64_t{reading.dataset.value} << 32 | one.sample.value);
       items_.put(reading.keep, ItemId(static_cast<std::uint32_t>(one.sample.value)),
                  std::span<const std::byte>(one.memory + one.lead, one.bytes));
     }
@@ -292,7 +294,11 @@ void Backend::add_sample(PreparationOrder& out, const Prepare& order, const Serv
   } else {
     sample.kept = kept(order.lineage.dataset, form == Form::decoded ? prefix : 0, used);
     if (sample.kept) sample.input.bytes = *sample.kept;
-    ++(form == Form::decoded ? counters_.decoded_hits : counters_.encoded_hits);
+    // What was read for this very block is no hit.
+    const bool fresh =
+        form == Form::encoded &&
+        fresh_.erase(std::uint64_t{order.lineage.dataset.value} << 32 | used.value) > 0;
+    if (!fresh) ++(form == Form::decoded ? counters_.decoded_hits : counters_.encoded_hits);
   }
   out.samples.push_back(std::move(sample));
 }

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/event.h"
@@ -172,6 +173,8 @@ class Backend {
   // pipelines leaves them.
   std::map<std::pair<std::uint32_t, Digest>, std::vector<ShareId>> kept_in_;
   std::multimap<Instant, TimerId> timers_;
+
+  std::unordered_set<std::uint64_t> fresh_;  // samples read and not used yet
 
   std::deque<Reading> readings_;  // never moved; reused
   std::vector<std::uint32_t> free_readings_;

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -33,6 +34,7 @@ int serve(int argc, char** argv) {
   std::vector<std::string> policies;
   std::string memory, socket, state, io_engine;
   std::uint32_t workers = 0;
+  int http_port = INT_MIN;
   bool open_datasets = false, direct = true, journal = false;
   app.add_option("--config", config_file, "A file of `kind: node`")->check(CLI::ExistingFile);
   app.add_option("--dataset", dataset_texts,
@@ -41,6 +43,9 @@ int serve(int argc, char** argv) {
   app.add_option("--workers", workers, "Threads that prepare; default: one a core");
   app.add_option("--socket", socket, "Where jobs find the service");
   app.add_option("--state", state, "Where indices and logs are kept");
+  app.add_option("--http", http_port,
+                 "Port of the status page and metrics, on loopback; 0: any free one, -1: none")
+      ->check(CLI::Range(-1, 65535));
   app.add_option("--io-engine", io_engine, "auto, io_uring or pread")
       ->check(CLI::IsMember({"auto", "io_uring", "pread"}));
   app.add_option("--policy", policies, "kind=name[:parameter=value], or preset=name");
@@ -75,6 +80,7 @@ int serve(int argc, char** argv) {
       throw ConfigError(fmt::format("--memory {}: not a size; write 4gib or 4gb", memory));
     config.memory = *bytes;
   }
+  if (http_port != INT_MIN) config.http_port = http_port;
   if (workers != 0) config.workers = workers;
   if (!socket.empty()) config.socket = socket;
   if (!state.empty()) config.state = state;

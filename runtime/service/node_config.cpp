@@ -149,6 +149,10 @@ NodeConfig read_node_config(ConfigSection& section) {
     dataset.tokens = static_cast<std::uint64_t>(one.integer("tokens", 0));
     config.datasets.push_back(std::move(dataset));
   });
+  section.section("http", [&](ConfigSection& http) {
+    config.http_address = http.text("address", config.http_address);
+    config.http_port = static_cast<int>(http.integer("port", config.http_port, -1, 65535));
+  });
   section.section("limits", [&](ConfigSection& limits) {
     config.jobs_of_user_most = static_cast<std::uint32_t>(
         limits.integer("jobs_of_user", config.jobs_of_user_most, 1, 1 << 20));

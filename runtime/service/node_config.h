@@ -32,6 +32,8 @@ struct NodeConfig {
   bool open_datasets = false;  // jobs may name folders that are not listed, if they can read them
   std::uint32_t jobs_of_user_most = 256;
   ReadEngineOptions storage;
+  std::string http_address = "127.0.0.1";
+  int http_port = 9837;  // 0: any that is free; -1: none
   bool journal = false;
   EngineConfig engine;
 

@@ -33,6 +33,7 @@
 #include "policies/registry.h"
 #include "runtime/service/backend.h"
 #include "runtime/service/connection.h"
+#include "runtime/service/http.h"
 #include "runtime/service/jobs.h"
 #include "runtime/service/notify.h"
 #include "runtime/service/snapshot.h"
@@ -139,6 +140,7 @@ struct Service::Parts final : ConnectionHost {
   asio::steady_timer step_timer;
   asio::steady_timer check_timer;
   asio::signal_set signals;
+  std::unique_ptr<HttpServer> http;
   std::map<const Connection*, std::shared_ptr<Connection>> sessions;
   std::set<std::shared_ptr<Connection>> unwatched;
   // Joins that wait for their dataset's index.
@@ -196,6 +198,10 @@ struct Service::Parts final : ConnectionHost {
     inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, config.cache_bytes()});
     for (const NodeDataset& dataset : config.datasets) open(dataset);
     acceptor.assign(dup(listening.get()));
+    if (config.http_port >= 0)
+      http = std::make_unique<HttpServer>(loop, config.http_address,
+                                          static_cast<std::uint16_t>(config.http_port),
+                                          [this] { return snapshot(); });
     accept();
     check();
     signals.async_wait([this](const boost::system::error_code& cancelled, int number) {
@@ -644,9 +650,16 @@ void Service::run(const std::function<void(const std::string&)>& log) {
   log(fmt::format("serving at {}: {} MiB for batches and samples, up to {} workers, storage {}",
                   config.socket.string(), config.cache_bytes() >> 20, config.workers,
                   parts_->backend->storage()));
+  if (parts_->http)
+    log(fmt::format("http://{}:{}/ shows what it does; /metrics is for Prometheus",
+                    config.http_address, parts_->http->port()));
   notify_manager("READY=1\nSTATUS=serving");
   parts_->loop.run();
   notify_manager("STOPPING=1");
+}
+
+int Service::http_port() const {
+  return parts_->http ? parts_->http->port() : -1;
 }
 
 void Service::stop() {

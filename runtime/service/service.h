@@ -21,6 +21,7 @@ class Service {
   void run(const std::function<void(const std::string& line)>& log);
   // From any thread, or a signal handler's: ends after what is being delivered.
   void stop();
+  int http_port() const;  // -1: none
 
  private:
   struct Parts;

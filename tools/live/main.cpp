@@ -91,6 +91,8 @@ pid_t start_service(const fs::path& folder, const fs::path& data, const Plan& pl
                                     folder / "service.sock",
                                     "--state",
                                     folder / "state",
+                                    "--http",
+                                    "-1",
                                     "--policy",
                                     "preset=" + preset};
   if (plan.workers > 0) {

@@ -14,6 +14,7 @@ struct Place {
   std::string socket = folder.path() / "b.sock";
   std::vector<std::string> arguments = {"--dataset", "rows=" + (folder.path() / "rows").string(),
                                         "--memory",  "512mib",
+                                        "--http",    "-1",
                                         "--socket",  socket,
                                         "--state",   folder.path() / "state"};
   Place() {

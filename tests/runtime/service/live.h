@@ -67,6 +67,7 @@ class LiveService {
   explicit LiveService(NodeConfig config) : service_(config) {
     thread_ = std::thread([this] { service_.run([](const std::string&) {}); });
   }
+  int http_port() const { return service_.http_port(); }
   ~LiveService() {
     service_.stop();
     thread_.join();
@@ -83,6 +84,7 @@ inline NodeConfig config_in(const std::filesystem::path& folder) {
   config.state = folder / "state";
   config.memory = Bytes{512} << 20;
   config.workers = 2;
+  config.http_port = 0;
   return config;
 }
 
