@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 struct Plan {
   std::string data;  // empty: pictures are made
   std::uint32_t pictures = 1024;
-  int width = 500, height = 375, quality = 90;
+  int width = 500, height = 375, quality = 75;
   std::vector<double> compute_ms = {10, 40};
   std::uint32_t batch = 32;
   std::uint32_t epochs = 2;

@@ -89,7 +89,7 @@ int bench(int argc, char** argv) {
     const fs::path place = folder / "pictures" / fmt::format("class{}", i % 10);
     fs::create_directories(place);
     const batchflow::test::Encoded picture =
-        batchflow::test::encode_jpeg(500, 375, {.quality = 90}, i);
+        batchflow::test::encode_jpeg(500, 375, {.quality = 75}, i);
     bytes += picture.size();
     std::ofstream(place / fmt::format("{:06}.jpg", i), std::ios::binary)
         .write(reinterpret_cast<const char*>(picture.data()),
