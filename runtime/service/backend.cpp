@@ -95,12 +95,7 @@ void Backend::on(const Read& order) {
     reading.area_bytes += room_for(extent.offset, extent.bytes);
   }
   reading_of_[order.request.id.value] = index;
-  waiting_reads_.push_back(index);
-  while (!waiting_reads_.empty()) {
-    const std::uint32_t next = waiting_reads_.front();
-    waiting_reads_.pop_front();
-    submit(next);
-  }
+  submit(index);
 }
 
 void Backend::submit(std::uint32_t index) {
@@ -137,7 +132,6 @@ void Backend::submit(std::uint32_t index) {
     piece.tag = std::uint64_t{index} << kSampleBits | i;
     memory += room_for(extent.offset, extent.bytes);
   }
-  reading.submitted = true;
   reader_->submit(reading.pieces);
 }
 
@@ -203,10 +197,15 @@ void Backend::on(const Release& order) {
   }
 }
 
-const Backend::Staged* Backend::staged(const Reading& reading, SampleId sample) const {
-  const auto found = std::find_if(reading.samples.begin(), reading.samples.end(),
-                                  [&](const Staged& one) { return one.sample == sample; });
-  return found == reading.samples.end() ? nullptr : &*found;
+const Backend::Staged* Backend::staged(Reading& reading, SampleId sample) {
+  const std::size_t count = reading.samples.size();
+  for (std::size_t tried = 0; tried < count; ++tried) {
+    const std::size_t at = (reading.found_last + tried) % count;
+    if (reading.samples[at].sample != sample) continue;
+    reading.found_last = at;
+    return &reading.samples[at];
+  }
+  return nullptr;
 }
 
 // ---------------------------------------------------------------------------- preparation ----
@@ -239,7 +238,7 @@ void Backend::on(const Prepare& order) {
   out.decoded_share = order.decoded_share;
   const Digest prefix = pipeline.pipeline->info().prefix_hash;
   if (!order.decoded_share.is_none()) note_kept(order.lineage.dataset, prefix, order.decoded_share);
-  const auto reading_of = [this](RequestId id) -> const Reading* {
+  const auto reading_of = [this](RequestId id) -> Reading* {
     const auto found = reading_of_.find(id.value);
     return found == reading_of_.end() ? nullptr : &readings_[found->second];
   };
@@ -247,14 +246,14 @@ void Backend::on(const Prepare& order) {
   if (order.lineage.order != Order::weighted)
     expander_.expand(order.lineage, dataset.index->samples(), ids);
   if (order.ingredients.empty()) {
-    const Reading* reading = reading_of(order.staging);
+    Reading* reading = reading_of(order.staging);
     for (std::uint32_t place = 0; place < ids.size(); ++place)
       add_sample(out, order, dataset, place, ids[place], ids[place], 0, Form::encoded, prefix,
                  reading);
   } else {
     out.anew = order.ingredients.size() == order.lineage.samples;
     for (const Ingredient& one : order.ingredients) {
-      const Reading* reading = one.staging.is_none() ? nullptr : reading_of(one.staging);
+      Reading* reading = one.staging.is_none() ? nullptr : reading_of(one.staging);
       SampleId wanted = one.sample;
       for (const Replacement& replacement : order.replacements) {
         if (replacement.place == one.place) wanted = replacement.corrupt;
@@ -264,7 +263,7 @@ void Backend::on(const Prepare& order) {
       out.samples.back().keep_decoded = one.keep_decoded;
     }
   }
-  preparing_[order.request.id.value] = {order.request, order.lineage.dataset, {}};
+  preparing_[order.request.id.value] = {order.request, order.lineage.dataset};
   workers_->prepare(std::move(out));
 }
 
@@ -272,8 +271,7 @@ void Backend::on(const Prepare& order) {
 // engine then reads it anew.
 void Backend::add_sample(PreparationOrder& out, const Prepare& order, const ServedDataset& dataset,
                          std::uint32_t place, SampleId used, SampleId wanted,
-                         std::uint32_t occurrence, Form form, Digest prefix,
-                         const Reading* reading) {
+                         std::uint32_t occurrence, Form form, Digest prefix, Reading* reading) {
   const KeyRoot root{order.lineage.dataset_version, order.lineage.seed};
   PreparationOrder::Sample sample;
   sample.place = place;
@@ -286,10 +284,7 @@ void Backend::add_sample(PreparationOrder& out, const Prepare& order, const Serv
           ? occurrence_draw_key(root, order.lineage.name.generation, wanted, occurrence)
           : draw_key(root, order.lineage.name.generation, order.lineage.name.pass, wanted);
   if (reading) {
-    // Blocks read as a whole come in their own order.
-    const Staged* one = place < reading->samples.size() && reading->samples[place].sample == used
-                            ? &reading->samples[place]
-                            : staged(*reading, used);
+    const Staged* one = staged(*reading, used);
     if (one) sample.input.bytes = {one->memory + one->lead, one->bytes};
   } else {
     sample.kept = kept(order.lineage.dataset, form == Form::decoded ? prefix : 0, used);

@@ -107,18 +107,17 @@ class Backend {
     ShareId keep = ShareId::none();
     bool staged = true;  // until it is released
     bool cancelled = false;
-    bool submitted = false;
     std::uint32_t left = 0;
     std::byte* area = nullptr;
     std::unique_ptr<std::byte[]> own_area;  // where the engine of reads had none
     Bytes area_bytes = 0;
     std::vector<Staged> samples;
+    std::size_t found_last = 0;  // of these, as blocks ask for them in the same order
     std::vector<ReadPiece> pieces;
   };
   struct Preparing {
     Request request;
     DatasetId dataset;
-    std::vector<std::uint32_t> readings;
   };
   struct Gathering {  // a ragged batch: its pieces are copied in turn
     std::uint32_t next = 0;
@@ -151,8 +150,8 @@ class Backend {
   ItemStore::Item kept(DatasetId dataset, Digest prefix, SampleId sample) const;
   void add_sample(PreparationOrder& out, const Prepare& order, const ServedDataset& dataset,
                   std::uint32_t place, SampleId used, SampleId wanted, std::uint32_t occurrence,
-                  Form form, Digest prefix, const Reading* reading);
-  const Staged* staged(const Reading& reading, SampleId sample) const;
+                  Form form, Digest prefix, Reading* reading);
+  static const Staged* staged(Reading& reading, SampleId sample);
   void prepared(const PreparationReport& report);
   void copied(Request request, Outcome outcome);
   std::optional<Slot> slot_of(ShareId share, SlotId slot, PipelineId pipeline,
@@ -179,7 +178,6 @@ class Backend {
   std::deque<Reading> readings_;  // never moved; reused
   std::vector<std::uint32_t> free_readings_;
   std::unordered_map<std::uint64_t, std::uint32_t> reading_of_;             // by request id
-  std::deque<std::uint32_t> waiting_reads_;                                 // for staging memory
   std::unordered_map<std::uint64_t, Preparing> preparing_;                  // by request id
   std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gathering_;  // by share and slot
   std::unordered_map<std::uint64_t, CopyOrder> copying_;                    // by request id

@@ -1,74 +1,18 @@
 #include "runtime/service/jobs.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "core/engine_config.h"
 #include "core/random.h"
 #include "core/seed_group.h"
 #include "fmt/format.h"
+#include "runtime/service/refusals.h"
 
 namespace batchflow {
-namespace {
 
-std::string_view name_of(Refusal why) {
-  constexpr std::array<std::string_view, 11> kNames = {
-      "no_room",     "unknown_dataset", "unknown_pipeline", "bad_position",
-      "bad_request", "rank_lost",       "too_many_corrupt", "storage_failed",
-      "no_workers",  "nothing_to_draw", "wrong_order"};
-  return kNames[static_cast<std::size_t>(why)];
-}
-
-std::string text_of(const Refuse& order) {
-  const auto bytes = [](std::uint64_t count) {
-    return fmt::format("{:.1f} MiB", static_cast<double>(count) / 1048576);
-  };
-  switch (order.why) {
-    case Refusal::no_room:
-      return fmt::format(
-          "there is no room for its batches: it needs {} of memory and {} are left; "
-          "give the service more memory (--memory), or ask for smaller batches",
-          bytes(order.needed), bytes(order.available));
-    case Refusal::unknown_dataset:
-      return "the service does not know the dataset any more";
-    case Refusal::unknown_pipeline:
-      return fmt::format(
-          "the pipeline is another one by now ({:016x}, the job was trained with "
-          "{:016x}); begin a new job, or restore the pipeline",
-          order.available, order.needed);
-    case Refusal::bad_position:
-      return fmt::format(
-          "the state does not fit this dataset (it says {:016x}, here is {:016x}); "
-          "begin without a state, or restore the dataset",
-          order.needed, order.available);
-    case Refusal::bad_request:
-      return "such a job cannot be served: look at its batch size, which must be at least 1 and, "
-             "if "
-             "the tail is dropped, at most the dataset over the ranks";
-    case Refusal::rank_lost:
-      return "a rank ended and did not come back in time";
-    case Refusal::too_many_corrupt:
-      return fmt::format(
-          "{} samples cannot be decoded, {} are allowed; see batchflowctl verify, "
-          "or raise corrupt_ratio_max",
-          order.needed, order.available);
-    case Refusal::storage_failed:
-      return "reading the dataset failed again and again; see the service's log for the errors";
-    case Refusal::no_workers:
-      return "nobody could prepare batches for it; see the service's log";
-    case Refusal::nothing_to_draw:
-      return "all weights are zero, so nothing can be drawn";
-    case Refusal::wrong_order:
-      return "this order does not go with what else the job asks for";
-  }
-  return "the service refuses the job";
-}
-
-}  // namespace
-
-Jobs::Jobs(const Options& options, Datasets& datasets, Inbox& inbox, bool share_streams)
-    : options_(options), datasets_(datasets), inbox_(inbox), share_streams_(share_streams) {}
+Jobs::Jobs(const Options& options, Inbox& inbox, bool share_streams)
+    : options_(options), inbox_(inbox), share_streams_(share_streams) {}
 
 Jobs::~Jobs() = default;
 
@@ -254,9 +198,9 @@ void Jobs::refused(const Refuse& order) {
   job->running = false;
   job->over = true;
   const std::string message =
-      fmt::format("job '{}' on '{}': {}", job->name, job->dataset->name, text_of(order));
+      fmt::format("job '{}' on '{}': {}", job->name, job->dataset->name, refusal_text(order));
   for (RankEnd* end : job->ranks) {
-    if (end) end->peer->send(encode(Refused{std::string(name_of(order.why)), message}), {});
+    if (end) end->peer->send(encode(Refused{std::string(refusal_word(order.why)), message}), {});
   }
 }
 
@@ -274,6 +218,7 @@ void Jobs::gone(Peer& peer) {
   if (found == ends_.end()) return;
   const std::unique_ptr<RankEnd> end = std::move(found->second);
   ends_.erase(found);
+  std::erase(written_, end.get());
   Job& job = *end->job;
   job.ranks[end->rank] = nullptr;
   const bool last = std::count(job.ranks.begin(), job.ranks.end(), nullptr) ==
@@ -347,7 +292,7 @@ void Jobs::check_waiting(Instant now) {
 // -------------------------------------------------------------------------------- batches out ----
 
 void Jobs::write(RankEnd& end, std::span<const std::byte> record) {
-  if (end.down->write(record)) end.to_wake = true;
+  if (end.down->write(record)) written_.push_back(&end);
 }
 
 bool Jobs::deliver(const Deliver& order, const Slot& slot, std::uint32_t slot_samples) {
@@ -379,7 +324,7 @@ bool Jobs::deliver(const Deliver& order, const Slot& slot, std::uint32_t slot_sa
                     {slot.slab->descriptor()});
   }
   if (!end->down->write(record_)) return false;
-  end->to_wake = true;
+  written_.push_back(end);
   end->held[order.step] = {order.share, order.slot, order.in_place};
   end->delivered = order.step + 1;
   job->sums.samples += record.samples;
@@ -416,8 +361,9 @@ void Jobs::slab_gone(std::uint64_t slab) {
 }
 
 void Jobs::wake() {
-  for (const auto& [peer, end] : ends_) {
-    if (std::exchange(end->to_wake, false) && end->down->publish()) end->down->wake();
+  // One that was written to twice has nothing to publish the second time.
+  for (RankEnd* end : std::exchange(written_, {})) {
+    if (end->down->publish()) end->down->wake();
   }
 }
 

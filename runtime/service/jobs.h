@@ -50,7 +50,7 @@ class Jobs final : public Customer {
     std::uint32_t jobs_of_user_most = 256;
     Duration wait_for_ranks = std::chrono::seconds(300);
   };
-  Jobs(const Options& options, Datasets& datasets, Inbox& inbox, bool share_streams);
+  Jobs(const Options& options, Inbox& inbox, bool share_streams);
   ~Jobs();
 
   // Where gathered batches give back their slots.
@@ -128,7 +128,6 @@ class Jobs final : public Customer {
     std::uint64_t first_step = 0;
     bool finished = false;
     bool left = false;
-    bool to_wake = false;
   };
   struct Job {
     JobId id;
@@ -159,12 +158,12 @@ class Jobs final : public Customer {
   void write(RankEnd& end, std::span<const std::byte> record);
 
   const Options options_;
-  Datasets& datasets_;
   Inbox& inbox_;
   const bool share_streams_;
   Backend* backend_ = nullptr;
   std::vector<std::unique_ptr<Job>> jobs_;
   std::map<const Peer*, std::unique_ptr<RankEnd>> ends_;
+  std::vector<RankEnd*> written_;  // to, since the last wake()
   std::map<std::uint32_t, Job*> by_id_;
   std::uint32_t next_job_ = 0;
   std::uint64_t unnamed_ = 0;

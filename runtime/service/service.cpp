@@ -107,7 +107,7 @@ Descriptor listen_at(const std::filesystem::path& path) {
 struct Service::Parts final : ConnectionHost {
   explicit Parts(NodeConfig settled)
       : config(std::move(settled)),
-        jobs(jobs_options(config), datasets, inbox, config.engine.share_streams),
+        jobs(jobs_options(config), inbox, config.engine.share_streams),
         promise_log(config.engine.promise_log_bytes_max),
         acceptor(loop),
         step_timer(loop),
@@ -152,6 +152,7 @@ struct Service::Parts final : ConnectionHost {
   std::vector<std::thread> openers;
   std::atomic<bool> stopping{false};
   bool step_due = false;
+  Instant armed = kNever;  // what the timer waits for
   // Names this start: a client that comes back knows whether it is the same.
   const std::string instance =
       fmt::format("{}-{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
@@ -260,10 +261,13 @@ struct Service::Parts final : ConnectionHost {
       }
     }
     const Instant next = backend->next_timer();
-    if (next != kNever) {
+    if (next != kNever && next != armed) {
+      armed = next;
       step_timer.expires_at(began + std::chrono::nanoseconds(next.time_since_epoch()));
       step_timer.async_wait([this](const boost::system::error_code& error) {
-        if (!error) step();
+        if (error) return;
+        armed = kNever;
+        step();
       });
     }
     schedule();

@@ -88,7 +88,6 @@ std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes bytes,
     }
     ++next_slab_;
     bytes_ += slab_bytes;
-    ++slabs_;
     part->slots = slots;
     part->free.clear();
     for (std::uint32_t i = slots; i-- > 0;) part->free.push_back(i);
@@ -133,7 +132,6 @@ bool SlotMemory::make_room(Bytes bytes) {
 
 void SlotMemory::give_back(Pool& pool, std::uint32_t part) {
   bytes_ -= pool.parts[part].slab->bytes();
-  --slabs_;
   gone_(pool.parts[part].slab->id());
   pool.parts[part].slab.reset();
 }

@@ -67,9 +67,7 @@ class SlotMemory {
   void free(ShareId share, SlotId slot);
   // That a slot of so many bytes takes: whole pages.
   static constexpr Bytes slot_bytes(Bytes bytes) { return (bytes + 4095) / 4096 * 4096; }
-  void set_bytes_most(Bytes bytes) { bytes_most_ = bytes; }
   Bytes bytes() const { return bytes_; }  // of all slabs
-  std::size_t slabs() const { return slabs_; }
 
  private:
   struct Part {  // a slab and which of its slots are free
@@ -92,12 +90,11 @@ class SlotMemory {
   bool make_room(Bytes bytes);
   void give_back(Pool& pool, std::uint32_t part);
 
-  Bytes bytes_most_;
+  const Bytes bytes_most_;
   std::function<void(std::uint64_t)> gone_;
   std::map<std::uint32_t, Pool> pools_;  // by share
   std::uint64_t next_slab_ = 1;
   Bytes bytes_ = 0;
-  std::size_t slabs_ = 0;
 };
 
 }  // namespace batchflow

@@ -1,0 +1,62 @@
+#include "runtime/service/refusals.h"
+
+#include <array>
+
+#include "fmt/format.h"
+
+namespace batchflow {
+
+std::string_view refusal_word(Refusal why) {
+  constexpr std::array<std::string_view, 11> kNames = {
+      "no_room",     "unknown_dataset", "unknown_pipeline", "bad_position",
+      "bad_request", "rank_lost",       "too_many_corrupt", "storage_failed",
+      "no_workers",  "nothing_to_draw", "wrong_order"};
+  return kNames[static_cast<std::size_t>(why)];
+}
+
+std::string refusal_text(const Refuse& order) {
+  const auto bytes = [](std::uint64_t count) {
+    return fmt::format("{:.1f} MiB", static_cast<double>(count) / 1048576);
+  };
+  switch (order.why) {
+    case Refusal::no_room:
+      return fmt::format(
+          "there is no room for its batches: it needs {} of memory and {} are left; "
+          "give the service more memory (--memory), or ask for smaller batches",
+          bytes(order.needed), bytes(order.available));
+    case Refusal::unknown_dataset:
+      return "the service does not know the dataset any more";
+    case Refusal::unknown_pipeline:
+      return fmt::format(
+          "the pipeline is another one by now ({:016x}, the job was trained with "
+          "{:016x}); begin a new job, or restore the pipeline",
+          order.available, order.needed);
+    case Refusal::bad_position:
+      return fmt::format(
+          "the state does not fit this dataset (it says {:016x}, here is {:016x}); "
+          "begin without a state, or restore the dataset",
+          order.needed, order.available);
+    case Refusal::bad_request:
+      return "such a job cannot be served: look at its batch size, which must be at least 1 and, "
+             "if "
+             "the tail is dropped, at most the dataset over the ranks";
+    case Refusal::rank_lost:
+      return "a rank ended and did not come back in time";
+    case Refusal::too_many_corrupt:
+      return fmt::format(
+          "{} samples cannot be decoded, {} are allowed; see batchflowctl verify, "
+          "or raise corrupt_ratio_max",
+          order.needed, order.available);
+    case Refusal::storage_failed:
+      return "reading the dataset failed again and again; see the service's log for the errors";
+    case Refusal::no_workers:
+      return "nobody could prepare batches for it; see the service's log";
+    case Refusal::nothing_to_draw:
+      return "all weights are zero, so nothing can be drawn";
+    case Refusal::wrong_order:
+      return "this order does not go with what else the job asks for";
+  }
+  return "the service refuses the job";
+}
+
+}  // namespace batchflow
