@@ -1,0 +1,36 @@
+// What batchflowctl asks a service for, by name.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "core/engine.h"
+#include "runtime/service/inbox.h"
+#include "runtime/service/jobs.h"
+#include "runtime/service/snapshot.h"
+
+namespace batchflow {
+
+class Commands {
+ public:
+  // What commands look at and change.
+  struct Service {
+    const Engine& engine;
+    Inbox& inbox;
+    Jobs& jobs;
+    std::function<Snapshot()> snapshot;
+    std::function<void(const std::string& line)> say;
+  };
+  explicit Commands(Service service) : service_(std::move(service)) {}
+
+  // The frame that answers `frame`. To change something takes the service's own user, or root.
+  std::string answer(uid_t user, std::string_view frame);
+
+ private:
+  Service service_;
+};
+
+}  // namespace batchflow

@@ -1,0 +1,51 @@
+// What is written while the engine runs: its promises always, and what it is told on wish.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/engine.h"
+#include "core/journal.h"
+#include "core/promise_log.h"
+#include "runtime/protocol/descriptor.h"
+#include "runtime/service/node_config.h"
+
+namespace batchflow {
+
+// A file that grows by what is appended.
+class LogFile {
+ public:
+  bool open(const std::filesystem::path& path);
+  bool append(std::span<const std::byte> bytes);
+
+ private:
+  Descriptor file_;
+};
+
+class EngineLogs {
+ public:
+  using Say = std::function<void(const std::string& line)>;
+
+  // Opens the files below `config.state`. Throws ConfigError.
+  EngineLogs(const NodeConfig& config, Say say);
+
+  // Around each step of the engine.
+  void stepping(Instant now, std::span<const Event> events);
+  void stepped(std::span<const Command> commands, std::span<const Promise> promises);
+
+ private:
+  void write_journal();
+  void write_promises();
+
+  const std::filesystem::path folder_;
+  Say say_;
+  std::unique_ptr<Journal> journal_;
+  LogFile journal_file_;
+  PromiseLog promise_log_;
+  LogFile promise_file_;
+};
+
+}  // namespace batchflow

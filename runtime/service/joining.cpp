@@ -1,0 +1,211 @@
+#include "runtime/service/joining.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include "configs/reader/scenario.h"
+#include "configs/reader/yaml.h"
+#include "fmt/format.h"
+
+namespace batchflow {
+namespace {
+
+// Whoever joins shows that he may read the dataset: by being this service's user or root, or with
+// a descriptor of its folder that he could open for reading.
+bool may_read(const Connection& session, const ServedDataset& dataset,
+              const std::vector<Descriptor>& descriptors) {
+  if (session.user() == geteuid() || session.user() == 0) return true;
+  for (const Descriptor& one : descriptors) {
+    struct stat status {};
+    const int flags = fcntl(one.get(), F_GETFL);
+    if (flags < 0 || (flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_WRONLY) continue;
+    if (fstat(one.get(), &status) == 0 && S_ISDIR(status.st_mode) &&
+        status.st_dev == dataset.device && status.st_ino == dataset.inode)
+      return true;
+  }
+  return false;
+}
+
+void refuse(Connection& session, std::string_view why, const std::string& message) {
+  session.send(encode(Refused{std::string(why), message}), {});
+  session.end();
+}
+
+std::string default_pipeline(const SampleIndex& index, Order order) {
+  if (index.kind() != RecordKind::whole || index.classes().empty()) return "bytes";
+  return order == Order::sequential ? "imagenet-val" : "imagenet-train";
+}
+
+}  // namespace
+
+Joining::Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Jobs& jobs, Post post,
+                 Say say, Now now)
+    : config_(config),
+      datasets_(datasets),
+      inbox_(inbox),
+      jobs_(jobs),
+      post_(std::move(post)),
+      say_(std::move(say)),
+      now_(std::move(now)) {}
+
+Joining::~Joining() {
+  stopping_ = true;
+  for (std::thread& opener : openers_) opener.join();
+}
+
+void Joining::open(const NodeDataset& dataset) {
+  opening_[dataset.name];
+  openers_.emplace_back([this, dataset] {
+    std::shared_ptr<SampleIndex> index;
+    std::string problem;
+    const auto began_opening = std::chrono::steady_clock::now();
+    try {
+      SourceOptions options;
+      options.name = dataset.name;
+      options.root = dataset.path;
+      options.format = dataset.format;
+      options.index_folder = config_.state / "indices";
+      options.tokens_per_sample = dataset.tokens;
+      options.stop = [this] { return stopping_.load(); };
+      index = open_index(options);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    const double took =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - began_opening).count();
+    post_([this, dataset, index, problem, took] { opened(dataset, index, problem, took); });
+  });
+}
+
+void Joining::opened(const NodeDataset& dataset, const std::shared_ptr<SampleIndex>& index,
+                     std::string problem, double took) {
+  const std::vector<Waiting> waiting = std::move(opening_[dataset.name]);
+  opening_.erase(dataset.name);
+  ServedDataset* served = nullptr;
+  if (index) {
+    try {
+      served = &datasets_.add(dataset.name, dataset.path, index);
+      served->pipeline = dataset.pipeline;
+      for (const std::string& note : index->notes())
+        say_(fmt::format("dataset {}: {}", dataset.name, note));
+      inbox_.add(CatalogueKnown{served->id, index->version()});
+      say_(
+          fmt::format("dataset {}: {} samples, {:.1f} MiB, {} classes, version {:016x}, opened in "
+                      "{:.2f} s",
+                      dataset.name, index->samples(),
+                      static_cast<double>(index->catalogue().total_bytes()) / 1048576,
+                      index->classes().size(), index->version(), took));
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+  }
+  if (!served) say_(fmt::format("dataset {}: {}", dataset.name, problem));
+  for (const Waiting& one : waiting) {
+    const std::shared_ptr<Connection> session = one.session.lock();
+    if (!session) continue;
+    if (served) {
+      join(*session, one.request, *served);
+    } else {
+      refuse(*session, "bad_dataset", problem);
+    }
+  }
+}
+
+void Joining::join(Connection& session, JoinRequest request,
+                   const std::vector<Descriptor>& descriptors) {
+  const bool is_path = !request.dataset.empty() &&
+                       (request.dataset.front() == '/' || request.dataset.front() == '.');
+  if (is_path) {
+    const std::filesystem::path path = std::filesystem::path(request.dataset).lexically_normal();
+    ServedDataset* known = datasets_.find(path);
+    if (!known && !config_.open_datasets)
+      return refuse(session, "unknown_dataset",
+                    fmt::format("this service serves the datasets it was started with: {}; start "
+                                "it with --dataset NAME={} or --open-datasets",
+                                names(), request.dataset));
+    if (!known && path.is_absolute()) {
+      const std::string name = path.string();
+      if (opening_.count(name) == 0) open({name, path, {}, {}, 0});
+      opening_[name].push_back({session.weak_from_this(), std::move(request)});
+      return;
+    }
+    if (known) request.dataset = known->name;
+  }
+  if (const auto waiting = opening_.find(request.dataset); waiting != opening_.end()) {
+    waiting->second.push_back({session.weak_from_this(), std::move(request)});
+    return;
+  }
+  ServedDataset* dataset = datasets_.find(std::string_view(request.dataset));
+  if (!dataset)
+    return refuse(
+        session, "unknown_dataset",
+        fmt::format("no dataset is called '{}'; there are: {}", request.dataset, names()));
+  if (!may_read(session, *dataset, descriptors))
+    return refuse(session, "not_allowed",
+                  fmt::format("user {} has not shown that he may read {}; let him read that "
+                              "folder",
+                              session.user(), dataset->root.string()));
+  join(session, request, *dataset);
+}
+
+std::string Joining::names() const {
+  std::string all;
+  for (const auto& one : datasets_.all()) all += (all.empty() ? "" : ", ") + one->name;
+  for (const auto& [name, waiting] : opening_) all += (all.empty() ? "" : ", ") + name;
+  return all.empty() ? "none" : all;
+}
+
+void Joining::join(Connection& session, const JoinRequest& request, ServedDataset& dataset) {
+  std::string name = request.pipeline.empty() ? dataset.pipeline : request.pipeline;
+  if (name.empty()) name = default_pipeline(*dataset.index, request.order);
+  ServedPipeline* pipeline = nullptr;
+  try {
+    pipeline = &pipeline_for(name, dataset);
+  } catch (const std::exception& error) {
+    return refuse(session, "unknown_pipeline", error.what());
+  }
+  jobs_.join(session, request, dataset, *pipeline, now_());
+}
+
+// Jobs name pipelines and no files.
+std::string Joining::pipeline_file(const std::string& name) const {
+  for (const std::filesystem::path& path : config_.pipelines) {
+    if (path.stem() == name) return path.string();
+  }
+  if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") !=
+      std::string::npos)
+    throw ConfigError(
+        fmt::format("pipeline '{}': a name has letters, digits, '-', '_' and '.'", name));
+  return find_config(name, "pipelines", "");
+}
+
+// A pipeline is compiled for a dataset when its first job comes.
+ServedPipeline& Joining::pipeline_for(const std::string& name, ServedDataset& dataset) {
+  if (ServedPipeline* known = datasets_.find(name, dataset.id)) return *known;
+  const ConfigNode root = read_yaml_file(pipeline_file(name));
+  std::unique_ptr<Pipeline> compiled;
+  read_config(
+      root, [&](ConfigSection& section) { compiled = compile_pipeline(section, *dataset.index); });
+  ServedPipeline& made =
+      datasets_.add(name, dataset.id, std::move(compiled), config_.engine.block_bytes);
+  inbox_.add(PipelineKnown{made.id, made.pipeline->info().hash});
+  return made;
+}
+
+void Joining::gone(const Connection& session) {
+  for (auto& [name, waiting] : opening_)
+    std::erase_if(waiting,
+                  [&](const Waiting& one) { return one.session.lock().get() == &session; });
+}
+
+std::vector<std::string> Joining::opening() const {
+  std::vector<std::string> names;
+  for (const auto& [name, waiting] : opening_) names.push_back(name);
+  return names;
+}
+
+}  // namespace batchflow

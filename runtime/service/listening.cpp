@@ -1,0 +1,49 @@
+#include "runtime/service/listening.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <system_error>
+
+#include "core/config_error.h"
+#include "fmt/format.h"
+
+namespace batchflow {
+
+Descriptor listen_at(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  const auto fail = [&](const std::string& why) -> Descriptor {
+    throw ConfigError(fmt::format("{}: {}; choose another place (--socket)", name, why));
+  };
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (name.size() >= sizeof address.sun_path)
+    return fail(fmt::format("a socket's path has at most {} bytes", sizeof address.sun_path - 1));
+  std::memcpy(address.sun_path, name.data(), name.size());
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  if (error) return fail(fmt::format("its folder cannot be made: {}", error.message()));
+  Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!made) return fail(std::generic_category().message(errno));
+  if (connect(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
+    return fail("another service listens there already; end it first");
+  made = Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  struct stat status {};
+  if (lstat(name.c_str(), &status) == 0) {
+    if (!S_ISSOCK(status.st_mode)) return fail("it is there, and is no socket");
+    unlink(name.c_str());
+  }
+  if (bind(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      listen(made.get(), 512) != 0)
+    return fail(std::generic_category().message(errno));
+  // Who may connect is decided by the folder, and what he may read by his own rights.
+  chmod(name.c_str(), 0666);
+  return made;
+}
+
+}  // namespace batchflow
