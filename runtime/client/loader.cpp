@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "runtime/client/error.h"
 #include "runtime/protocol/futex.h"
@@ -77,15 +78,14 @@ bf_status Loader::next_before(Clock::time_point deadline, bf_batch& batch) {
       const bf_status status = reconnect(deadline);
       if (status != BF_OK) return status;
     }
-    // A service that is alive and has dropped this job uses the memory again: so its end is noticed
-    // beside a full ring, too.
+    // The socket's end is noticed beside a full ring, too.
     const auto now = Clock::now();
     bool alive = true;
     if (waited || now - looked_at_socket_ > kLookAfter) {
       looked_at_socket_ = now;
       alive = session_->look_at_socket();
     }
-    const bf_status status = take_record(batch, !alive);
+    const bf_status status = take_record(batch, session_->is_revoked());
     if (status != BF_TIMEOUT) return status;
     if (!session_) continue;
     if (!alive) {
@@ -98,7 +98,7 @@ bf_status Loader::next_before(Clock::time_point deadline, bf_batch& batch) {
                               "'batchflowctl doctor' for what holds it up",
                               seconds(timeout_)));
     }
-    session_->down().wait(nanoseconds(std::min<Clock::duration>(kSlice, deadline - now)));
+    wait_for_record(std::min(now + kSlice, deadline));
     waited = true;
   }
 }
@@ -126,7 +126,16 @@ bf_status Loader::take_record(bf_batch& batch, bool only_end) {
   if (!read_record()) return BF_TIMEOUT;
   if (record_.kind == DownKind::finished) return end(BF_END, "");
   if (record_.kind == DownKind::refused) return end_by_refusal();
-  return only_end ? BF_TIMEOUT : give(batch);
+  return only_end || !session_->is_there(record_.batch.step) ? BF_TIMEOUT : give(batch);
+}
+
+void Loader::wait_for_record(Clock::time_point until) {
+  if (has_record_) {
+    // The other ranks' batches of its step are written within microseconds, as a rule.
+    std::this_thread::sleep_for(std::min<Clock::duration>(50us, until - Clock::now()));
+  } else {
+    session_->down().wait(nanoseconds(until - Clock::now()));
+  }
 }
 
 void Loader::interrupt() {
@@ -187,6 +196,11 @@ std::string Loader::difference_of(const JoinAnswer& admission) const {
 
 bf_status Loader::reconnect(Clock::time_point deadline) {
   if (ended_ != BF_OK) return fail(ended_, ended_because_);
+  if (!track_.is_known())
+    return end(BF_NO_SERVICE,
+               fmt::format("the service went away ({}), and where the job was cannot be told of so "
+                           "many ranks; open its loaders with a state that was saved before",
+                           lost_because_));
   const auto give_up_at = lost_at_ + reconnect_time_;
   Session::Problem problem;
   for (;;) {
@@ -211,7 +225,7 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
     request_.job = admission_.job;
     request_.pipeline_hash = admission_.pipeline_hash;
     request_.steps_given = step_;
-    if (track_.is_known()) request_.state = to_json(track_.position());
+    request_.state = to_json(track_.position());
     auto session = Session::open(
         addresses_, request_, folder_, std::min(deadline, give_up_at),
         [this] { return interrupted_.load() != 0; }, problem);

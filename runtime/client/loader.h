@@ -1,8 +1,9 @@
 // One rank's stream of batches: what stands behind bf_loader.
 //
-// It lives through any number of sessions. When one is lost, batches in its ring that were not
-// given are forgotten, since they come again: the loader joins anew, with where it is after the
-// last batch given. So each batch is given exactly once, whenever the service dies.
+// It lives through any number of sessions. What a service that has died had delivered to all ranks
+// of the job is still given, out of memory that nobody uses again; then the loader joins anew, with
+// where the job is after that, which all its ranks say alike. What was delivered to some of them
+// is forgotten, and comes again. So each batch is given exactly once, whenever the service dies.
 #pragma once
 
 #include <atomic>
@@ -42,9 +43,10 @@ class Loader {
 
   Loader() = default;
   bf_status next_before(Clock::time_point deadline, bf_batch& batch);
-  // BF_TIMEOUT: there is nothing, or the session was lost. `only_end`: a batch counts as lost.
+  // BF_TIMEOUT: there is nothing yet, or the session was lost. `only_end`: a batch counts as lost.
   bf_status take_record(bf_batch& batch, bool only_end);
   bool read_record();
+  void wait_for_record(Clock::time_point until);
   bf_status give(bf_batch& batch);
   std::unique_ptr<HeldBatch> in_place(const BlockLayout& layout, std::shared_ptr<const Slab> slab,
                                       bf_batch& batch) const;

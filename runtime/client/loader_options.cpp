@@ -158,8 +158,8 @@ void Loader::describe_fields() {
 bf_status Loader::state(const char** text) {
   if (!track_.is_known()) {
     return fail(BF_BAD_ARGUMENT,
-                "one of several ranks does not know where a relaxed or weighted job is; use the "
-                "order strict, or join again under the same job name: the service knows");
+                "a step of so many ranks has more pieces of blocks than a batch can tell, so that "
+                "its place is not known; use larger batches or fewer ranks");
   }
   state_ = to_json(track_.position());
   *text = state_.c_str();

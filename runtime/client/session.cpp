@@ -86,8 +86,11 @@ std::vector<std::string> service_addresses(const char* named) {
   return addresses;
 }
 
-Session::Session(std::shared_ptr<Link> link, JoinAnswer admission)
-    : link_(std::move(link)), admission_(std::move(admission)), down_(link_->rings().down()) {}
+Session::Session(std::shared_ptr<Link> link, Pace pace, JoinAnswer admission)
+    : link_(std::move(link)),
+      pace_(std::move(pace)),
+      admission_(std::move(admission)),
+      down_(link_->rings().down()) {}
 
 std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses,
                                        const JoinRequest& request, const Descriptor& folder,
@@ -123,10 +126,12 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   }
   auto admission = decode_join_answer(frame->text, why);
   Rings rings;
-  if (admission && frame->descriptors.size() == 3) {
+  Pace pace;
+  if (admission && frame->descriptors.size() == 4) {
     rings = map_rings(frame->descriptors[0], frame->descriptors[1], admission->ring_bytes, why);
+    if (rings) pace = Pace::of(frame->descriptors[3], why);
   } else if (admission) {
-    why = "admitted without two rings and a doorbell";
+    why = "admitted without two rings, a doorbell and the job's pace";
   }
   // What credits allow to be said before the service reads takes at most half of the ring.
   constexpr std::uint64_t kSaidOfABatch = 3 * (sizeof(UpRecord) + 8);
@@ -135,14 +140,15 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
         fmt::format("{} credits and rings of {} bytes", admission->credits, admission->ring_bytes);
     rings = {};
   }
-  if (!rings) {
+  if (!rings || !pace) {
     problem = {Failure::protocol, fmt::format("the service's answer is no use: {}", why)};
     return nullptr;
   }
   auto link = std::make_shared<Link>(std::move(channel), std::move(rings),
                                      std::move(frame->descriptors[2]));
   link->want(admission->credits);
-  return std::unique_ptr<Session>(new Session(std::move(link), std::move(*admission)));
+  return std::unique_ptr<Session>(
+      new Session(std::move(link), std::move(pace), std::move(*admission)));
 }
 
 void Session::lose(std::string_view because) {

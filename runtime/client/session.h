@@ -11,6 +11,7 @@
 #include "runtime/client/held_batches.h"
 #include "runtime/client/link.h"
 #include "runtime/protocol/messages.h"
+#include "runtime/protocol/pace.h"
 #include "runtime/protocol/ring.h"
 
 namespace batchflow {
@@ -37,6 +38,10 @@ class Session {
 
   const JoinAnswer& admission() const { return admission_; }
   RingReader& down() { return down_; }
+  // Whether all ranks have been sent theirs of this step, so that none can be left without.
+  bool is_there(std::uint64_t step) const { return step < pace_.steps(); }
+  // The service has dropped this rank and may use its memory again.
+  bool is_revoked() const { return link_->rings().revoked().load() != 0; }
   const std::shared_ptr<Link>& link() const { return link_; }
 
   // Takes what the socket has by now. False: the connection is of no use any more; `lost_because`.
@@ -51,11 +56,12 @@ class Session {
   std::optional<std::string> ask_name(bool of_class, std::uint64_t key, Clock::time_point deadline);
 
  private:
-  Session(std::shared_ptr<Link> link, JoinAnswer admission);
+  Session(std::shared_ptr<Link> link, Pace pace, JoinAnswer admission);
   bool take(Frame frame);
   bool take_slab(const Frame& frame);
 
   std::shared_ptr<Link> link_;
+  Pace pace_;
   JoinAnswer admission_;
   RingReader down_;
   std::map<std::uint64_t, std::shared_ptr<const Slab>> slabs_;

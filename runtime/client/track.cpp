@@ -13,8 +13,6 @@ std::optional<Track> Track::begin(const JoinRequest& request, const JoinAnswer& 
                                   std::string& problem) {
   Track track;
   track.ranks_ = request.world_size;
-  track.known_ = request.world_size == 1 || request.order == Order::strict ||
-                 request.order == Order::sequential;
   if (admission.dataset_samples > kSamplesMost) {
     problem = fmt::format("a dataset of {} samples", admission.dataset_samples);
     return std::nullopt;
@@ -32,7 +30,6 @@ std::optional<Track> Track::begin(const JoinRequest& request, const JoinAnswer& 
     if (!problem.empty()) return std::nullopt;
     track.position_ = std::move(*position);
   }
-  track.epoch_ = track.position_.epoch();
   return track;
 }
 
@@ -61,21 +58,16 @@ std::string Track::give(const BatchRecord& batch, std::span<const Slice> slices)
   if (batch.epoch != epoch()) {
     return fmt::format("a batch of epoch {} in epoch {}", batch.epoch, epoch());
   }
+  if (known_ && batch.whole_step == 0) {
+    known_ = false;
+    epoch_ = position_.epoch();
+    counted_ = position_.consumed();
+  }
   if (known_) {
     std::string problem = begin_what_is_new(batch, slices);
-    if (problem.empty() && ranks_ == 1) problem = position_.apply(slices);
-    if (problem.empty() && ranks_ > 1) {
-      const std::uint64_t all = std::uint64_t{batch.samples - batch.rehearsed} * ranks_;
-      const std::uint64_t left = position_.epoch_samples() - position_.consumed();
-      // One slice stands for all that the ranks have had: only its size and epoch count. At the
-      // epoch's end some of it are fillers.
-      const auto had = static_cast<std::uint32_t>(std::min({all, left, std::uint64_t{UINT32_MAX}}));
-      const Slice step{{batch.epoch, 0, 0, 0}, 0, had, false, false};
-      if (had != 0) problem = position_.apply({&step, 1});
-    }
-    if (!problem.empty()) return problem;
-    if (batch.last_of_epoch != 0) position_.finish_epoch();
-    return "";
+    if (problem.empty()) problem = position_.apply(slices);
+    if (problem.empty() && batch.last_of_epoch != 0) position_.finish_epoch();
+    return problem;
   }
   counted_ += std::uint64_t{batch.samples - batch.fillers - batch.rehearsed} * ranks_;
   if (batch.last_of_epoch != 0) {

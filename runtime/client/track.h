@@ -1,8 +1,8 @@
 // Where a job is after the batches a loader has given: core's Position, fed with what one rank
 // sees.
 //
-// With several ranks, all are given equal counts, so that in the strict and sequential orders one
-// rank knows what the others had. In the others it does not, and the job's state is the service's.
+// With several ranks, a batch says what the others have of its step. Where that does not fit into a
+// record, the position is known no longer.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,10 @@ class Track {
   static std::optional<Track> begin(const JoinRequest& request, const JoinAnswer& admission,
                                     std::string& problem);
 
-  // A batch is given. What is wrong with it (it was given before, it is out of turn), or empty.
+  // A batch is given, `slices` are those of its step. What is wrong with it (it was given before,
+  // it is out of turn), or empty.
   [[nodiscard]] std::string give(const BatchRecord& batch, std::span<const Slice> slices);
-  // Whether one rank knows the job's position.
+  // Whether the position is that of the job.
   bool is_known() const { return known_; }
   const Position& position() const { return position_; }
   // In this epoch, all ranks, fillers apart.

@@ -61,7 +61,15 @@ bool read_batch(std::span<const std::byte> bytes, DownRecord& out, std::string& 
                           (slice.flags & kFillerSlice) != 0,
                           (slice.flags & kRehearsedSlice) != 0});
   }
-  problem = slices_problem(batch, out.slices);
+  if (batch.own_from > batch.slices || batch.own > batch.slices - batch.own_from ||
+      batch.whole_step > 1) {
+    problem = fmt::format("slices {} to +{} of {}", batch.own_from, batch.own, batch.slices);
+    return false;
+  }
+  problem = slices_problem(batch, out.own());
+  for (const Slice& slice : out.slices) {
+    if (slice.from >= slice.to) problem = "a slice without samples";
+  }
   if (!problem.empty()) return false;
   const bool in_slot = batch.from <= batch.slot_samples &&
                        batch.samples <= batch.slot_samples - batch.from && batch.samples > 0;

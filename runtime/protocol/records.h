@@ -34,9 +34,13 @@ struct SliceRecord {
   std::uint32_t flags;  // 1: filler, 2: rehearsed
 };
 
-struct BatchRecord {  // followed by its slices
+struct BatchRecord {  // followed by slices
   DownKind kind = DownKind::batch;
   std::uint32_t slices = 0;
+  std::uint32_t own_from = 0;  // slices [own_from, own_from + own) are the batch's, in its order
+  std::uint32_t own = 0;
+  std::uint32_t whole_step = 0;  // 1: the others are those of the other ranks, by rank
+  std::uint32_t reserved = 0;
   std::uint64_t step = 0;
   std::uint32_t epoch = 0;
   std::uint32_t last_of_epoch = 0;
@@ -102,7 +106,10 @@ std::span<const std::byte> bytes_of(const Record& record) {
 struct DownRecord {
   DownKind kind = DownKind::finished;
   BatchRecord batch;
-  std::vector<Slice> slices;  // of the batch
+  std::vector<Slice> slices;
+  std::span<const Slice> own() const {
+    return std::span(slices).subspan(batch.own_from, batch.own);
+  }
   EpochEndedRecord epoch_ended;
 };
 // False, with the reason in `problem`, for bytes that are none. `out` keeps its memory.
@@ -114,8 +121,13 @@ struct UpMessage {
 };
 bool read_up(std::span<const std::byte> record, UpMessage& out, std::string& problem);
 
-// A batch and its slices as one record, in `out`. At most kSlicesMost slices fit.
+// A batch and its slices as one record, in `out`. At most kSlicesMost slices fit. The slices that
+// `batch` does not say are its own are those of other ranks.
 void write_batch(BatchRecord batch, std::span<const Slice> slices, std::vector<std::byte>& out);
+// The bytes of a record of so many slices.
+constexpr std::size_t batch_bytes(std::size_t slices) {
+  return sizeof(BatchRecord) + slices * sizeof(SliceRecord);
+}
 void write_scores(std::span<const Score> scores, std::vector<std::byte>& out);
 
 }  // namespace batchflow

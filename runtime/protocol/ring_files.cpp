@@ -36,6 +36,10 @@ RingMemory Rings::up() const {
   return ring_of(job_file, service_file);
 }
 
+std::atomic<std::uint32_t>& Rings::revoked() const {
+  return std::launder(reinterpret_cast<RingFileHead*>(service_file.memory().data()))->revoked;
+}
+
 RingFiles make_rings(Bytes ring_bytes, std::string& problem) {
   BF_CHECK(is_ring_size(ring_bytes));
   const Bytes bytes = kRingRecordsAt + ring_bytes;

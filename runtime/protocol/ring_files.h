@@ -7,7 +7,9 @@
 // the up ring and waits for descriptors, is asleep.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -21,6 +23,10 @@ namespace batchflow {
 struct RingFileHead {
   alignas(128) RingWriterPage writer;  // of the ring whose records follow
   alignas(128) RingReaderPage reader;  // of the other ring
+  // In the service's file: it lives and the rank is its no longer, so that memory the rank could
+  // read is used again. A service that died has not said so, and what it had delivered stays as it
+  // is.
+  alignas(128) std::atomic<std::uint32_t> revoked;
 };
 inline constexpr std::size_t kRingRecordsAt = 4096;
 static_assert(sizeof(RingFileHead) <= kRingRecordsAt);
@@ -34,6 +40,7 @@ struct Rings {
   explicit operator bool() const { return service_file && job_file; }
   RingMemory down() const;
   RingMemory up() const;
+  std::atomic<std::uint32_t>& revoked() const;
 };
 
 struct RingFiles {

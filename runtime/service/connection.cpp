@@ -176,6 +176,10 @@ void Connection::write() {
     asio::post(wires_->loop, [self = shared_from_this()] { self->close(); });
 }
 
+bool Connection::has_unsent() const {
+  return wires_->unsent > 0;
+}
+
 void Connection::end() {
   if (std::exchange(wires_->ending, true)) return;
   if (!wires_->writing) write();
@@ -183,10 +187,13 @@ void Connection::end() {
 
 void Connection::close() {
   if (std::exchange(wires_->closed, true)) return;
+  // First, so that a peer that sees its socket end can tell a service that dropped it from one that
+  // died.
+  const auto self = shared_from_this();
+  host_.on_end(*this);
   boost::system::error_code ignored;
   wires_->socket.close(ignored);
   wires_->bell.close(ignored);
-  host_.on_end(*this);
 }
 
 // -------------------------------------------------------------------------------- doorbell ----

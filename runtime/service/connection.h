@@ -51,6 +51,7 @@ class Connection final : public Peer, public std::enable_shared_from_this<Connec
 
   void send(std::string frame, std::vector<int> descriptors) override;
   void end() override;
+  bool has_unsent() const override;
   uid_t user() const override { return user_; }
   pid_t process() const override { return process_; }
 

@@ -6,6 +6,14 @@
 #include "runtime/service/jobs.h"
 
 namespace batchflow {
+namespace {
+
+// What a batch's record may take of a ring, with what is skipped where it does not fit at the end.
+std::size_t ring_bytes(std::size_t slices) {
+  return 2 * (batch_bytes(slices) + 8);
+}
+
+}  // namespace
 
 // -------------------------------------------------------------------------------- batches out ----
 
@@ -35,16 +43,19 @@ bool Jobs::deliver(const Deliver& order, const Slot& slot, std::uint32_t slot_sa
   record.block_samples = order.block_samples;
   record.lane_blocks = order.lane_blocks;
   record.drawn_from = order.drawn_from;
-  if (order.slices.size() > kSlicesMost) return false;
-  write_batch(record, order.slices, record_);
+  const std::size_t bytes = ring_bytes(order.slices.size());
+  if (order.slices.size() > kSlicesMost || !end->down->has_room_for(end->unwritten + bytes))
+    return false;
   if (end->slabs.insert(record.slab).second) {
     end->peer->send(encode(SlabMessage{record.slab, slot.slab->bytes()}),
                     {slot.slab->descriptor()});
   }
-  if (!end->down->write(record_)) return false;
-  written_.push_back(end);
+  Step& step = job->steps[order.step];
+  step.parts.resize(job->ranks.size());
+  step.parts[order.rank] = {record, {order.slices.begin(), order.slices.end()}};
+  end->unwritten += bytes;
+  if (++step.come == step.parts.size()) delivered_.push_back(job);
   end->held[order.step] = {order.share, order.slot, order.in_place};
-  end->delivered = order.step + 1;
   job->sums.samples += record.samples;
   job->sums.repeats += record.repeats;
   if (!order.in_place) ++job->sums.copied;
@@ -79,9 +90,55 @@ void Jobs::slab_gone(std::uint64_t slab) {
 }
 
 void Jobs::wake() {
+  for (Job* job : std::exchange(delivered_, {})) write_steps(*job);
   // One that was written to twice has nothing to publish the second time.
+  std::vector<RankEnd*> asleep;
   for (RankEnd* end : std::exchange(written_, {})) {
-    if (end->down->publish()) end->down->wake();
+    if (end->down->publish()) asleep.push_back(end);
+  }
+  for (const Job* job : std::exchange(raised_, {})) job->pace.raise(job->written);
+  for (RankEnd* end : asleep) end->down->wake();
+}
+
+// A step is written when all its batches are there, and every rank has been sent the slabs they lie
+// in: from then on they outlive this service.
+void Jobs::write_steps(Job& job) {
+  while (!job.steps.empty() && job.steps.begin()->second.come == job.ranks.size()) {
+    const bool unsent = std::any_of(job.ranks.begin(), job.ranks.end(), [](const RankEnd* end) {
+      return end && end->peer->has_unsent();
+    });
+    if (unsent) {
+      delivered_.push_back(&job);
+      return;
+    }
+    write_step(job, job.steps.begin()->second);
+    job.written = job.steps.begin()->first + 1;
+    job.steps.erase(job.steps.begin());
+    raised_.push_back(&job);
+  }
+}
+
+void Jobs::write_step(Job& job, Step& step) {
+  slices_.clear();
+  std::uint32_t at = 0;
+  for (Part& part : step.parts) {
+    part.record.own_from = at;
+    part.record.own = static_cast<std::uint32_t>(part.slices.size());
+    slices_.insert(slices_.end(), part.slices.begin(), part.slices.end());
+    at += part.record.own;
+  }
+  for (std::size_t rank = 0; rank < step.parts.size(); ++rank) {
+    RankEnd* end = job.ranks[rank];
+    Part& part = step.parts[rank];
+    if (!end) continue;
+    // What is not written yet has its room.
+    end->unwritten -= ring_bytes(part.slices.size());
+    part.record.whole_step = slices_.size() <= kSlicesMost &&
+                             end->down->has_room_for(end->unwritten + ring_bytes(slices_.size()));
+    if (part.record.whole_step == 0) part.record.own_from = 0;
+    write_batch(part.record, part.record.whole_step != 0 ? slices_ : part.slices, record_);
+    end->delivered = part.record.step + 1;
+    write(*end, record_);
   }
 }
 

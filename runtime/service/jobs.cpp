@@ -10,7 +10,6 @@
 #include "runtime/service/refusals.h"
 
 namespace batchflow {
-
 Jobs::Jobs(const Options& options, Inbox& inbox, bool share_streams)
     : options_(options), inbox_(inbox), share_streams_(share_streams) {}
 
@@ -123,23 +122,26 @@ bool Jobs::begin(Job& job) {
   event.pipeline_hash = request.pipeline_hash;
   event.ranks = inbox_.keep(std::vector<NodeId>(job.ranks.size(), NodeId(0)));
 
-  // Ranks that come back may be some batches apart: the job goes on where the last of them is, and
-  // the others leave out what they have had.
+  // Ranks that come back have had the same steps; others have no common place to go on from.
+  const auto refuse_all = [&](const std::string& why) {
+    for (RankEnd* one : std::vector(job.ranks)) refuse(*one->peer, "bad_position", why);
+    return false;
+  };
   const std::uint64_t seed = seed_group_of(event, share_streams_);
   for (const RankEnd* end : job.ranks) {
     if (end->request.state.empty()) continue;
     std::string problem;
     std::optional<Position> position = position_from_json(end->request.state, problem);
-    if (!position) {
-      for (RankEnd* one : job.ranks)
-        refuse(*one->peer, "bad_position",
-               fmt::format("the state cannot be read: {}; begin without one", problem));
-      return false;
-    }
-    const bool earlier = !job.position || position->epoch() < job.position->epoch() ||
-                         (position->epoch() == job.position->epoch() &&
-                          position->consumed() < job.position->consumed());
-    if (earlier) job.position = std::move(position);
+    if (!position)
+      return refuse_all(fmt::format("the state cannot be read: {}; begin without one", problem));
+    if (job.position && (position->epoch() != job.position->epoch() ||
+                         position->consumed() != job.position->consumed()))
+      return refuse_all(
+          fmt::format("the ranks are not at the same place: epoch {} after {} samples, "
+                      "and epoch {} after {}; start all from the same checkpoint",
+                      job.position->epoch(), job.position->consumed(), position->epoch(),
+                      position->consumed()));
+    job.position = std::move(position);
   }
   if (job.position) event.position = inbox_.keep(*job.position);
   by_id_[job.id.value] = &job;
@@ -162,9 +164,15 @@ void Jobs::admitted(const Admit& order) {
   Job* job = of(order.job);
   if (!job) return;
   job->running = true;
+  std::string problem;
+  job->pace = Pace::make(problem);
+  job->written = order.first_step;
   for (RankEnd* end : job->ranks) {
     if (!end) continue;
-    std::string problem;
+    if (!job->pace) {
+      refuse(*end->peer, "no_memory", fmt::format("no memory for its pace: {}", problem));
+      continue;
+    }
     end->files = make_rings(options_.ring_bytes, problem);
     if (!end->files) {
       refuse(*end->peer, "no_memory", fmt::format("no memory for its rings: {}", problem));
@@ -188,7 +196,7 @@ void Jobs::admitted(const Admit& order) {
     admission.ring_bytes = options_.ring_bytes;
     admission.state = to_json(*job->position);
     end->peer->send(encode(admission), {end->files.service_file.get(), end->files.job_file.get(),
-                                        end->files.doorbell.get()});
+                                        end->files.doorbell.get(), job->pace.file().get()});
   }
 }
 
@@ -220,6 +228,8 @@ void Jobs::gone(Peer& peer) {
   ends_.erase(found);
   std::erase(written_, end.get());
   Job& job = *end->job;
+  if (end->files) end->files.rings.revoked().store(1);
+  job.steps.clear();  // they will never be whole
   job.ranks[end->rank] = nullptr;
   const bool last = std::count(job.ranks.begin(), job.ranks.end(), nullptr) ==
                     static_cast<std::ptrdiff_t>(job.ranks.size());
@@ -250,6 +260,8 @@ void Jobs::finish_if_left(Job& job) {
 
 void Jobs::forget(Job& job) {
   if (job.told) by_id_.erase(job.id.value);
+  std::erase(delivered_, &job);
+  std::erase(raised_, &job);
   std::erase_if(jobs_, [&](const auto& one) { return one.get() == &job; });
 }
 

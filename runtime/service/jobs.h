@@ -21,6 +21,7 @@
 #include "core/event.h"
 #include "core/position.h"
 #include "runtime/protocol/messages.h"
+#include "runtime/protocol/pace.h"
 #include "runtime/protocol/records.h"
 #include "runtime/protocol/ring.h"
 #include "runtime/protocol/ring_files.h"
@@ -35,6 +36,7 @@ class Peer {
  public:
   virtual void send(std::string frame, std::vector<int> descriptors) = 0;  // kept by the caller
   virtual void end() = 0;  // after what has been sent
+  virtual bool has_unsent() const = 0;
   virtual uid_t user() const = 0;
   virtual pid_t process() const = 0;
 
@@ -103,7 +105,8 @@ class Jobs final : public Customer {
     std::uint32_t held = 0;  // batches
   };
   std::vector<Told> told() const;
-  // Called after each step of the engine: ranks that sleep are woken once.
+  // Called after each step of the engine: what was delivered is there for the ranks from now on,
+  // and those that sleep are woken once.
   void wake();
 
  private:
@@ -111,6 +114,15 @@ class Jobs final : public Customer {
     ShareId share;
     SlotId slot;
     bool in_place;
+  };
+  // One rank's batch of a step, until the others of the step have come.
+  struct Part {
+    BatchRecord record;
+    std::vector<Slice> slices;
+  };
+  struct Step {
+    std::vector<Part> parts;  // by rank
+    std::uint32_t come = 0;
   };
   struct Job;
   struct RankEnd {
@@ -123,6 +135,7 @@ class Jobs final : public Customer {
     std::unique_ptr<RingReader> up;
     std::map<std::uint64_t, Held> held;  // by step
     std::uint64_t delivered = 0;         // steps
+    std::size_t unwritten = 0;           // bytes of its parts of steps that are not whole
     std::uint64_t consumed = 0;
     std::set<std::uint64_t> slabs;  // that it was handed
     std::uint64_t first_step = 0;
@@ -138,7 +151,10 @@ class Jobs final : public Customer {
     JoinRequest request;  // of its first rank
     std::vector<RankEnd*> ranks;
     std::optional<Position> position;
-    std::uint64_t steps_left = 0;  // when it began; 0: it did not say
+    Pace pace;
+    std::map<std::uint64_t, Step> steps;  // not written yet
+    std::uint64_t written = 0;            // steps below
+    std::uint64_t steps_left = 0;         // when it began; 0: it did not say
     Instant since{};
     bool told = false;  // to the engine
     bool running = false;
@@ -156,6 +172,8 @@ class Jobs final : public Customer {
   std::uint64_t steps_per_epoch(const Job& job) const;
   void finish(RankEnd& end);
   void write(RankEnd& end, std::span<const std::byte> record);
+  void write_steps(Job& job);
+  void write_step(Job& job, Step& step);
 
   const Options options_;
   Inbox& inbox_;
@@ -164,6 +182,9 @@ class Jobs final : public Customer {
   std::vector<std::unique_ptr<Job>> jobs_;
   std::map<const Peer*, std::unique_ptr<RankEnd>> ends_;
   std::vector<RankEnd*> written_;  // to, since the last wake()
+  std::vector<Job*> delivered_;    // whole steps, since then
+  std::vector<Job*> raised_;       // whose pace is to be raised
+  std::vector<Slice> slices_;      // of a step
   std::map<std::uint32_t, Job*> by_id_;
   std::uint32_t next_job_ = 0;
   std::uint64_t unnamed_ = 0;

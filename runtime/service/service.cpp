@@ -209,6 +209,7 @@ struct Service::Parts final : ConnectionHost {
     check_timer.async_wait([this](const boost::system::error_code& error) {
       if (error) return;
       jobs.check_waiting(now());
+      jobs.wake();
       schedule();
       check();
     });

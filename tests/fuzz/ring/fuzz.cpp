@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     BF_CHECK(++read <= kRingLeast / 8);
     if (read_down(*record, down, problem) && down.kind == DownKind::batch) {
       std::uint64_t samples = 0;
-      for (const Slice& slice : down.slices) samples += slice.to - slice.from;
+      for (const Slice& slice : down.own()) samples += slice.to - slice.from;
       BF_CHECK(samples == down.batch.samples && samples <= down.batch.slot_samples);
       std::vector<std::byte> again;
       write_batch(down.batch, down.slices, again);

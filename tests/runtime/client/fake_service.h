@@ -21,6 +21,7 @@
 #include "runtime/batch/batch_spec.h"
 #include "runtime/protocol/channel.h"
 #include "runtime/protocol/messages.h"
+#include "runtime/protocol/pace.h"
 #include "runtime/protocol/records.h"
 #include "runtime/protocol/ring_files.h"
 
@@ -118,6 +119,7 @@ class FakeService {
     }
     std::string problem;
     files_ = make_rings(kRingLeast, problem);
+    pace_ = Pace::make(problem);
     down_ = std::make_unique<RingWriter>(files_.rings.down());
     up_ = std::make_unique<RingReader>(files_.rings.up());
     layout_ = BlockLayout(spec_, 2 * request.batch_samples);
@@ -142,7 +144,7 @@ class FakeService {
     admission.ring_bytes = kRingLeast;
     admission.state = request.state;
     const int descriptors[] = {files_.service_file.get(), files_.job_file.get(),
-                               files_.doorbell.get()};
+                               files_.doorbell.get(), pace_.file().get()};
     const int slab[] = {slab_file_.get()};
     return say(encode(admission), descriptors) && say(encode(SlabMessage{1, bytes}), slab);
   }
@@ -248,8 +250,13 @@ class FakeService {
     slots_.push_back({batch.step, slot});
     if (batch.step == 103) tell_lie(batch);
     if (batch.last_of_epoch != 0) position_.finish_epoch();
+    batch.own = static_cast<std::uint32_t>(all.size());
+    batch.whole_step = 1;
     write_batch(batch, all, scratch_);
-    return record(scratch_);
+    const std::uint64_t paced = pace_.steps();
+    if (!record(scratch_)) return false;
+    pace_.raise(std::max(paced, batch.step + 1));
+    return true;
   }
 
   bool record(std::span<const std::byte> bytes) {
@@ -336,6 +343,7 @@ class FakeService {
   int said_ = 0;
   Position position_;
   RingFiles files_;
+  Pace pace_;
   std::unique_ptr<RingWriter> down_;
   std::unique_ptr<RingReader> up_;
   Descriptor slab_file_;

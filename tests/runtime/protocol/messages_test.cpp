@@ -104,6 +104,7 @@ TEST_CASE("records: counts that do not add up are refused") {
   batch.from = 3;
   batch.samples = 5;
   batch.fillers = 1;
+  batch.own = 2;
   std::vector<std::byte> bytes;
   DownRecord out;
   std::string problem;
@@ -124,7 +125,31 @@ TEST_CASE("records: counts that do not add up are refused") {
   CHECK_FALSE(reads([](auto& b) { b.from = ~0u; }));
   CHECK_FALSE(reads([](auto& b) { b.last_of_epoch = 2; }));
   CHECK_FALSE(reads([](auto& b) { b.offset = 8; }));
+  CHECK_FALSE(reads([](auto& b) { b.own = 3; }));
+  CHECK_FALSE(reads([](auto& b) { b.own_from = 1; }));
+  CHECK_FALSE(reads([](auto& b) { b.own_from = ~0u; }));
+  CHECK_FALSE(reads([](auto& b) { b.whole_step = 2; }));
   write_batch(batch, slices, bytes);
   for (std::size_t size = 0; size < bytes.size(); ++size)
     CHECK_FALSE(read_down(std::span(bytes).first(size), out, problem));
+}
+
+TEST_CASE("records: of the slices of a step the batch's own are counted alone") {
+  const std::vector<Slice> slices{
+      {{1, 2, 3, 4}, 0, 9}, {{1, 2, 3, 4}, 9, 14}, {{1, 2, 3, 5}, 0, 3}};
+  BatchRecord batch;
+  batch.slot_samples = 8;
+  batch.samples = 5;
+  batch.own_from = 1;
+  batch.own = 1;
+  batch.whole_step = 1;
+  std::vector<std::byte> bytes;
+  write_batch(batch, slices, bytes);
+  CHECK(bytes.size() == batch_bytes(3));
+  DownRecord out;
+  std::string problem;
+  REQUIRE_MESSAGE(read_down(bytes, out, problem), problem);
+  CHECK(out.slices.size() == 3);
+  REQUIRE(out.own().size() == 1);
+  CHECK(out.own()[0].to == 14);
 }

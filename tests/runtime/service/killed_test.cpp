@@ -60,6 +60,50 @@ TEST_CASE("a service that is killed in mid-epoch, twice, is missed by nobody: ea
   }
 }
 
+// Ranks that are up to some batches apart when the service dies, several times an epoch.
+TEST_CASE("three ranks outlive a service that is killed: equal batches, and each sample once") {
+  for (const bf_order order : {BF_RELAXED, BF_STRICT}) {
+    CAPTURE(order);
+    Place place;
+    Daemon daemon(place.arguments, place.socket);
+    constexpr std::uint32_t kRanks = 3;
+    std::atomic<std::uint64_t> batches{0};
+    std::vector<Handed> handed(kRanks);
+    std::vector<std::string> states(kRanks);
+    std::vector<std::thread> ranks;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      JobPlan plan = place.plan();
+      plan.name = "three";
+      plan.order = order;
+      plan.epochs = 3;
+      plan.batch = 24;
+      plan.world = kRanks;
+      plan.rank = rank;
+      plan.pause_us = 200 + 150 * rank;
+      plan.count = &batches;
+      ranks.emplace_back([&, plan, rank] { handed[rank] = run_job(plan, &states[rank]); });
+    }
+    for (const std::uint64_t at : {100u, 130u, 500u, 870u, 1300u, 1800u}) {
+      CHECK(reaches(batches, at));
+      CHECK(daemon.kill(SIGKILL) == -SIGKILL);
+      daemon.start();
+    }
+    for (std::thread& rank : ranks) rank.join();
+    std::map<std::uint32_t, std::vector<std::uint64_t>> together;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      CHECK(handed[rank].wrong == "");
+      CHECK(handed[rank].batches == handed[0].batches);
+      CHECK(handed[rank].batches == 3 * ((kRows + 71) / 72));
+      CHECK(states[rank] != "");
+      CHECK(states[rank] == states[0]);
+      for (const auto& [epoch, keys] : handed[rank].epochs)
+        together[epoch].insert(together[epoch].end(), keys.begin(), keys.end());
+    }
+    REQUIRE(together.size() == 3);
+    for (const auto& [epoch, keys] : together) CHECK(is_whole(keys, kRows));
+  }
+}
+
 TEST_CASE(
     "a job that is killed with batches in its hands holds up nobody, and its memory is free") {
   Place place;

@@ -1,0 +1,34 @@
+#include "runtime/protocol/pace.h"
+
+#include <new>
+
+namespace batchflow {
+namespace {
+
+constexpr Bytes kPageBytes = 4096;
+
+}  // namespace
+
+Pace Pace::make(std::string& problem) {
+  Pace pace;
+  Descriptor file = make_memory_file("batchflow-pace", kPageBytes, problem);
+  if (!file) return {};
+  // Mapped before it is sealed: afterwards the service could not write to it, either.
+  pace.page_ = Mapping::of(file, kPageBytes, true, problem);
+  if (!pace.page_ || !seal(file, true, problem)) return {};
+  pace.file_ = std::move(file);
+  return pace;
+}
+
+Pace Pace::of(const Descriptor& file, std::string& problem) {
+  Pace pace;
+  pace.page_ = Mapping::of_sealed(file, kPageBytes, false, problem);
+  return pace;
+}
+
+// Files begin as zeros, which is how atomics begin, too.
+std::atomic<std::uint64_t>& Pace::word() const {
+  return *std::launder(reinterpret_cast<std::atomic<std::uint64_t>*>(page_.memory().data()));
+}
+
+}  // namespace batchflow
