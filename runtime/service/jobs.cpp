@@ -10,6 +10,7 @@
 #include "runtime/service/refusals.h"
 
 namespace batchflow {
+
 Jobs::Jobs(const Options& options, Inbox& inbox, bool share_streams)
     : options_(options), inbox_(inbox), share_streams_(share_streams) {}
 
