@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "configs/reader/terminal.h"
 #include "sim/run_report.h"
-#include "sim/terminal.h"
 
 namespace batchflow::sim {
 

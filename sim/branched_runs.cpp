@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "configs/reader/packed_runs.h"
+#include "configs/reader/terminal.h"
 #include "core/config_error.h"
-#include "sim/terminal.h"
 
 namespace batchflow::sim {
 

@@ -2,13 +2,13 @@
 #include <memory>
 #include <thread>
 
+#include "configs/reader/output_flags.h"
+#include "configs/reader/terminal.h"
 #include "core/config_error.h"
 #include "policies/registry.h"
 #include "sim/cache_study.h"
 #include "sim/commands.h"
 #include "sim/descriptions.h"
-#include "sim/output_flags.h"
-#include "sim/terminal.h"
 #include "sim/usage.h"
 #include "traces/generator.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "configs/reader/terminal.h"
 #include "sim/cache_study.h"
 #include "sim/sizes.h"
-#include "sim/terminal.h"
 
 namespace batchflow::sim {
 namespace {

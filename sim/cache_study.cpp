@@ -9,9 +9,9 @@
 #include <system_error>
 #include <thread>
 
+#include "configs/reader/terminal.h"
 #include "core/config_error.h"
 #include "sim/sizes.h"
-#include "sim/terminal.h"
 
 namespace batchflow::sim {
 namespace {

@@ -7,8 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "configs/reader/terminal.h"
 #include "sim/run_report.h"
-#include "sim/terminal.h"
 
 namespace batchflow::sim {
 

@@ -14,8 +14,8 @@
 #include <new>
 
 #include "configs/reader/output.h"
+#include "configs/reader/terminal.h"
 #include "core/config_error.h"
-#include "sim/terminal.h"
 
 #ifdef __linux__
 #include <sys/prctl.h>

@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "configs/reader/output.h"
+#include "configs/reader/terminal.h"
 #include "core/config_error.h"
 #include "sim/commands.h"
-#include "sim/terminal.h"
 #include "sim/usage.h"
 
 namespace batchflow::sim {
@@ -82,7 +82,7 @@ int run_and_report(const std::vector<std::string>& words) {
 }  // namespace batchflow::sim
 
 int main(int argc, char** argv) {
-  batchflow::sim::open_standard_streams();
-  batchflow::sim::catch_signals();
+  batchflow::open_standard_streams();
+  batchflow::catch_signals();
   return batchflow::sim::run_and_report({argv + (argc > 0), argv + argc});
 }

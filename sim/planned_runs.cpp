@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "configs/reader/packed_runs.h"
+#include "configs/reader/terminal.h"
 #include "core/config_error.h"
 #include "sim/run_report.h"
-#include "sim/terminal.h"
 
 namespace batchflow::sim {
 

@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "configs/reader/output_flags.h"
 #include "policies/registry.h"
 #include "sim/commands.h"
 #include "sim/descriptions.h"
-#include "sim/output_flags.h"
 
 namespace batchflow::sim {
 namespace {

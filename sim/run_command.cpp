@@ -6,17 +6,17 @@
 #include <optional>
 
 #include "configs/reader/output.h"
+#include "configs/reader/output_flags.h"
+#include "configs/reader/terminal.h"
 #include "configs/reader/yaml.h"
 #include "core/config_error.h"
 #include "policies/registry.h"
 #include "sim/bottlenecks.h"
 #include "sim/commands.h"
-#include "sim/output_flags.h"
 #include "sim/planned_runs.h"
 #include "sim/report/bottleneck_html.h"
 #include "sim/report/run_html.h"
 #include "sim/run_report.h"
-#include "sim/terminal.h"
 #include "sim/usage.h"
 #include "sim/variants.h"
 

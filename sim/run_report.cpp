@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "configs/reader/terminal.h"
 #include "sim/sizes.h"
-#include "sim/terminal.h"
 
 namespace batchflow::sim {
 

@@ -7,16 +7,16 @@
 #include <memory>
 
 #include "configs/reader/output.h"
+#include "configs/reader/output_flags.h"
+#include "configs/reader/terminal.h"
 #include "core/config_error.h"
 #include "sim/branched_runs.h"
 #include "sim/commands.h"
 #include "sim/compare.h"
-#include "sim/output_flags.h"
 #include "sim/report/sweep_html.h"
 #include "sim/result_log.h"
 #include "sim/study.h"
 #include "sim/sweep_report.h"
-#include "sim/terminal.h"
 #include "sim/usage.h"
 
 namespace batchflow::sim {

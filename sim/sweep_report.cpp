@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "configs/reader/terminal.h"
 #include "sim/run_report.h"
-#include "sim/terminal.h"
 
 namespace batchflow::sim {
 

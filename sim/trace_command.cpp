@@ -7,12 +7,12 @@
 #include <memory>
 
 #include "configs/reader/output.h"
+#include "configs/reader/output_flags.h"
+#include "configs/reader/terminal.h"
 #include "core/config_error.h"
 #include "core/config_value.h"
 #include "sim/commands.h"
-#include "sim/output_flags.h"
 #include "sim/sizes.h"
-#include "sim/terminal.h"
 #include "sim/trace_report.h"
 #include "sim/usage.h"
 #include "traces/compress.h"

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "configs/reader/terminal.h"
 #include "sim/run_report.h"
 #include "sim/sizes.h"
-#include "sim/terminal.h"
 #include "traces/text_fields.h"
 
 namespace batchflow::sim {

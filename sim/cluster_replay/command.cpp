@@ -5,15 +5,15 @@
 #include <optional>
 
 #include "configs/reader/output.h"
+#include "configs/reader/output_flags.h"
+#include "configs/reader/terminal.h"
 #include "core/config_error.h"
 #include "sim/cluster_replay/plan.h"
 #include "sim/cluster_replay/replay_html.h"
 #include "sim/cluster_replay/sensitivity.h"
 #include "sim/commands.h"
-#include "sim/output_flags.h"
 #include "sim/report/run_html.h"
 #include "sim/sizes.h"
-#include "sim/terminal.h"
 #include "sim/usage.h"
 #include "traces/job_synth.h"
 

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "configs/reader/terminal.h"
 #include "core/config_error.h"
 #include "core/config_value.h"
 #include "sim/cluster_replay/replay_summary.h"
 #include "sim/run_report.h"
 #include "sim/sizes.h"
-#include "sim/terminal.h"
 #include "traces/text_fields.h"
 
 namespace batchflow::sim {

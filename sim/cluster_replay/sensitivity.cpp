@@ -6,10 +6,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "configs/reader/terminal.h"
 #include "sim/cluster_replay/replay_summary.h"
 #include "sim/report/html.h"
 #include "sim/run_report.h"
-#include "sim/terminal.h"
 
 namespace batchflow::sim {
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "configs/reader/terminal.h"
 #include "sim/report/style.h"
-#include "sim/terminal.h"
 
 namespace batchflow::sim {
 

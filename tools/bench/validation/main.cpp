@@ -17,11 +17,11 @@
 #include <thread>
 
 #include "configs/reader/output.h"
+#include "configs/reader/terminal.h"
 #include "configs/reader/yaml.h"
 #include "core/config_error.h"
 #include "sim/forked_runs.h"
 #include "sim/simulate.h"
-#include "sim/terminal.h"
 #include "tools/bench/validation/case.h"
 
 namespace batchflow::validation {
@@ -237,7 +237,7 @@ int run(std::vector<fs::path> files, bool check) {
   for (const Runs& one : runs) {
     for (auto& work : one.works()) works.push_back(std::move(work));
   }
-  sim::ProgressBar bar(fmt::format("validating: {} cases, {} runs", cases.size(), works.size()));
+  ProgressBar bar(fmt::format("validating: {} cases, {} runs", cases.size(), works.size()));
   const auto outcomes =
       sim::ForkedRuns::run(works, std::max(1u, std::thread::hardware_concurrency()),
                            [&](const sim::HowFar& so) { bar.show(so.done, ""); });

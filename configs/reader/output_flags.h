@@ -13,7 +13,7 @@ namespace CLI {
 class App;
 }
 
-namespace batchflow::sim {
+namespace batchflow {
 
 class OutputFlags {
  public:
@@ -42,4 +42,4 @@ class OutputFlags {
   std::deque<Flag> flags_;  // whose addresses the command line holds
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow

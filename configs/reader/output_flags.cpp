@@ -1,4 +1,4 @@
-#include "sim/output_flags.h"
+#include "configs/reader/output_flags.h"
 
 #include <fmt/format.h>
 
@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "configs/reader/terminal.h"
 #include "core/check.h"
 #include "core/config_error.h"
-#include "sim/terminal.h"
 
-namespace batchflow::sim {
+namespace batchflow {
 
 void OutputFlags::add(CLI::App& command, std::string name, std::string_view format) {
   Flag& flag = flags_.emplace_back(Flag{std::move(name), {}});
@@ -70,4 +70,4 @@ void OutputFlags::write_text(std::string_view text) const {
   }
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace batchflow::sim {
+namespace batchflow {
 
 // Before anything else in main: a standard stream that is closed leads nowhere from now on, so that
 // no file that is opened later is taken for it. To read or write there is an error.
@@ -53,4 +53,4 @@ class ProgressBar {
   std::chrono::steady_clock::time_point painted_{};
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow

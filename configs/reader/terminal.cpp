@@ -1,4 +1,4 @@
-#include "sim/terminal.h"
+#include "configs/reader/terminal.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include <csignal>
 #include <cstdio>
 
-namespace batchflow::sim {
+namespace batchflow {
 namespace {
 
 std::atomic<bool> interrupted{false};
@@ -145,4 +145,4 @@ void ProgressBar::show(double done, std::string_view beside) {
   std::fputs(("\r" + progress_line(label, done, terminal_columns()) + "\033[K").c_str(), stderr);
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow
