@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "runtime/failpoint/failpoint.h"
 
@@ -37,22 +36,13 @@ int open_by_steps(int root, std::string_view path, int flags) {
     if (slash == std::string_view::npos)
       return openat(at, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC);
     folder = Descriptor(openat(at, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!folder.is_open()) return -1;
+    if (!folder) return -1;
     at = folder.get();
     path.remove_prefix(slash + 1);
   }
 }
 
 }  // namespace
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) close(fd_);
-}
 
 int open_beneath(int root, const char* path, int flags) {
   open_how how = {};
@@ -81,7 +71,7 @@ std::filesystem::path root_folder(const std::filesystem::path& root, std::string
 
 Descriptor open_root(const std::filesystem::path& root, std::string& only) {
   Descriptor folder(open(root_folder(root, &only).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.is_open())
+  if (!folder)
     throw DatasetError(
         fmt::format("{}: {}; let this user read it", root.string(), std::strerror(errno)));
   return folder;
@@ -90,10 +80,10 @@ Descriptor open_root(const std::filesystem::path& root, std::string& only) {
 DatasetFile::DatasetFile(int root, std::string_view path) : path_(path) {
   // O_NONBLOCK: opening a pipe must not wait for somebody to write to it.
   fd_ = Descriptor(open_beneath(root, path_.c_str(), O_RDONLY | O_NONBLOCK));
-  if (!fd_.is_open() && errno == ENOENT)
+  if (!fd_ && errno == ENOENT)
     throw DatasetChanged(fmt::format("{}: it was there a moment ago", path_));
   struct stat status = {};
-  if (!fd_.is_open() || fstat(fd_.get(), &status) != 0)
+  if (!fd_ || fstat(fd_.get(), &status) != 0)
     throw DatasetError(fmt::format("{}: {}; let this user read it", path_, std::strerror(errno)));
   if (!S_ISREG(status.st_mode))
     throw DatasetChanged(fmt::format("{}: it was a file a moment ago", path_));

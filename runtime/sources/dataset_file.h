@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/protocol/descriptor.h"
 #include "runtime/sources/byte_view.h"
 #include "runtime/sources/sample_index.h"
 
@@ -19,19 +20,6 @@ namespace batchflow {
 class DatasetChanged : public DatasetError {
  public:
   using DatasetError::DatasetError;
-};
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor();
-  int get() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-
- private:
-  int fd_;
 };
 
 // -1 and errno, as openat. Links inside that stay beneath the root are followed.

@@ -67,7 +67,7 @@ std::vector<Entry> entries_of(int folder, std::string_view path) {
 void FileWalk::meet_link(const std::string& path) {
   const Descriptor target(open_beneath(root_, path.c_str(), O_PATH));
   struct stat status = {};
-  if (!target.is_open() || fstat(target.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+  if (!target || fstat(target.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     ++links;
     return;
   }
@@ -95,7 +95,7 @@ void FileWalk::enter(int at, std::string& path, int depth) {
                         path, kDepthMost));
       const Descriptor below(
           openat(at, entry.name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-      if (!below.is_open()) throw DatasetChanged(fmt::format("{}: it went away", path));
+      if (!below) throw DatasetChanged(fmt::format("{}: it went away", path));
       folder(std::string_view(path).substr(0, path.size() - 1));
       enter(below.get(), path, depth + 1);
     } else {

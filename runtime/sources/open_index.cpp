@@ -77,7 +77,7 @@ std::string keep(const IndexParts& parts, const std::filesystem::path& path) {
   remove_leftovers(path);
   const std::filesystem::path temporary = fmt::format("{}.tmp-{}", path.string(), getpid());
   const Descriptor fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!fd.is_open()) return failed();
+  if (!fd) return failed();
   std::string problem;
   write_index(parts, [&](std::span<const std::byte> bytes) {
     while (!bytes.empty() && problem.empty()) {
@@ -92,7 +92,7 @@ std::string keep(const IndexParts& parts, const std::filesystem::path& path) {
   if (problem.empty() && rename(temporary.c_str(), path.c_str()) != 0) problem = failed();
   if (!problem.empty()) unlink(temporary.c_str());
   const Descriptor folder(open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.is_open()) fsync(folder.get());
+  if (folder) fsync(folder.get());
   return problem;
 }
 

@@ -40,7 +40,7 @@ PackWriter::PackWriter(PackOptions options, BatchSpec fields, std::vector<std::s
 
 PackWriter::~PackWriter() {
   std::error_code error;
-  if (fd_.is_open()) std::filesystem::remove(shard_path().string() + ".part", error);
+  if (fd_) std::filesystem::remove(shard_path().string() + ".part", error);
 }
 
 std::filesystem::path PackWriter::shard_path() const {
@@ -55,7 +55,7 @@ void PackWriter::failed(const std::string& path) const {
 void PackWriter::open_shard() {
   const std::string path = shard_path().string() + ".part";
   fd_ = Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!fd_.is_open()) failed(path);
+  if (!fd_) failed(path);
   buffer_ = encode_packed_header(header_);
   written_ = buffer_.size();
   index_.clear();
@@ -124,7 +124,7 @@ void PackWriter::close() {
   BF_CHECK(records_ > 0);
   close_shard(true);
   const Descriptor folder(open(options_.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.is_open()) fsync(folder.get());
+  if (folder) fsync(folder.get());
 }
 
 }  // namespace batchflow

@@ -16,8 +16,7 @@ namespace batchflow {
 std::unique_ptr<IndexBytes> IndexBytes::map(const std::filesystem::path& file) {
   const Descriptor fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
-  if (!fd.is_open() || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-      status.st_size == 0)
+  if (!fd || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
     return nullptr;
   const auto bytes = static_cast<std::size_t>(status.st_size);
   void* memory = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
