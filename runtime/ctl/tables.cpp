@@ -1,57 +1,24 @@
 #include "runtime/ctl/tables.h"
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
+#include "configs/reader/terminal.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "runtime/ctl/fields.h"
 
 namespace batchflow::ctl {
 namespace {
 
 using nlohmann::json;
 
-double number(const json& from, const char* key) {
-  const auto found = from.find(key);
-  return found != from.end() && found->is_number() ? found->get<double>() : 0;
-}
-std::string text(const json& from, const char* key) {
-  const auto found = from.find(key);
-  return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-const json& list(const json& from, const char* key) {
-  static const json kNone = json::array();
-  const auto found = from.find(key);
-  return found != from.end() && found->is_array() ? *found : kNone;
-}
-
-// Names come from users: what would move a cursor is not printed.
-std::string printable(std::string_view raw) {
-  std::string out;
-  for (const char c : raw) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string bytes_text(double bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  std::size_t unit = 0;
-  for (; bytes >= 1024 && unit < 5; ++unit) bytes /= 1024;
-  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
-}
-
 std::string share_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
 }
 
-// Columns as wide as their widest entry; the first is left-aligned.
+}  // namespace
+
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
@@ -71,7 +38,12 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
   return out;
 }
 
-}  // namespace
+std::string bytes_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit < 5; ++unit) bytes /= 1024;
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
+}
 
 std::string jobs_table(const json& status) {
   std::vector<std::vector<std::string>> rows = {{"job", "dataset", "pipeline", "ranks", "batch",
@@ -132,20 +104,89 @@ std::string status_text(const json& status) {
   return out + datasets_table(status) + "\n" + jobs_table(status);
 }
 
+std::string cache_text(const json& status) {
+  std::vector<std::vector<std::string>> rows = {
+      {"form", "tier", "dataset", "pipeline", "share", "items", "bytes", "of all"}};
+  const double all = number(status, "cache_bytes");
+  for (const json& one : list(status, "cache")) {
+    const double bytes = number(one, "bytes");
+    const double room = number(one, "room");
+    rows.push_back({text(one, "form"), text(one, "tier"), printable(text(one, "dataset")),
+                    printable(text(one, "pipeline")), fmt::format("{:.0f}", number(one, "share")),
+                    room > 0 ? fmt::format("{:.0f} of {:.0f}", number(one, "items"), room)
+                             : fmt::format("{:.0f}", number(one, "items")),
+                    bytes_text(bytes), share_text(bytes, all)});
+  }
+  const double prepared = number(status, "prepared_samples");
+  return (rows.size() == 1 ? "nothing is kept\n" : table(rows)) +
+         fmt::format(
+             "\n{} of {} in use; of the samples prepared so far, {} came decoded and {} as stored "
+             "out of the cache\n",
+             bytes_text(number(status, "item_bytes") + number(status, "block_bytes")),
+             bytes_text(all), share_text(number(status, "decoded_hits"), prepared),
+             share_text(number(status, "encoded_hits"), prepared));
+}
+
+json cache_json(const json& status) {
+  const double prepared = number(status, "prepared_samples");
+  const auto ratio = [&](const char* hits) {
+    return prepared > 0 ? number(status, hits) / prepared : 0;
+  };
+  return {{"limit_bytes", number(status, "cache_bytes")},
+          {"shares", list(status, "cache")},
+          {"prepared_samples", prepared},
+          {"decoded_hit_ratio", ratio("decoded_hits")},
+          {"encoded_hit_ratio", ratio("encoded_hits")}};
+}
+
+json jobs_json(const json& status) {
+  return {{"jobs", list(status, "jobs")}};
+}
+
+json datasets_json(const json& status) {
+  return {{"datasets", list(status, "datasets")}};
+}
+
+std::string printable_lines(const std::string& raw) {
+  std::string out;
+  for (std::size_t at = 0; at < raw.size();) {
+    const std::size_t end = std::min(raw.find('\n', at), raw.size());
+    out += printable(raw.substr(at, end - at)) + "\n";
+    at = end + 1;
+  }
+  return out;
+}
+
+std::string described_text(const json& answer) {
+  return text(answer, "text") + "\n";
+}
+
 std::string stats_head() {
   return fmt::format("{:>10} {:>12} {:>12} {:>12} {:>11} {:>8} {:>6}", "batches/s", "samples/s",
                      "prepared/s", "read", "blocks", "workers", "jobs");
 }
 
-std::string stats_line(const json& before, const json& now) {
+json stats_json(const json& before, const json& now) {
   const double seconds = std::max(1e-3, number(now, "up_s") - number(before, "up_s"));
   const auto rate = [&](const char* key) {
     return (number(now, key) - number(before, key)) / seconds;
   };
+  return {{"batches_per_s", rate("batches")},
+          {"samples_per_s", rate("samples")},
+          {"prepared_per_s", rate("prepared_samples")},
+          {"read_bytes_per_s", rate("read_bytes")},
+          {"block_bytes", number(now, "block_bytes")},
+          {"workers", number(now, "workers")},
+          {"jobs", list(now, "jobs").size()}};
+}
+
+std::string stats_line(const json& before, const json& now) {
+  const json line = stats_json(before, now);
   return fmt::format("{:>10.1f} {:>12.1f} {:>12.1f} {:>10}/s {:>11} {:>8.0f} {:>6}",
-                     rate("batches"), rate("samples"), rate("prepared_samples"),
-                     bytes_text(rate("read_bytes")), bytes_text(number(now, "block_bytes")),
-                     number(now, "workers"), list(now, "jobs").size());
+                     number(line, "batches_per_s"), number(line, "samples_per_s"),
+                     number(line, "prepared_per_s"), bytes_text(number(line, "read_bytes_per_s")),
+                     bytes_text(number(line, "block_bytes")), number(line, "workers"),
+                     line.at("jobs").get<std::size_t>());
 }
 
 }  // namespace batchflow::ctl

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "nlohmann/json_fwd.hpp"
 
@@ -10,9 +11,23 @@ namespace batchflow::ctl {
 std::string status_text(const nlohmann::json& status);
 std::string jobs_table(const nlohmann::json& status);
 std::string datasets_table(const nlohmann::json& status);
+std::string cache_text(const nlohmann::json& status);
+std::string described_text(const nlohmann::json& answer);
+
+// Parts of the same for programs.
+nlohmann::json jobs_json(const nlohmann::json& status);
+nlohmann::json datasets_json(const nlohmann::json& status);
+nlohmann::json cache_json(const nlohmann::json& status);
 
 // One line a second, in the manner of dstat: what has happened between two answers.
+nlohmann::json stats_json(const nlohmann::json& before, const nlohmann::json& now);
 std::string stats_head();
 std::string stats_line(const nlohmann::json& before, const nlohmann::json& now);
+
+std::string bytes_text(double bytes);
+// Columns as wide as their widest entry; the first is left-aligned.
+std::string table(const std::vector<std::vector<std::string>>& rows);
+// Without what would move a cursor, line by line.
+std::string printable_lines(const std::string& raw);
 
 }  // namespace batchflow::ctl

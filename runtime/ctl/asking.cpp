@@ -1,0 +1,48 @@
+#include "runtime/ctl/asking.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "runtime/client/session.h"
+
+namespace batchflow::ctl {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::chrono::seconds kAnswerWithin{10};
+
+}  // namespace
+
+Asking::Asking(const std::string& service) {
+  std::string tried;
+  for (const std::string& address : service_addresses(service.c_str())) {
+    std::string problem;
+    channel_ = Channel::connect(address, problem);
+    if (channel_.is_open()) return;
+    tried += (tried.empty() ? "" : "; ") + problem;
+  }
+  throw Failure(fmt::format(
+      "no service answers ({}); start batchflowd, or name its socket with --service", tried));
+}
+
+json Asking::ask(const std::string& name, json arguments) {
+  const auto deadline = Channel::Clock::now() + kAnswerWithin;
+  const json question = {{"type", "command"}, {"name", name}, {"arguments", std::move(arguments)}};
+  if (!channel_.send(question.dump(), {}, deadline)) throw Failure(channel_.problem());
+  const std::optional<Frame> frame = channel_.receive(deadline);
+  if (!frame)
+    throw Failure(channel_.is_open()
+                      ? fmt::format("the service did not answer within {} s", kAnswerWithin.count())
+                      : channel_.problem());
+  json answer = json::parse(frame->text, nullptr, false);
+  if (!answer.is_object()) throw Failure("the service answered with something that is no JSON");
+  if (answer.value("type", "") != "answer")
+    throw Failure(answer.value("message", "the service refused without a word"));
+  answer.erase("type");
+  return answer;
+}
+
+}  // namespace batchflow::ctl

@@ -1,0 +1,119 @@
+// What a service is doing: nothing is changed by these.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "configs/reader/output_flags.h"
+#include "configs/reader/terminal.h"
+#include "nlohmann/json.hpp"
+#include "runtime/ctl/asking.h"
+#include "runtime/ctl/commands.h"
+#include "runtime/ctl/tables.h"
+
+namespace batchflow::ctl {
+namespace {
+
+using nlohmann::json;
+
+void print(const std::string& text) {
+  write_file_atomically("-", text, check_interrupted);
+}
+
+// A question with one answer: a table for people, or the answer itself.
+struct Question {
+  const char* name;
+  const char* help;
+  const char* ask;                    // the service
+  json (*for_programs)(const json&);  // of its answer; null: all of it
+  std::string (*for_people)(const json&);
+};
+constexpr Question kQuestions[] = {
+    {"status", "Storage, memory, preparation, delivery, jobs", "status", nullptr, status_text},
+    {"jobs", "The jobs, and what each waits for", "status", jobs_json, jobs_table},
+    {"datasets", "The datasets that are served", "status", datasets_json, datasets_table},
+    {"cache", "What is kept, by form, tier and share; hit ratios", "status", cache_json,
+     cache_text},
+    {"describe", "Who waits for what, as the engine sees it", "describe", nullptr, described_text},
+};
+
+void add_question(CLI::App& app, const std::string& service, Action& action,
+                  const Question& question) {
+  CLI::App* command = app.add_subcommand(question.name, question.help)->fallthrough();
+  const auto outputs = std::make_shared<OutputFlags>();
+  outputs->add(*command, "json", "JSON");
+  command->callback([&service, &action, &question, outputs] {
+    action = [&service, &question, outputs] {
+      outputs->check();
+      const json answer = Asking(service).ask(question.ask);
+      if (outputs->wanted("json")) {
+        const json told = question.for_programs ? question.for_programs(answer) : answer;
+        outputs->write("json", told.dump(2) + "\n");
+      } else {
+        outputs->write_text(question.for_people(answer));
+      }
+      return 0;
+    };
+  });
+}
+
+struct Rounds {
+  unsigned count = 0;
+  bool as_json = false;
+};
+
+// Asks once a second, and gives `show` what was and what is.
+template <class Show>
+int each_second(const std::string& service, const Rounds& rounds, Show show) {
+  Asking asking(service);
+  json before = asking.ask("status");
+  for (unsigned round = 0; rounds.count == 0 || round < rounds.count; ++round) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    check_interrupted();
+    json now = asking.ask("status");
+    show(round, before, now);
+    before = std::move(now);
+  }
+  return 0;
+}
+
+int stats(const std::string& service, const Rounds& rounds) {
+  return each_second(service, rounds, [&](unsigned round, const json& before, const json& now) {
+    if (rounds.as_json) return print(stats_json(before, now).dump() + "\n");
+    if (round % 20 == 0) print(stats_head() + "\n");
+    print(stats_line(before, now) + "\n");
+  });
+}
+
+int top(const std::string& service, const Rounds& rounds) {
+  const bool terminal = isatty(STDOUT_FILENO) != 0;
+  return each_second(service, rounds, [&](unsigned, const json& before, const json& now) {
+    if (rounds.as_json) return print(now.dump() + "\n");
+    print((terminal ? "\x1b[H\x1b[J" : "") + stats_head() + "\n" + stats_line(before, now) +
+          "\n\n" + status_text(now));
+  });
+}
+
+void add_rounds(CLI::App& app, const std::string& service, Action& action, const char* name,
+                const char* help, int (*run)(const std::string&, const Rounds&)) {
+  CLI::App* command = app.add_subcommand(name, help)->fallthrough();
+  const auto rounds = std::make_shared<Rounds>();
+  command->add_option("count", rounds->count, "How many times; default: until interrupted");
+  command->add_flag("--json", rounds->as_json, "An object a line");
+  command->callback([&service, &action, rounds, run] {
+    action = [&service, rounds, run] { return run(service, *rounds); };
+  });
+}
+
+}  // namespace
+
+void add_look_commands(CLI::App& app, const std::string& service, Action& action) {
+  for (const Question& question : kQuestions) add_question(app, service, action, question);
+  add_rounds(app, service, action, "stats", "A line a second", stats);
+  add_rounds(app, service, action, "top", "The status, anew each second", top);
+}
+
+}  // namespace batchflow::ctl

@@ -1,0 +1,146 @@
+// Writes a dataset anew in the packed format (docs/packed.md).
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "configs/reader/output_flags.h"
+#include "configs/reader/terminal.h"
+#include "core/config_error.h"
+#include "core/config_value.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "runtime/ctl/commands.h"
+#include "runtime/ctl/dataset_place.h"
+#include "runtime/sources/pack.h"
+
+namespace batchflow::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string source;
+  std::string destination;
+  std::string shard_bytes = "1gib";
+  std::string name;
+  DatasetPlace place;
+  OutputFlags outputs;
+};
+
+// A folder that gets its name when what is in it is whole; until then, and when it never is, nobody
+// takes it for a dataset, and it is removed.
+class NewFolder {
+ public:
+  explicit NewFolder(fs::path path) : path_(std::move(path)) {
+    std::error_code error;
+    if (fs::exists(path_, error) && !(fs::is_directory(path_, error) && fs::is_empty(path_, error)))
+      throw ConfigError(fmt::format("{}: it is there, and not an empty folder; name another place",
+                                    path_.string()));
+    being_made_ =
+        path_.parent_path() / fmt::format(".{}.packing-{}", path_.filename().string(), getpid());
+    if (!fs::create_directories(being_made_, error) || error)
+      throw ConfigError(fmt::format("{}: cannot be made: {}; name another place",
+                                    being_made_.string(), error.message()));
+  }
+  ~NewFolder() {
+    std::error_code error;
+    if (!being_made_.empty()) fs::remove_all(being_made_, error);
+  }
+  NewFolder(const NewFolder&) = delete;
+
+  const fs::path& being_made() const { return being_made_; }
+  void complete() {
+    std::error_code error;
+    fs::rename(being_made_, path_, error);
+    if (error)
+      throw ConfigError(fmt::format("{}: {}; name another place", path_.string(), error.message()));
+    being_made_.clear();
+  }
+
+ private:
+  fs::path path_;
+  fs::path being_made_;
+};
+
+fs::path folder_named(const std::string& text) {
+  fs::path path = fs::absolute(text).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+PackReport pack_into(const fs::path& folder, const Options& options, const std::string& name,
+                     Bytes shard_bytes) {
+  const OpenedDataset data = open_dataset(options.place);
+  ProgressBar bar("packing " + options.source);
+  try {
+    return pack_dataset(*data.index, data.root.get(), {folder, name, shard_bytes}, was_interrupted,
+                        [&](std::uint64_t done, std::uint64_t of, std::string_view what) {
+                          bar.show(static_cast<double>(done) / static_cast<double>(of),
+                                   fmt::format("{} {}", done, what));
+                        });
+  } catch (const DatasetError&) {
+    check_interrupted();
+    throw;
+  }
+}
+
+int pack(Options& options) {
+  options.outputs.check();
+  const std::optional<Bytes> shard_bytes = parse_bytes(options.shard_bytes);
+  if (!shard_bytes || *shard_bytes == 0)
+    throw ConfigError(
+        fmt::format("--shards-of {}: not a size; write 1gib or 500mb", options.shard_bytes));
+  options.place.path = options.source;
+  const fs::path destination = folder_named(options.destination);
+  const std::string name = options.name.empty() ? destination.filename().string() : options.name;
+  if (name.empty() || name.find('/') != std::string::npos)
+    throw ConfigError(fmt::format("--name {}: not the name of a file; write imagenet", name));
+  NewFolder folder(destination);
+  const PackReport report = pack_into(folder.being_made(), options, name, *shard_bytes);
+  check_interrupted();
+  folder.complete();
+  std::string text;
+  for (const std::string& problem : report.problems)
+    text += fmt::format("corrupt, left out: {}\n", printable(problem));
+  text += fmt::format("{} samples packed into {}, {} corrupt ones left out\n", report.samples,
+                      printable(destination.string()), report.corrupt);
+  if (options.outputs.wanted("json")) {
+    const nlohmann::json all = {{"path", destination.string()},
+                                {"samples", report.samples},
+                                {"corrupt", report.corrupt},
+                                {"problems", report.problems}};
+    options.outputs.write("json",
+                          all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  } else {
+    options.outputs.write_text(text);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_pack_command(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("pack", "Write a dataset anew in few large files with checksums")
+          ->fallthrough();
+  command->footer(
+      "DEST gets its name when it is whole; an interrupted packing leaves nothing.\n"
+      "Example:\n"
+      "  batchflowctl pack /data/imagenet/train /data/imagenet-packed --shards-of 1gib");
+  const auto options = std::make_shared<Options>();
+  command->add_option("SOURCE", options->source, "A dataset: a folder, or one file")->required();
+  command->add_option("DEST", options->destination, "A folder that is not there, or empty")
+      ->required();
+  command->add_option("--shards-of", options->shard_bytes, "Bytes a file; default: 1gib");
+  command->add_option("--name", options->name, "Of the files: NAME-00000.bfpack; default: DEST's");
+  options->place.add_options(*command);
+  options->outputs.add(*command, "json", "JSON");
+  command->callback([&action, options] { action = [options] { return pack(*options); }; });
+}
+
+}  // namespace batchflow::ctl

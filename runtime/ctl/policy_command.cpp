@@ -1,0 +1,84 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "configs/reader/output_flags.h"
+#include "nlohmann/json.hpp"
+#include "policies/description.h"
+#include "policies/registry.h"
+#include "runtime/ctl/asking.h"
+#include "runtime/ctl/commands.h"
+#include "runtime/ctl/fields.h"
+#include "runtime/ctl/tables.h"
+
+namespace batchflow::ctl {
+namespace {
+
+using nlohmann::json;
+
+// Kinds with what runs now, as the service says it.
+std::vector<std::vector<std::string>> running_rows(const json& runs) {
+  std::vector<std::vector<std::string>> rows = {{"kind", "runs"}};
+  for (const auto& [kind, name] : runs.items())
+    rows.push_back({kind, name.is_string() ? name.get<std::string>() : ""});
+  return rows;
+}
+
+int list_policies(const OutputFlags& outputs, const std::string& service) {
+  outputs.check();
+  const json runs = object(Asking(service).ask("status"), "policies");
+  if (!outputs.wanted("json")) {
+    outputs.write_text(table(running_rows(runs)) + "\nwhat could run\n" +
+                       describe_policies(policy_list()));
+    return 0;
+  }
+  json told = {{"runs", runs}, {"policies", json::array()}};
+  for (const PolicyEntry* entry : policy_list().entries())
+    told["policies"].push_back({{"kind", policy_kind_name(entry->kind())},
+                                {"name", entry->name},
+                                {"help", first_line(entry->help)},
+                                {"clairvoyant", entry->clairvoyant}});
+  outputs.write("json", told.dump(2) + "\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_policy_command(CLI::App& app, const std::string& service, Action& action) {
+  CLI::App* command = app.add_subcommand("policy", "The policies that decide")->fallthrough();
+  command->require_subcommand(1);
+  CLI::App* all =
+      command->add_subcommand("list", "Those that run now, and those that could")->fallthrough();
+  const auto outputs = std::make_shared<OutputFlags>();
+  outputs->add(*all, "json", "JSON");
+  all->callback([&service, &action, outputs] {
+    action = [&service, outputs] { return list_policies(*outputs, service); };
+  });
+  CLI::App* set =
+      command->add_subcommand("set", "Put another in the place of one that runs; no batch is lost")
+          ->fallthrough();
+  const auto text = std::make_shared<std::string>();
+  set->add_option("policy", *text, "kind=name[:parameter=value]")->required();
+  set->callback([&service, &action, text] {
+    action = [&service, text] {
+      Asking(service).ask("policy_set", {{"policy", *text}});
+      return 0;
+    };
+  });
+}
+
+void add_job_command(CLI::App& app, const std::string& service, Action& action) {
+  CLI::App* command = app.add_subcommand("job", "One job")->fallthrough();
+  command->require_subcommand(1);
+  CLI::App* end = command->add_subcommand("kill", "End it; its ranks are told")->fallthrough();
+  const auto name = std::make_shared<std::string>();
+  end->add_option("name", *name, "As `jobs` names it")->required();
+  end->callback([&service, &action, name] {
+    action = [&service, name] {
+      Asking(service).ask("job_kill", {{"job", *name}});
+      return 0;
+    };
+  });
+}
+
+}  // namespace batchflow::ctl

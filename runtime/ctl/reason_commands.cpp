@@ -1,0 +1,155 @@
+// Why things are as they are: explain, doctor, journal.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "configs/reader/output_flags.h"
+#include "configs/reader/terminal.h"
+#include "core/config_error.h"
+#include "fmt/format.h"
+#include "runtime/ctl/asking.h"
+#include "runtime/ctl/commands.h"
+#include "runtime/ctl/doctor.h"
+#include "runtime/ctl/explain.h"
+#include "runtime/ctl/fields.h"
+#include "runtime/ctl/tables.h"
+
+namespace batchflow::ctl {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string job;
+  double seconds = 5;
+  bool flush = false;
+  OutputFlags outputs;
+};
+
+void write(const OutputFlags& outputs, const json& told, const std::string& for_people) {
+  if (outputs.wanted("json")) {
+    outputs.write("json", told.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  } else {
+    outputs.write_text(printable_lines(for_people));
+  }
+}
+
+void require_job(const json& status, const std::string& job) {
+  const json& jobs = list(status, "jobs");
+  const bool known = job.empty() || std::any_of(jobs.begin(), jobs.end(), [&](const json& one) {
+                       return text(one, "name") == job;
+                     });
+  if (!known)
+    throw Failure(fmt::format("no job is called '{}'; batchflowctl jobs lists them", job));
+}
+
+int explain(const Options& options, const std::string& service) {
+  options.outputs.check();
+  Asking asking(service);
+  const json status = asking.ask("status");
+  require_job(status, options.job);
+  const json decisions = asking.ask("explain");
+  json told = {{"jobs", json::array()}, {"decisions", list(decisions, "decisions")}};
+  for (const json& job : list(status, "jobs")) {
+    if (options.job.empty() || text(job, "name") == options.job) told["jobs"].push_back(job);
+  }
+  write(options.outputs, told, explain_text(status, decisions, options.job));
+  return 0;
+}
+
+std::string doctor_text(const std::vector<Diagnosis>& found,
+                        const std::vector<std::string>& remarks) {
+  std::string out;
+  for (const Diagnosis& one : found) {
+    out += one.link == "none" ? fmt::format("job '{}': well\n", one.job)
+                              : fmt::format("job '{}': the slow link is {}\n", one.job, one.link);
+    for (const std::string& fact : one.facts) out += fmt::format("  {}\n", fact);
+    for (const std::string& advice : one.advice) out += fmt::format("  -> {}\n", advice);
+  }
+  if (found.empty()) out += "no job was there all the time\n";
+  for (const std::string& remark : remarks) out += fmt::format("node: {}\n", remark);
+  return out;
+}
+
+int doctor(const Options& options, const std::string& service) {
+  options.outputs.check();
+  Asking asking(service);
+  const json before = asking.ask("status");
+  require_job(before, options.job);
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                             std::chrono::duration<double>(options.seconds));
+  ProgressBar bar("measuring");
+  while (std::chrono::steady_clock::now() < until) {
+    check_interrupted();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const std::chrono::duration<double> left = until - std::chrono::steady_clock::now();
+    bar.show(1 - left.count() / options.seconds);
+  }
+  const json now = asking.ask("status");
+  const std::vector<Diagnosis> found = diagnose(before, now, options.job);
+  const std::vector<std::string> remarks = node_remarks(before, now);
+  json told = {{"jobs", json::array()}, {"node", remarks}};
+  for (const Diagnosis& one : found)
+    told["jobs"].push_back({{"job", one.job},
+                            {"slow_link", one.link},
+                            {"stalled_ratio", one.stalled},
+                            {"facts", one.facts},
+                            {"advice", one.advice}});
+  write(options.outputs, told, doctor_text(found, remarks));
+  const bool held_up = std::any_of(found.begin(), found.end(),
+                                   [](const Diagnosis& one) { return one.is_held_up(); });
+  return held_up || !remarks.empty() ? 1 : 0;
+}
+
+int journal(const Options& options, const std::string& service) {
+  options.outputs.check();
+  Asking asking(service);
+  if (options.flush) asking.ask("journal_flush");
+  const json told = object(asking.ask("status"), "journal");
+  write(options.outputs, told,
+        flag(told, "is_kept")
+            ? fmt::format("{}: {}, {:.0f} steps, {:.0f} events{}\n", text(told, "path"),
+                          bytes_text(number(told, "bytes")), number(told, "steps"),
+                          number(told, "events"),
+                          flag(told, "has_ended") ? "; it has ended, at its bound or since the "
+                                                    "disk was full"
+                                                  : "")
+            : std::string("no journal is kept; start the service with --journal\n"));
+  return 0;
+}
+
+using Run = int (*)(const Options&, const std::string&);
+CLI::App* add(CLI::App& app, const std::string& service, Action& action, const char* name,
+              const char* help, const std::shared_ptr<Options>& options, Run run) {
+  CLI::App* command = app.add_subcommand(name, help)->fallthrough();
+  options->outputs.add(*command, "json", "JSON");
+  command->callback([&service, &action, options, run] {
+    action = [&service, options, run] { return run(*options, service); };
+  });
+  return command;
+}
+
+}  // namespace
+
+void add_reason_commands(CLI::App& app, const std::string& service, Action& action) {
+  const auto to_explain = std::make_shared<Options>();
+  add(app, service, action, "explain", "What each job waits for, and what the policies decided",
+      to_explain, explain)
+      ->add_option("JOB", to_explain->job, "As `jobs` names it; default: all");
+  const auto to_doctor = std::make_shared<Options>();
+  CLI::App* command = add(app, service, action, "doctor",
+                          "Measure for some seconds, and name the slow link", to_doctor, doctor);
+  command->add_option("JOB", to_doctor->job, "As `jobs` names it; default: all");
+  command->add_option("--seconds", to_doctor->seconds, "To measure for; default: 5")
+      ->check(CLI::Range(0.1, 3600.0));
+  command->footer("Exit code 1: a job waits, or something is wrong with the node.");
+  const auto of_journal = std::make_shared<Options>();
+  add(app, service, action, "journal", "Where it is, and how long", of_journal, journal)
+      ->add_flag("--flush", of_journal->flush, "Bring it to the disk first");
+}
+
+}  // namespace batchflow::ctl

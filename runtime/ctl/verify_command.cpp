@@ -1,0 +1,114 @@
+// Reads a dataset from first to last, and says what is wrong with it.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "configs/reader/output_flags.h"
+#include "configs/reader/terminal.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "runtime/ctl/commands.h"
+#include "runtime/ctl/dataset_place.h"
+#include "runtime/ctl/tables.h"
+#include "runtime/ctl/verify_dataset.h"
+
+namespace batchflow::ctl {
+namespace {
+
+struct Options {
+  std::string dataset;
+  DatasetPlace place;
+  unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  OutputFlags outputs;
+};
+
+const char* word(Finding::What what) {
+  return what == Finding::What::corrupt ? "corrupt" : "unreadable";
+}
+
+std::string text_of(const VerifyReport& report, const SampleIndex& index,
+                    const std::string& served) {
+  std::string out;
+  for (const std::string& note : index.notes()) out += fmt::format("note: {}\n", printable(note));
+  if (!served.empty() && served != fmt::format("{:016x}", index.version()))
+    out += fmt::format(
+        "note: the service serves version {}, and this is version {:016x}: the data was changed\n",
+        printable(served), index.version());
+  for (const Finding& one : report.findings)
+    out += fmt::format("{:<10}  {}: {}\n", word(one.what), printable(one.name), printable(one.why));
+  const std::uint64_t wrong = report.corrupt + report.unreadable;
+  if (wrong > report.findings.size())
+    out += fmt::format("and {} more\n", wrong - report.findings.size());
+  return out + fmt::format(
+                   "{} samples, {}; {} with a checksum that fits, {} pictures decoded; {} corrupt, "
+                   "{} unreadable\n",
+                   report.samples, bytes_text(static_cast<double>(report.bytes)), report.checksums,
+                   report.pictures, report.corrupt, report.unreadable);
+}
+
+std::string json_of(const VerifyReport& report, const SampleIndex& index) {
+  nlohmann::json all = {{"version", fmt::format("{:016x}", index.version())},
+                        {"samples", report.samples},
+                        {"bytes", report.bytes},
+                        {"checksums", report.checksums},
+                        {"pictures", report.pictures},
+                        {"corrupt", report.corrupt},
+                        {"unreadable", report.unreadable},
+                        {"notes", index.notes()},
+                        {"findings", nlohmann::json::array()}};
+  for (const Finding& one : report.findings)
+    all["findings"].push_back(
+        {{"key", one.key}, {"what", word(one.what)}, {"name", one.name}, {"why", one.why}});
+  return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+int verify(const Options& options, const std::string& service) {
+  options.outputs.check();
+  const DatasetPlace place = find_dataset(options.dataset, options.place, service);
+  const OpenedDataset data = open_dataset(place);
+  VerifyOptions how;
+  how.threads = options.threads;
+  how.stop = was_interrupted;
+  VerifyReport report;
+  {
+    ProgressBar bar("verifying " + options.dataset);
+    how.progress = [&](std::uint64_t done, std::uint64_t of, std::string_view) {
+      bar.show(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(1, of)),
+               fmt::format("{} of {} samples", done, of));
+    };
+    report = verify_dataset(*data.index, data.root.get(), how);
+  }
+  check_interrupted();
+  if (options.outputs.wanted("json")) {
+    options.outputs.write("json", json_of(report, *data.index));
+  } else {
+    options.outputs.write_text(text_of(report, *data.index, place.version));
+  }
+  return report.sound() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, const std::string& service, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("verify", "Read every sample, and list what is corrupt")->fallthrough();
+  command->footer(
+      "Exit code 1: something is corrupt or cannot be read.\n"
+      "Examples:\n"
+      "  batchflowctl verify /data/imagenet/train\n"
+      "  batchflowctl verify imagenet --json=findings.json");
+  const auto options = std::make_shared<Options>();
+  command->add_option("DATASET", options->dataset, "A path, or a name that the service knows")
+      ->required();
+  options->place.add_options(*command);
+  command->add_option("--threads", options->threads, "Default: one a core")
+      ->check(CLI::Range(1, 1024));
+  options->outputs.add(*command, "json", "JSON");
+  command->callback([&service, &action, options] {
+    action = [&service, options] { return verify(*options, service); };
+  });
+}
+
+}  // namespace batchflow::ctl

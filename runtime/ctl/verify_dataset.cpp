@@ -1,0 +1,211 @@
+#include "runtime/ctl/verify_dataset.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
+
+#include "fmt/format.h"
+#include "runtime/prepare/decode.h"
+#include "runtime/sources/dataset_file.h"
+#include "runtime/sources/record.h"
+
+namespace batchflow::ctl {
+namespace {
+
+constexpr std::uint64_t kAtOnce = 64;               // samples a thread takes
+constexpr Bytes kInMemoryMost = Bytes{1} << 30;     // of one sample
+constexpr std::size_t kPieceOfPlainFile = 1 << 20;  // what no checksum covers is read in these
+constexpr std::size_t kFirstBytes = 16;             // which tell what a picture is
+constexpr int kTries = 3;
+constexpr std::chrono::milliseconds kBeforeNextTry{20};
+
+// `jpg` and its like: somebody says that it is a picture that can be decoded.
+bool is_called_picture(std::string_view name) {
+  std::string ending(name.substr(name.find_last_of('.') + 1));
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == "jpg" || ending == "jpeg" || ending == "png";
+}
+
+// One a thread: looks at one sample after the other.
+class Looker {
+ public:
+  Looker(const SampleIndex& index, int root) : index_(index), root_(root) {}
+
+  // Adds what it saw to `report`; answers what is wrong, if anything is.
+  std::optional<Finding> look(SampleId sample, VerifyReport& report) {
+    for (int tries = 1;; ++tries) {
+      try {
+        const std::string problem = look_once(sample, report);
+        if (problem.empty()) return std::nullopt;
+        return finding(sample, Finding::What::corrupt, problem);
+      } catch (const DatasetError& error) {
+        file_.reset();
+        if (tries == kTries) return finding(sample, Finding::What::unreadable, error.what());
+        std::this_thread::sleep_for(kBeforeNextTry * tries);
+      }
+    }
+  }
+
+ private:
+  Finding finding(SampleId sample, Finding::What what, std::string why) const {
+    return {sample.value, what, index_.sample_name(sample), std::move(why)};
+  }
+
+  // Throws DatasetError when it cannot be read.
+  std::string look_once(SampleId sample, VerifyReport& report) {
+    const Extent extent = index_.extent(sample);
+    if (!file_ || extent.file != open_) {
+      file_ = std::make_unique<DatasetFile>(root_, index_.path(extent.file));
+      open_ = extent.file;
+    }
+    const std::string_view path = index_.path(extent.file);
+    if (file_->size() < extent.offset + extent.bytes)
+      throw DatasetError("it is shorter than when it was indexed; start again when nobody writes");
+    const bool is_whole = index_.kind() == RecordKind::whole;
+    if (is_whole && !is_called_picture(path) && !is_picture(file_->view(0, kFirstBytes))) {
+      for (Bytes at = 0; at < extent.bytes; at += kPieceOfPlainFile)
+        file_->view(at, std::min<Bytes>(kPieceOfPlainFile, extent.bytes - at));
+      report.bytes += extent.bytes;
+      return "";
+    }
+    if (extent.bytes > kInMemoryMost)
+      return fmt::format("{} bytes are more than a sample may have", extent.bytes);
+    const std::span<const std::byte> record = file_->view(extent.offset, extent.bytes);
+    report.bytes += extent.bytes;
+    if (!parts_.find(index_.kind(), record, index_.stored_fields()))
+      return std::string(parts_.problem());
+    if (index_.kind() == RecordKind::example || index_.kind() == RecordKind::packed)
+      ++report.checksums;
+    for (const Part& part : parts_.parts()) {
+      if (part.type != ElementType::u8) continue;
+      const bool called = is_whole
+                              ? is_called_picture(path)
+                              : index_.kind() == RecordKind::tar && is_called_picture(part.name);
+      if (!called && !is_picture(part.bytes)) continue;
+      const std::string problem = decode(part.bytes);
+      if (!problem.empty()) return is_whole ? problem : fmt::format("{}: {}", part.name, problem);
+      ++report.pictures;
+    }
+    return "";
+  }
+
+  static bool is_picture(std::span<const std::byte> bytes) {
+    return is_jpeg(bytes) || is_png(bytes);
+  }
+
+  std::string decode(std::span<const std::byte> bytes) {
+    if (!is_picture(bytes)) return "neither JPEG nor PNG";
+    Decoder& decoder = is_jpeg(bytes) ? *jpeg_ : *png_;
+    if (!decoder.open(bytes, {})) return std::string(decoder.problem());
+    const Box got = decoder.decode(whole(decoder.extent()), picture_);
+    return got.width == 0 || got.height == 0 ? std::string(decoder.problem()) : "";
+  }
+
+  const SampleIndex& index_;
+  const int root_;
+  std::unique_ptr<DatasetFile> file_;
+  std::uint32_t open_ = 0;
+  RecordParts parts_;
+  std::unique_ptr<Decoder> jpeg_ = make_jpeg_decoder();
+  std::unique_ptr<Decoder> png_ = make_png_decoder();
+  PictureBuffer picture_;
+};
+
+class Verification {
+ public:
+  Verification(const SampleIndex& index, int root, const VerifyOptions& options)
+      : index_(index), root_(root), options_(options) {}
+
+  VerifyReport run() {
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < std::max(1u, options_.threads); ++i)
+      threads.emplace_back([this] { work(); });
+    watch(threads.size());
+    for (std::thread& thread : threads) thread.join();
+    if (failure_) std::rethrow_exception(failure_);
+    for (auto& [key, finding] : findings_) report_.findings.push_back(std::move(finding));
+    report_.stopped = ending_;
+    return std::move(report_);
+  }
+
+ private:
+  void work() {
+    try {
+      Looker looker(index_, root_);
+      for (;;) {
+        const std::uint64_t first = next_.fetch_add(kAtOnce);
+        if (first >= index_.samples() || ending_) break;
+        look_at(looker, first, std::min(index_.samples(), first + kAtOnce));
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+      ending_ = true;
+    }
+    const std::lock_guard lock(mutex_);
+    ++ended_;
+    changed_.notify_one();
+  }
+
+  void look_at(Looker& looker, std::uint64_t first, std::uint64_t last) {
+    VerifyReport seen;
+    for (std::uint64_t key = first; key < last && !ending_; ++key) {
+      const std::optional<Finding> found = looker.look(SampleId(key), seen);
+      ++seen.samples;
+      if (found) add(*found);
+    }
+    const std::lock_guard lock(mutex_);
+    report_.samples += seen.samples;
+    report_.bytes += seen.bytes;
+    report_.checksums += seen.checksums;
+    report_.pictures += seen.pictures;
+  }
+
+  void add(const Finding& found) {
+    const std::lock_guard lock(mutex_);
+    ++(found.what == Finding::What::corrupt ? report_.corrupt : report_.unreadable);
+    findings_.emplace(found.key, found);
+    if (findings_.size() > options_.findings_most) findings_.erase(std::prev(findings_.end()));
+  }
+
+  void watch(std::size_t threads) {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, std::chrono::milliseconds(100),
+                              [&] { return ended_ == threads; })) {
+      const std::uint64_t done = report_.samples;
+      lock.unlock();
+      if (options_.progress) options_.progress(done, index_.samples(), "samples read");
+      if (options_.stop && options_.stop()) ending_ = true;
+      lock.lock();
+    }
+  }
+
+  const SampleIndex& index_;
+  const int root_;
+  const VerifyOptions& options_;
+  std::atomic<std::uint64_t> next_{0};
+  std::atomic<bool> ending_{false};
+  std::mutex mutex_;  // of all below
+  std::condition_variable changed_;
+  std::size_t ended_ = 0;
+  std::exception_ptr failure_;
+  std::map<std::uint64_t, Finding> findings_;
+  VerifyReport report_;
+};
+
+}  // namespace
+
+VerifyReport verify_dataset(const SampleIndex& index, int root, const VerifyOptions& options) {
+  return Verification(index, root, options).run();
+}
+
+}  // namespace batchflow::ctl

@@ -1,0 +1,106 @@
+// The judgement alone, on answers made up: each stage, numbers, and answers that are not whole.
+#include "runtime/ctl/doctor.h"
+
+#include "doctest/doctest.h"
+#include "runtime/ctl/explain.h"
+
+using namespace batchflow;
+using ctl::Diagnosis;
+using nlohmann::json;
+
+namespace {
+
+json status(double up_s, double samples, json stall_s) {
+  return {{"up_s", up_s},
+          {"storage", "io_uring"},
+          {"cores", 8},
+          {"workers", 2},
+          {"workers_most", 2},
+          {"cache_bytes", 1 << 30},
+          {"files_most", 100000},
+          {"prepared_samples", samples},
+          {"preparing_s", up_s * 2},
+          {"read_samples", samples},
+          {"storage_busy_s", up_s / 2},
+          {"samples", samples},
+          {"datasets", {{{"name", "d"}, {"samples", 1000}, {"bytes", 4e9}}}},
+          {"jobs",
+           {{{"id", 1},
+             {"name", "train"},
+             {"dataset", "d"},
+             {"running", true},
+             {"ranks", 2},
+             {"ranks_here", 2},
+             {"batch_samples", 32},
+             {"samples", samples},
+             {"stall_s", std::move(stall_s)}}}}};
+}
+
+// Ten seconds with two ranks: what they waited is of twenty.
+Diagnosis judged(const json& stall_s, double samples = 1000) {
+  const auto found = ctl::diagnose(status(10, 0, json::object()), status(20, samples, stall_s), "");
+  REQUIRE(found.size() == 1);
+  return found[0];
+}
+
+bool has(const std::vector<std::string>& texts, const std::string& part) {
+  for (const std::string& text : texts)
+    if (text.find(part) != std::string::npos) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("the stage that took most of the waits is the slow link") {
+  const Diagnosis storage = judged({{"storage", 10.0}, {"preparation", 2.0}});
+  CHECK(storage.link == "storage");
+  CHECK(storage.stalled == doctest::Approx(0.6));
+  CHECK(has(storage.facts, "it waits 60 % of its time: 50 % storage, 10 % preparation"));
+  CHECK(has(storage.facts, "gives 100 samples/s"));
+  CHECK(has(storage.facts, "busy 50 % of the time"));
+  CHECK(has(storage.facts, "it takes 100 samples/s, and would take 250"));
+  CHECK(has(storage.advice, "the dataset has 3.7 GiB, and the cache 1.0 GiB in all (--memory)"));
+  CHECK_FALSE(has(storage.advice, "batchflowctl pack"));  // 4 MB a sample are no small files
+
+  const Diagnosis preparation = judged({{"storage", 1.0}, {"preparation", 9.0}});
+  CHECK(preparation.link == "preparation");
+  // 20 s of work made 1000 samples; 200 samples/s at 20 ms want four workers.
+  CHECK(has(preparation.facts, "2 workers of at most 2 were busy 100 % of the time"));
+  CHECK(has(preparation.facts, "a sample takes 20.00 ms"));
+  CHECK(has(preparation.advice, "wants 4, and the machine has 8 cores (--workers 4)"));
+
+  CHECK(judged({{"delivery", 9.0}}).link == "delivery");
+  CHECK(judged({{"room", 9.0}}).link == "room");
+}
+
+TEST_CASE("a twentieth of the time is no stall; all of it is not divided by nothing") {
+  CHECK(judged({{"storage", 0.9}}).link == "none");
+  CHECK_FALSE(judged({{"storage", 0.9}}).is_held_up());
+  CHECK(judged({{"storage", 1.1}}).link == "storage");
+  const Diagnosis all = judged({{"storage", 20.0}}, 0);
+  CHECK(all.stalled == 1);
+  CHECK(has(all.facts, "it was given nothing in this time"));
+}
+
+TEST_CASE("answers of another version, or of nobody, are no crash") {
+  CHECK(ctl::diagnose(json::object(), json::object(), "").empty());
+  CHECK(ctl::diagnose({{"jobs", 3}}, {{"jobs", {1, "x", nullptr}}}, "").empty());
+  const json odd = {{"jobs", {{{"id", 1}, {"name", "train"}, {"stall_s", 7}}}}};
+  CHECK(ctl::diagnose(odd, odd, "")[0].link == "start");
+  CHECK(ctl::node_remarks(json::object(), json::object()).empty());
+  CHECK(ctl::explain_text(json::object(), json::object(), "") == "no jobs\n");
+}
+
+TEST_CASE("what is wrong with the node is told beside") {
+  json before = status(10, 0, json::object());
+  json now = status(20, 1000, json::object());
+  CHECK(ctl::node_remarks(before, now).empty());
+  now["files_most"] = 1024;
+  now["storage"] = "pread: 8 threads, since io_uring is refused: EPERM";
+  now["corrupt_samples"] = 3;
+  now["prepared_blocks"] = 100;
+  now["remakes"] = 20;
+  const auto remarks = ctl::node_remarks(before, now);
+  CHECK(remarks.size() == 4);
+  CHECK(has(remarks, "20 % of the blocks"));
+}
