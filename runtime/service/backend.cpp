@@ -25,11 +25,12 @@ bool is_lasting(int error) {
 }  // namespace
 
 Backend::Backend(const Options& options, Datasets& datasets, Inbox& inbox, Customer& customer,
-                 Post post)
+                 StallBook& stalls, Post post)
     : options_(options),
       datasets_(datasets),
       inbox_(inbox),
       customer_(customer),
+      stalls_(stalls),
       post_(std::move(post)),
       slots_(options.slots_most, [this](std::uint64_t slab) { customer_.slab_gone(slab); }) {
   reader_ = make_read_engine(options.storage, [this](std::span<const ReadResult> results) {
@@ -78,6 +79,7 @@ void Backend::on(const Read& order) {
   Reading& reading = readings_[index];
   reading.request = order.request;
   reading.dataset = order.dataset;
+  reading.pipeline = order.lineage.pipeline;
   reading.keep = order.keep;
   reading.staged = order.keep.is_none() || order.keep_at != order.to;
   if (!order.keep.is_none()) note_kept(order.dataset, 0, order.keep);
@@ -95,6 +97,7 @@ void Backend::on(const Read& order) {
     reading.area_bytes += room_for(extent.offset, extent.bytes);
   }
   reading_of_[order.request.id.value] = index;
+  stalls_.reading(reading.pipeline, 1);
   submit(index);
 }
 
@@ -155,6 +158,7 @@ void Backend::read_done(std::span<const ReadResult> results) {
 
 void Backend::finish_read(std::uint32_t index) {
   Reading& reading = readings_[index];
+  stalls_.reading(reading.pipeline, -1);
   if (reading.cancelled) return free_staging(index);
   std::vector<SampleId> failed;
   for (const Staged& one : reading.samples) {
@@ -263,7 +267,9 @@ void Backend::on(const Prepare& order) {
       out.samples.back().keep_decoded = one.keep_decoded;
     }
   }
-  preparing_[order.request.id.value] = {order.request, order.lineage.dataset};
+  const Preparing entry{order.request, order.lineage.dataset, order.lineage.pipeline};
+  if (preparing_.insert_or_assign(order.request.id.value, entry).second)
+    stalls_.preparing(order.lineage.pipeline, 1);
   workers_->prepare(std::move(out));
 }
 
@@ -324,6 +330,7 @@ void Backend::prepared(const PreparationReport& report) {
     corrupt_.push_back({found->second.dataset, report.corrupt[i], report.problems[i]});
     if (corrupt_.size() > kCorruptKept) corrupt_.pop_front();
   }
+  stalls_.preparing(found->second.pipeline, -1);
   preparing_.erase(found);
   counters_.prepared_samples += report.samples;
   ++counters_.prepared_blocks;
@@ -344,6 +351,7 @@ void Backend::on(const SetWorkers& order) {
     working_.pop_back();
   }
   workers_there_ = static_cast<std::uint32_t>(working_.size());
+  stalls_.set_workers(workers_there_);
 }
 
 // --------------------------------------------------------------------------------- batches ----
@@ -374,7 +382,9 @@ void Backend::on(const Transfer& order) {
   const bool ragged = std::any_of(copy.to_layout->fields.begin(), copy.to_layout->fields.end(),
                                   [](const auto& field) { return field.ragged; });
   counters_.copied_samples += copy.last - copy.first;
-  copying_[order.request.id.value] = copy;
+  const Copying entry{copy, from->second.pipeline};
+  if (copying_.insert_or_assign(order.request.id.value, entry).second)
+    stalls_.gathering(from->second.pipeline, 1);
   if (ragged) {
     const std::pair key{order.to_share.value, order.to_slot.value};
     copy_to_[order.request.id.value] = key;
@@ -390,8 +400,9 @@ void Backend::on(const Transfer& order) {
 
 void Backend::copied(Request request, Outcome outcome) {
   const auto found = copying_.find(request.id.value);
-  if (found == copying_.end() || found->second.request != request) return;
-  const CopyOrder done = std::move(found->second);
+  if (found == copying_.end() || found->second.order.request != request) return;
+  const CopyOrder done = std::move(found->second.order);
+  stalls_.gathering(found->second.pipeline, -1);
   copying_.erase(found);
   inbox_.add(TransferDone{request, outcome});
   const auto to = copy_to_.find(request.id.value);
@@ -446,8 +457,9 @@ void Backend::on(const Cancel& order) {
     return;
   }
   if (const auto copy = copying_.find(id); copy != copying_.end()) {
-    if (copy->second.request != order.request) return;
+    if (copy->second.order.request != order.request) return;
     copier_->cancel(order.request);
+    stalls_.gathering(copy->second.pipeline, -1);
     copying_.erase(copy);
     if (const auto to = copy_to_.find(id); to != copy_to_.end()) {
       std::erase_if(gathering_[to->second].waiting,
@@ -456,7 +468,10 @@ void Backend::on(const Cancel& order) {
     }
     return;
   }
-  preparing_.erase(id);
+  if (const auto found = preparing_.find(id); found != preparing_.end()) {
+    stalls_.preparing(found->second.pipeline, -1);
+    preparing_.erase(found);
+  }
 }
 
 // ---------------------------------------------------------------------------------- timers ----

@@ -19,11 +19,13 @@
 
 #include "core/event.h"
 #include "core/order.h"
+#include "runtime/service/cache_report.h"
 #include "runtime/service/copier.h"
 #include "runtime/service/datasets.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/item_store.h"
 #include "runtime/service/slot_memory.h"
+#include "runtime/service/stalls.h"
 #include "runtime/service/worker_pool.h"
 #include "runtime/storage/read_engine.h"
 
@@ -68,7 +70,8 @@ class Backend {
     Bytes slots_most = 0;  // of shared memory for blocks and batches
     ReadEngineOptions storage;
   };
-  Backend(const Options& options, Datasets& datasets, Inbox& inbox, Customer& customer, Post post);
+  Backend(const Options& options, Datasets& datasets, Inbox& inbox, Customer& customer,
+          StallBook& stalls, Post post);
   ~Backend();
 
   void carry_out(std::span<const Command> commands);
@@ -91,6 +94,7 @@ class Backend {
     std::string problem;
   };
   const std::deque<Corrupt>& corrupt() const { return corrupt_; }
+  std::vector<CacheShare> cache() const;
 
  private:
   // One sample of a read: where its bytes are once they are there.
@@ -104,6 +108,7 @@ class Backend {
   struct Reading {
     Request request;
     DatasetId dataset;
+    PipelineId pipeline;
     ShareId keep = ShareId::none();
     bool staged = true;  // until it is released
     bool cancelled = false;
@@ -118,6 +123,7 @@ class Backend {
   struct Preparing {
     Request request;
     DatasetId dataset;
+    PipelineId pipeline;
   };
   struct Gathering {  // a ragged batch: its pieces are copied in turn
     std::uint32_t next = 0;
@@ -161,6 +167,7 @@ class Backend {
   Datasets& datasets_;
   Inbox& inbox_;
   Customer& customer_;
+  StallBook& stalls_;
   Post post_;
   BackendCounters counters_;
   std::deque<Corrupt> corrupt_;
@@ -180,7 +187,11 @@ class Backend {
   std::unordered_map<std::uint64_t, std::uint32_t> reading_of_;             // by request id
   std::unordered_map<std::uint64_t, Preparing> preparing_;                  // by request id
   std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gathering_;  // by share and slot
-  std::unordered_map<std::uint64_t, CopyOrder> copying_;                    // by request id
+  struct Copying {
+    CopyOrder order;
+    PipelineId pipeline;
+  };
+  std::unordered_map<std::uint64_t, Copying> copying_;  // by request id
   std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> copy_to_;
 
   std::uint32_t workers_there_ = 0;

@@ -43,11 +43,22 @@ std::string describe(const Question& asked) {
   return Json{{"type", "answer"}, {"text", asked.service.engine.describe()}}.dump();
 }
 
+std::string explain(const Question& asked) {
+  return asked.service.decisions.to_json(asked.service.decisions_are_kept);
+}
+
+std::string journal_flush(const Question& asked) {
+  const std::string problem = asked.service.logs.flush_journal();
+  if (!problem.empty()) throw ConfigError(problem);
+  return done();
+}
+
 std::string policy_set(const Question& asked) {
   const std::string policy = asked.text("policy");
   const std::size_t equals = policy.find('=');
   if (equals == std::string::npos) throw ConfigError("no kind; write kind=name, as eviction=sieve");
   check_policy(policy.substr(0, equals), policy.substr(equals + 1));
+  choose_policy(asked.service.config, policy);
   asked.service.inbox.add(PolicyChanged{asked.service.inbox.keep(policy)});
   asked.service.say(fmt::format("policy {}, by user {}", policy, asked.user));
   return done();
@@ -55,10 +66,7 @@ std::string policy_set(const Question& asked) {
 
 std::string job_kill(const Question& asked) {
   const std::string job = asked.text("job");
-  std::size_t ended = 0;
-  for (const Jobs::Told& one : asked.service.jobs.told()) {
-    if (one.name == job && asked.service.jobs.kill(one.id)) ++ended;
-  }
+  const std::size_t ended = asked.service.jobs.kill(job);
   if (ended == 0) throw ConfigError(fmt::format("no job is called '{}'", job));
   asked.service.say(fmt::format("job {} ended by user {}", job, asked.user));
   return done();
@@ -70,10 +78,9 @@ struct Handler {
 };
 
 const std::map<std::string, Handler, std::less<>> kHandlers = {
-    {"status", {false, status}},
-    {"describe", {false, describe}},
-    {"policy_set", {true, policy_set}},
-    {"job_kill", {true, job_kill}},
+    {"status", {false, status}},        {"describe", {false, describe}},
+    {"explain", {false, explain}},      {"journal_flush", {true, journal_flush}},
+    {"policy_set", {true, policy_set}}, {"job_kill", {true, job_kill}},
 };
 
 }  // namespace

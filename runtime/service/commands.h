@@ -8,6 +8,9 @@
 #include <string_view>
 
 #include "core/engine.h"
+#include "core/engine_config.h"
+#include "runtime/service/decision_log.h"
+#include "runtime/service/engine_logs.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs.h"
 #include "runtime/service/snapshot.h"
@@ -19,6 +22,10 @@ class Commands {
   // What commands look at and change.
   struct Service {
     const Engine& engine;
+    EngineConfig& config;  // what we say that runs
+    const DecisionLog& decisions;
+    bool decisions_are_kept;
+    EngineLogs& logs;
     Inbox& inbox;
     Jobs& jobs;
     std::function<Snapshot()> snapshot;

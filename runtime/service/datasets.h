@@ -25,6 +25,8 @@ struct ServedDataset {
   dev_t device = 0;          // whoever has a descriptor of the same folder may read it
   ino_t inode = 0;
   std::string pipeline;  // for jobs that name none
+  std::string format;    // as it was said; empty: found out
+  std::uint64_t tokens = 0;
   std::shared_ptr<SampleIndex> index;
   std::vector<std::string> paths;  // of its files
 

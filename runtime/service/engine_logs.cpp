@@ -32,13 +32,19 @@ bool LogFile::append(std::span<const std::byte> bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;
     bytes = bytes.subspan(static_cast<std::size_t>(written));
+    bytes_ += static_cast<Bytes>(written);
   }
   return true;
+}
+
+bool LogFile::sync() const {
+  return fdatasync(file_.get()) == 0;
 }
 
 EngineLogs::EngineLogs(const NodeConfig& config, Say say)
     : folder_(config.state),
       say_(std::move(say)),
+      journal_wanted_(config.journal),
       promise_log_(config.engine.promise_log_bytes_max) {
   open_or_throw(promise_file_, folder_ / "promises");
   if (!config.journal) return;
@@ -49,7 +55,9 @@ EngineLogs::EngineLogs(const NodeConfig& config, Say say)
 }
 
 void EngineLogs::stepping(Instant now, std::span<const Event> events) {
-  if (journal_) journal_->record(now, events);
+  if (!journal_) return;
+  journal_->record(now, events);
+  journal_events_ += events.size();
 }
 
 void EngineLogs::stepped(std::span<const Command> commands, std::span<const Promise> promises) {
@@ -59,6 +67,21 @@ void EngineLogs::stepped(std::span<const Command> commands, std::span<const Prom
   }
   for (const Promise& promise : promises) promise_log_.add(promise);
   write_promises();
+}
+
+JournalState EngineLogs::journal() const {
+  return {journal_wanted_,
+          journal_wanted_ && !(journal_ && journal_->recorded()),
+          (folder_ / "journal").string(),
+          journal_file_.bytes(),
+          journal_ ? journal_->steps() : 0,
+          journal_events_};
+}
+
+std::string EngineLogs::flush_journal() {
+  if (!journal_) return "no journal is kept; start the service with --journal";
+  if (journal_file_.sync()) return "";
+  return fmt::format("the journal cannot be flushed: {}", std::generic_category().message(errno));
 }
 
 void EngineLogs::write_journal() {

@@ -20,9 +20,21 @@ class LogFile {
  public:
   bool open(const std::filesystem::path& path);
   bool append(std::span<const std::byte> bytes);
+  Bytes bytes() const { return bytes_; }  // that were appended
+  bool sync() const;
 
  private:
   Descriptor file_;
+  Bytes bytes_ = 0;
+};
+
+struct JournalState {
+  bool is_kept = false;
+  bool has_ended = false;  // at its bound, or the disk was full
+  std::string path;
+  Bytes bytes = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t events = 0;
 };
 
 class EngineLogs {
@@ -36,6 +48,11 @@ class EngineLogs {
   void stepping(Instant now, std::span<const Event> events);
   void stepped(std::span<const Command> commands, std::span<const Promise> promises);
 
+  // What people ask about the journal.
+  JournalState journal() const;
+  // Empty when all of the journal is on disk, or why not.
+  std::string flush_journal();
+
  private:
   void write_journal();
   void write_promises();
@@ -44,6 +61,8 @@ class EngineLogs {
   Say say_;
   std::unique_ptr<Journal> journal_;
   LogFile journal_file_;
+  const bool journal_wanted_;
+  std::uint64_t journal_events_ = 0;
   PromiseLog promise_log_;
   LogFile promise_file_;
 };

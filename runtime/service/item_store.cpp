@@ -15,8 +15,11 @@ void ItemStore::put(ShareId share, ItemId item, std::vector<std::byte>&& bytes) 
 void ItemStore::put(std::uint64_t key, Item item) {
   const std::lock_guard lock(mutex_);
   Item& place = items_[key];
-  if (place) bytes_ -= place->size();
+  if (place) forget(key, place->size());
   bytes_ += item->size();
+  Sum& sum = sums_[static_cast<std::uint32_t>(key >> 32)];
+  sum.bytes += item->size();
+  ++sum.items;
   place = std::move(item);
 }
 
@@ -31,7 +34,7 @@ void ItemStore::drop(ShareId share, ItemId item) {
   const std::lock_guard lock(mutex_);
   const auto found = items_.find(key(share, item));
   if (found == items_.end()) return;
-  bytes_ -= found->second->size();
+  forget(found->first, found->second->size());
   gone = std::move(found->second);
   items_.erase(found);
 }
@@ -40,9 +43,22 @@ void ItemStore::drop_all(ShareId share) {
   const std::lock_guard lock(mutex_);
   std::erase_if(items_, [&](const auto& entry) {
     if (entry.first >> 32 != share.value) return false;
-    bytes_ -= entry.second->size();
+    forget(entry.first, entry.second->size());
     return true;
   });
+}
+
+void ItemStore::forget(std::uint64_t key, Bytes bytes) {
+  bytes_ -= bytes;
+  Sum& sum = sums_[static_cast<std::uint32_t>(key >> 32)];
+  sum.bytes -= bytes;
+  --sum.items;
+}
+
+ItemStore::Sum ItemStore::sum(ShareId share) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = sums_.find(share.value);
+  return found == sums_.end() ? Sum{} : found->second;
 }
 
 Bytes ItemStore::bytes() const {

@@ -27,6 +27,11 @@ class ItemStore {
   void drop(ShareId share, ItemId item);
   void drop_all(ShareId share);
   Bytes bytes() const;
+  struct Sum {
+    std::uint64_t items = 0;
+    Bytes bytes = 0;
+  };
+  Sum sum(ShareId share) const;
   std::size_t items() const;
 
  private:
@@ -34,10 +39,12 @@ class ItemStore {
     return std::uint64_t{share.value} << 32 | item.value;
   }
   void put(std::uint64_t key, Item item);
+  void forget(std::uint64_t key, Bytes bytes);
 
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, Item> items_;
   Bytes bytes_ = 0;
+  std::unordered_map<std::uint32_t, Sum> sums_;  // by share
 };
 
 }  // namespace batchflow

@@ -80,6 +80,7 @@ void Jobs::epoch_ended(const EpochEnded& order) {
 // What the job asked for has been had: the rank need not wait for more.
 void Jobs::finish(RankEnd& end) {
   if (std::exchange(end.finished, true)) return;
+  end_wait(end);
   write(end, bytes_of(FinishedRecord{}));
 }
 
@@ -138,6 +139,7 @@ void Jobs::write_step(Job& job, Step& step) {
     if (part.record.whole_step == 0) part.record.own_from = 0;
     write_batch(part.record, part.record.whole_step != 0 ? slices_ : part.slices, record_);
     end->delivered = part.record.step + 1;
+    end_wait(*end);
     write(*end, record_);
   }
 }
@@ -195,7 +197,14 @@ bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
             Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(nanoseconds, INT64_MAX))),
             kDurationMost);
       };
-      job.sums.waited += bounded(record.wait_ns);
+      const Duration waited = bounded(record.wait_ns);
+      job.sums.waited += waited;
+      // What it waited for beyond what was seen here was its batch on the way.
+      StageTimes on_the_way;
+      on_the_way[Stage::delivery] =
+          std::max(Duration(0), waited - std::exchange(end.waited_here, Duration(0)));
+      add_stall(job, on_the_way);
+      if (end.delivered <= end.consumed) begin_wait(end);
       job.sums.computed += bounded(record.compute_ns);
       job.sums.steps = std::max(job.sums.steps, end.consumed);
       if (job.running)

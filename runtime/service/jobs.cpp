@@ -11,8 +11,8 @@
 
 namespace batchflow {
 
-Jobs::Jobs(const Options& options, Inbox& inbox, bool share_streams)
-    : options_(options), inbox_(inbox), share_streams_(share_streams) {}
+Jobs::Jobs(const Options& options, Inbox& inbox, StallBook& stalls, bool share_streams)
+    : options_(options), inbox_(inbox), stalls_(stalls), share_streams_(share_streams) {}
 
 Jobs::~Jobs() = default;
 
@@ -183,6 +183,7 @@ void Jobs::admitted(const Admit& order) {
     end->up = std::make_unique<RingReader>(end->files.rings.up());
     end->first_step = order.first_step;
     end->consumed = order.first_step;
+    begin_wait(*end);
     JoinAnswer admission;
     admission.job = job->name;
     admission.dataset_version = job->dataset->index->version();
@@ -219,6 +220,7 @@ void Jobs::leave(Peer& peer) {
   RankEnd* end = of(peer);
   if (!end) return;
   end->left = true;
+  end_wait(*end);
   finish_if_left(*end->job);
 }
 
@@ -231,6 +233,7 @@ void Jobs::gone(Peer& peer) {
   Job& job = *end->job;
   if (end->files) end->files.rings.revoked().store(1);
   job.steps.clear();  // they will never be whole
+  end_wait(*end);
   job.ranks[end->rank] = nullptr;
   const bool last = std::count(job.ranks.begin(), job.ranks.end(), nullptr) ==
                     static_cast<std::ptrdiff_t>(job.ranks.size());
@@ -266,13 +269,16 @@ void Jobs::forget(Job& job) {
   std::erase_if(jobs_, [&](const auto& one) { return one.get() == &job; });
 }
 
-bool Jobs::kill(JobId id) {
-  Job* job = of(id);
-  if (!job) return false;
-  for (RankEnd* end : std::vector(job->ranks)) {
-    if (end) refuse(*end->peer, "killed", "an operator ended this job (batchflowctl job kill)");
+std::size_t Jobs::kill(std::string_view name) {
+  std::size_t ended = 0;
+  for (const auto& job : jobs_) {
+    if (job->name != name) continue;
+    ++ended;
+    for (RankEnd* end : std::vector(job->ranks)) {
+      if (end) refuse(*end->peer, "killed", "an operator ended this job (batchflowctl job kill)");
+    }
   }
-  return true;
+  return ended;
 }
 
 std::string Jobs::name(Peer& peer, bool of_class, std::uint64_t key) const {
@@ -300,31 +306,6 @@ void Jobs::check_waiting(Instant now) {
     }
     return;  // the list may have changed; the next check sees the others
   }
-}
-
-// ----------------------------------------------------------------------------------- telling ----
-
-std::vector<Jobs::Told> Jobs::told() const {
-  std::vector<Told> all;
-  for (const auto& job : jobs_) {
-    Told one = job->sums;
-    one.id = job->id;
-    one.name = job->name;
-    one.user = job->user;
-    one.dataset = job->dataset->name;
-    one.pipeline = job->pipeline->name;
-    one.order = job->request.order;
-    one.batch_samples = job->request.batch_samples;
-    one.world_size = job->request.world_size;
-    one.running = job->running;
-    for (const RankEnd* end : job->ranks) {
-      if (!end) continue;
-      ++one.ranks_here;
-      one.held += static_cast<std::uint32_t>(end->held.size());
-    }
-    all.push_back(std::move(one));
-  }
-  return all;
 }
 
 }  // namespace batchflow

@@ -28,6 +28,7 @@
 #include "runtime/service/backend.h"
 #include "runtime/service/datasets.h"
 #include "runtime/service/inbox.h"
+#include "runtime/service/stalls.h"
 
 namespace batchflow {
 
@@ -52,7 +53,7 @@ class Jobs final : public Customer {
     std::uint32_t jobs_of_user_most = 256;
     Duration wait_for_ranks = std::chrono::seconds(300);
   };
-  Jobs(const Options& options, Inbox& inbox, bool share_streams);
+  Jobs(const Options& options, Inbox& inbox, StallBook& stalls, bool share_streams);
   ~Jobs();
 
   // Where gathered batches give back their slots.
@@ -73,7 +74,8 @@ class Jobs final : public Customer {
   const Descriptor* doorbell(Peer& peer) const;
   // Jobs that have waited too long for their other ranks are refused.
   void check_waiting(Instant now);
-  bool kill(JobId job);
+  // Those of that name, also ones that wait for their ranks. How many.
+  std::size_t kill(std::string_view name);
   // Of a sample or class of the peer's dataset; empty if there is none.
   std::string name(Peer& peer, bool of_class, std::uint64_t key) const;
 
@@ -102,9 +104,17 @@ class Jobs final : public Customer {
     std::uint64_t repeats = 0;
     Duration waited{0};  // for batches, all ranks together: stalls
     Duration computed{0};
-    std::uint32_t held = 0;  // batches
+    // The same waits as this service saw them, those that are going on included, by stage.
+    StageTimes stalls;
+    std::uint32_t waiting = 0;  // ranks that wait for a batch now,
+    Duration waits{0};          // the longest of these for so long,
+    Stage waits_for = Stage::room;
+    Duration waits_to_begin{0};  // for its ranks, or for the engine's admission
+    std::uint32_t held = 0;      // batches
   };
-  std::vector<Told> told() const;
+  std::vector<Told> told(Instant now) const;
+  // Of all jobs there ever were, by stage.
+  StageTimes stalls() const;
   // Called after each step of the engine: what was delivered is there for the ranks from now on,
   // and those that sleep are woken once.
   void wake();
@@ -139,6 +149,8 @@ class Jobs final : public Customer {
     std::uint64_t consumed = 0;
     std::set<std::uint64_t> slabs;  // that it was handed
     std::uint64_t first_step = 0;
+    StallBook::Wait wait;
+    Duration waited_here{0};  // for the last batch it was delivered
     bool finished = false;
     bool left = false;
   };
@@ -171,12 +183,16 @@ class Jobs final : public Customer {
   bool up(RankEnd& end, std::span<const std::byte> record);
   std::uint64_t steps_per_epoch(const Job& job) const;
   void finish(RankEnd& end);
+  void begin_wait(RankEnd& end);
+  void end_wait(RankEnd& end);
+  void add_stall(Job& job, const StageTimes& ended);
   void write(RankEnd& end, std::span<const std::byte> record);
   void write_steps(Job& job);
   void write_step(Job& job, Step& step);
 
   const Options options_;
   Inbox& inbox_;
+  StallBook& stalls_;
   const bool share_streams_;
   Backend* backend_ = nullptr;
   std::vector<std::unique_ptr<Job>> jobs_;

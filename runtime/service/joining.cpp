@@ -10,6 +10,7 @@
 #include "configs/reader/scenario.h"
 #include "configs/reader/yaml.h"
 #include "fmt/format.h"
+#include "runtime/service/dataset_splits.h"
 
 namespace batchflow {
 namespace {
@@ -58,26 +59,20 @@ Joining::~Joining() {
 }
 
 void Joining::open(const NodeDataset& dataset) {
-  opening_[dataset.name];
+  for (const std::string& name : served_names(dataset)) opening_[name];
   openers_.emplace_back([this, dataset] {
-    std::shared_ptr<SampleIndex> index;
-    std::string problem;
     const auto began_opening = std::chrono::steady_clock::now();
-    try {
-      SourceOptions options;
-      options.name = dataset.name;
-      options.root = dataset.path;
-      options.format = dataset.format;
-      options.index_folder = config_.state / "indices";
-      options.tokens_per_sample = dataset.tokens;
-      options.stop = [this] { return stopping_.load(); };
-      index = open_index(options);
-    } catch (const std::exception& error) {
-      problem = error.what();
-    }
+    const std::vector<OpenedIndex> all =
+        open_with_splits(dataset, config_.state / "indices", [this] { return stopping_.load(); });
     const double took =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began_opening).count();
-    post_([this, dataset, index, problem, took] { opened(dataset, index, problem, took); });
+    post_([this, dataset, all, took] {
+      for (const OpenedIndex& one : all) {
+        NodeDataset part = dataset;
+        part.name = one.name;
+        opened(part, one.index, one.problem, took);
+      }
+    });
   });
 }
 
@@ -90,6 +85,8 @@ void Joining::opened(const NodeDataset& dataset, const std::shared_ptr<SampleInd
     try {
       served = &datasets_.add(dataset.name, dataset.path, index);
       served->pipeline = dataset.pipeline;
+      served->format = dataset.format;
+      served->tokens = dataset.tokens;
       for (const std::string& note : index->notes())
         say_(fmt::format("dataset {}: {}", dataset.name, note));
       inbox_.add(CatalogueKnown{served->id, index->version()});
@@ -129,7 +126,7 @@ void Joining::join(Connection& session, JoinRequest request,
                                 names(), request.dataset));
     if (!known && path.is_absolute()) {
       const std::string name = path.string();
-      if (opening_.count(name) == 0) open({name, path, {}, {}, 0});
+      if (opening_.count(name) == 0) open({name, path, {}, {}, 0, {}});
       opening_[name].push_back({session.weak_from_this(), std::move(request)});
       return;
     }

@@ -35,10 +35,11 @@ int serve(int argc, char** argv) {
   std::string memory, socket, state, io_engine;
   std::uint32_t workers = 0;
   int http_port = INT_MIN;
-  bool open_datasets = false, direct = true, journal = false;
+  bool open_datasets = false, direct = true, journal = false, explain = false;
   app.add_option("--config", config_file, "A file of `kind: node`")->check(CLI::ExistingFile);
   app.add_option("--dataset", dataset_texts,
-                 "NAME=PATH[,pipeline=NAME][,format=NAME][,tokens=COUNT]; may be repeated");
+                 "NAME=PATH[,pipeline=NAME][,format=NAME][,tokens=COUNT][,split=NAME:RULE...]; "
+                 "may be repeated");
   app.add_option("--memory", memory, "For everything: 4gib; default: half of what is left");
   app.add_option("--workers", workers, "Threads that prepare; default: one a core");
   app.add_option("--socket", socket, "Where jobs find the service");
@@ -52,6 +53,8 @@ int serve(int argc, char** argv) {
   app.add_flag("--direct,!--no-direct", direct, "Read past the page cache (default)");
   app.add_flag("--open-datasets", open_datasets, "Jobs may name folders that they can read");
   app.add_flag("--journal", journal, "Record what the engine is told, for replay");
+  app.add_flag("--explain", explain,
+               "Keep the last decisions of policies, for batchflowctl explain");
   app.set_version_flag("--version", BATCHFLOW_VERSION);
   try {
     app.parse(argc, argv);
@@ -88,6 +91,7 @@ int serve(int argc, char** argv) {
   config.storage.direct = config.storage.direct && direct;
   config.open_datasets = config.open_datasets || open_datasets;
   config.journal = config.journal || journal;
+  config.explain = config.explain || explain;
   if (config.datasets.empty() && !config.open_datasets)
     throw ConfigError("no dataset to serve; write --dataset NAME=/path/to/it, or --open-datasets");
   Service service(std::move(config));

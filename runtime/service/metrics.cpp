@@ -1,5 +1,5 @@
 // What Prometheus is told. Names and units are the ones users' dashboards are built on: a change of
-// any is a change of the interface (configs/dashboards/, docs/operations.md).
+// any is a change of the interface (configs/grafana/, docs/operations.md).
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -46,6 +46,29 @@ double number(std::uint64_t count) {
   return static_cast<double>(count);
 }
 
+struct Kept {
+  std::string labels;
+  std::uint64_t items = 0;
+  Bytes bytes = 0;
+};
+
+// Every form in every tier that anything can be in, also where there is nothing.
+std::vector<Kept> kept_by_form(const std::vector<CacheShare>& cache) {
+  std::vector<Kept> all;
+  for (std::size_t i = 0; i < kForms; ++i) {
+    const auto form = static_cast<Form>(i);
+    Kept kept;
+    kept.labels = label("form", form_name(form)) + "," + label("tier", tier_name(Tier::dram));
+    for (const CacheShare& one : cache) {
+      if (one.form != form) continue;
+      kept.items += one.items;
+      kept.bytes += one.bytes;
+    }
+    all.push_back(std::move(kept));
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string metrics_text(const Snapshot& now) {
@@ -69,6 +92,19 @@ std::string metrics_text(const Snapshot& now) {
            "Deliveries of a sample with the same random draws to the same job.",
            number(now.engine.repeats));
   text.one("prepare_seconds_total", "counter", "Time workers spent preparing.", now.preparing_s);
+  text.head("stall_seconds_total", "counter",
+            "Time ranks had no batch, of all jobs there ever were, by the stage it was in.");
+  for (std::size_t i = 0; i < kStages; ++i) {
+    const auto stage = static_cast<Stage>(i);
+    text.value("stall_seconds_total", label("stage", stage_name(stage)),
+               std::chrono::duration<double>(now.stalls[stage]).count());
+  }
+  text.one("storage_busy_seconds_total", "counter", "Time in which anything was being read.",
+           now.storage_busy_s);
+  text.one("storage_block_read_seconds_total", "counter",
+           "Time blocks were being read, each on its own.", now.reads_s);
+  text.one("storage_block_reads", "gauge", "Blocks that are being read.", now.reads_now);
+  text.one("preparing_blocks", "gauge", "Blocks that workers have.", now.preparing_now);
   text.one("storage_read_bytes_total", "counter", "Read from the datasets' storage.",
            number(now.moved.read_bytes));
   text.one("storage_reads_total", "counter", "Samples read from storage.",
@@ -78,10 +114,10 @@ std::string metrics_text(const Snapshot& now) {
   text.value("cache_hits_total", label("form", "decoded"), number(now.moved.decoded_hits));
   text.value("cache_hits_total", label("form", "encoded"), number(now.moved.encoded_hits));
   text.head("cache_bytes", "gauge", "Memory in use, by what it holds.");
-  text.value("cache_bytes", label("form", "items") + "," + label("tier", "dram"),
-             number(now.item_bytes));
-  text.value("cache_bytes", label("form", "prepared") + "," + label("tier", "dram"),
-             number(now.block_bytes));
+  const std::vector<Kept> kept = kept_by_form(now.cache);
+  for (const Kept& one : kept) text.value("cache_bytes", one.labels, number(one.bytes));
+  text.head("cache_items", "gauge", "Samples, or blocks and batches, that are kept.");
+  for (const Kept& one : kept) text.value("cache_items", one.labels, number(one.items));
   text.one("cache_limit_bytes", "gauge", "What these may take together.", number(now.cache_bytes));
   text.one("workers", "gauge", "Threads that prepare.", now.workers);
   text.one("workers_limit", "gauge", "What these may be at most.", now.workers_most);
@@ -102,6 +138,17 @@ std::string metrics_text(const Snapshot& now) {
   };
   of_jobs("job_stall_seconds_total", "counter", "Time ranks waited for batches.",
           [&](const Jobs::Told& job) { return seconds(job.waited); });
+  text.head("job_stage_stall_seconds_total", "counter",
+            "Time ranks had no batch, by the stage it was in.");
+  for (const Jobs::Told& job : now.jobs) {
+    for (std::size_t i = 0; i < kStages; ++i) {
+      const auto stage = static_cast<Stage>(i);
+      text.value("job_stage_stall_seconds_total",
+                 label("job", job.name) + "," + label("dataset", job.dataset) + "," +
+                     label("stage", stage_name(stage)),
+                 seconds(job.stalls[stage]));
+    }
+  }
   of_jobs("job_compute_seconds_total", "counter", "Time ranks spent with batches.",
           [&](const Jobs::Told& job) { return seconds(job.computed); });
   of_jobs("job_samples_total", "counter", "Samples handed to the job.",

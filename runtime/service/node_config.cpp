@@ -11,6 +11,7 @@
 
 #include "fmt/format.h"
 #include "policies/registry.h"
+#include "runtime/service/dataset_splits.h"
 
 namespace batchflow {
 namespace {
@@ -89,10 +90,12 @@ NodeDataset dataset_from_argument(std::string_view text) {
     } else if (key == "tokens" && !value.empty() &&
                value.find_first_not_of("0123456789") == std::string::npos && value.size() < 10) {
       dataset.tokens = std::stoull(value);
+    } else if (key == "split") {
+      dataset.splits.push_back(split_from_argument(value, dataset.splits));
     } else {
       throw ConfigError(
           fmt::format("dataset '{}': '{}' means nothing; write pipeline=NAME, "
-                      "format=NAME or tokens=COUNT",
+                      "format=NAME, tokens=COUNT or split=NAME:RULE",
                       text, part));
     }
   }
@@ -138,6 +141,7 @@ NodeConfig read_node_config(ConfigSection& section) {
   config.state = section.text("state", config.state.string());
   config.open_datasets = section.flag("open_datasets", config.open_datasets);
   config.journal = section.flag("journal", config.journal);
+  config.explain = section.flag("explain", config.explain);
   for (const std::string& path : section.texts("pipelines")) config.pipelines.emplace_back(path);
   section.sections("datasets", [&](ConfigSection& one) {
     NodeDataset dataset;
@@ -147,6 +151,9 @@ NodeConfig read_node_config(ConfigSection& section) {
     dataset.format = one.text("format", "");
     dataset.pipeline = one.text("pipeline", "");
     dataset.tokens = static_cast<std::uint64_t>(one.integer("tokens", 0));
+    one.sections("splits", [&](ConfigSection& split) {
+      dataset.splits.push_back(read_split(split, dataset.splits));
+    });
     config.datasets.push_back(std::move(dataset));
   });
   section.section("http", [&](ConfigSection& http) {

@@ -10,9 +10,16 @@
 #include "core/config.h"
 #include "core/engine_config.h"
 #include "core/types.h"
+#include "runtime/sources/split.h"
 #include "runtime/storage/read_engine.h"
 
 namespace batchflow {
+
+// A part of a dataset, served as DATASET:NAME.
+struct NodeSplit {
+  std::string name;
+  SplitRule rule;
+};
 
 struct NodeDataset {
   std::string name;
@@ -20,6 +27,7 @@ struct NodeDataset {
   std::string format;    // empty: found out
   std::string pipeline;  // of jobs that name none; empty: by what the dataset holds
   std::uint64_t tokens = 0;
+  std::vector<NodeSplit> splits = {};
 };
 
 struct NodeConfig {
@@ -35,6 +43,7 @@ struct NodeConfig {
   std::string http_address = "127.0.0.1";
   int http_port = 9837;  // 0: any that is free; -1: none
   bool journal = false;
+  bool explain = false;  // keep the last decisions in words
   EngineConfig engine;
 
   // Of the place the engine divides: what is left beside staging and the service itself.

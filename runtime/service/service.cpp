@@ -1,5 +1,6 @@
 #include "runtime/service/service.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <map>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "core/engine.h"
@@ -21,6 +23,7 @@
 #include "runtime/service/backend.h"
 #include "runtime/service/commands.h"
 #include "runtime/service/connection.h"
+#include "runtime/service/decision_log.h"
 #include "runtime/service/engine_logs.h"
 #include "runtime/service/http.h"
 #include "runtime/service/jobs.h"
@@ -39,7 +42,7 @@ namespace asio = boost::asio;
 struct Service::Parts final : ConnectionHost {
   explicit Parts(NodeConfig settled)
       : config(std::move(settled)),
-        jobs(jobs_options(config), inbox, config.engine.share_streams),
+        jobs(jobs_options(config), inbox, stalls, config.engine.share_streams),
         acceptor(loop),
         step_timer(loop),
         check_timer(loop),
@@ -59,8 +62,10 @@ struct Service::Parts final : ConnectionHost {
   Datasets datasets;
   Inbox inbox;
   Inbox stepping;
+  StallBook stalls{[this] { return now(); }};
   Jobs jobs;
   std::unique_ptr<Engine> engine;
+  DecisionLog decisions;
   std::unique_ptr<EngineLogs> logs;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Joining> joining;
@@ -93,11 +98,12 @@ struct Service::Parts final : ConnectionHost {
     if (error)
       throw ConfigError(fmt::format("{}: cannot be made: {}; choose another place (--state)",
                                     config.state.string(), error.message()));
-    engine = std::make_unique<Engine>(config.engine, policy_list(), datasets.catalogues());
+    engine =
+        std::make_unique<Engine>(config.engine, policy_list(), datasets.catalogues(), explaining());
     logs = std::make_unique<EngineLogs>(config, [this](const std::string& line) { say(line); });
-    commands = std::make_unique<Commands>(
-        Commands::Service{*engine, inbox, jobs, [this] { return snapshot(); },
-                          [this](const std::string& line) { say(line); }});
+    commands = std::make_unique<Commands>(Commands::Service{
+        *engine, config.engine, decisions, config.explain, *logs, inbox, jobs,
+        [this] { return snapshot(); }, [this](const std::string& line) { say(line); }});
     Backend::Options options;
     options.workers_most = config.workers;
     options.slots_most = config.cache_bytes();
@@ -108,7 +114,7 @@ struct Service::Parts final : ConnectionHost {
         schedule();
       });
     };
-    backend = std::make_unique<Backend>(options, datasets, inbox, jobs, post);
+    backend = std::make_unique<Backend>(options, datasets, inbox, jobs, stalls, post);
     jobs.set_backend(*backend);
     joining = std::make_unique<Joining>(
         config, datasets, inbox, jobs, post, [this](const std::string& line) { say(line); },
@@ -125,7 +131,7 @@ struct Service::Parts final : ConnectionHost {
     check();
     signals.async_wait([this](const boost::system::error_code& cancelled, int number) {
       if (cancelled) return;
-      say(fmt::format("{}: ending; {} jobs are told", strsignal(number), jobs.told().size()));
+      say(fmt::format("{}: ending; {} jobs are told", strsignal(number), jobs.told(now()).size()));
       loop.stop();
     });
     schedule();
@@ -135,6 +141,11 @@ struct Service::Parts final : ConnectionHost {
     joining.reset();
     backend.reset();
     unlink(config.socket.c_str());
+  }
+
+  Explain explaining() {
+    if (!config.explain) return {};
+    return [this](const Decision& one) { decisions.add(now(), one); };
   }
 
   void say(const std::string& line) {
@@ -292,17 +303,30 @@ struct Service::Parts final : ConnectionHost {
     all.block_bytes = backend->slot_bytes();
     all.workers = backend->workers();
     all.workers_most = config.workers;
+    all.cores = std::thread::hardware_concurrency();
     all.preparing_s = std::chrono::duration<double>(backend->preparing()).count();
     all.connections = sessions.size();
     all.engine = engine->counters();
     all.moved = backend->counters();
-    all.jobs = jobs.told();
+    all.jobs = jobs.told(now());
+    all.stalls = jobs.stalls();
+    const auto seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
+    all.storage_busy_s = seconds(stalls.storage_busy());
+    all.reads_s = seconds(stalls.reads_lasted());
+    all.reads_now = stalls.reads_now();
+    all.preparing_now = stalls.preparing_now();
+    all.cache = backend->cache();
+    all.policies = config.engine.policies;
+    all.journal = logs->journal();
+    rlimit limit{};
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) all.locked_memory_most = limit.rlim_cur;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) all.files_most = limit.rlim_cur;
     for (const auto& dataset : datasets.all()) {
       const SampleIndex& index = *dataset->index;
       all.datasets.push_back(
           {dataset->name, dataset->root.string(), index.samples(),
            datasets.catalogues().find(dataset->id, index.version())->total_bytes(), index.version(),
-           index.classes().size()});
+           index.classes().size(), dataset->format, dataset->tokens});
     }
     all.opening = joining->opening();
     return all;

@@ -100,6 +100,18 @@ std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes bytes,
   return made;
 }
 
+std::vector<SlotMemory::Use> SlotMemory::uses() const {
+  std::vector<Use> all;
+  for (const auto& [share, pool] : pools_) {
+    Use& use = all.emplace_back(Use{ShareId(share), 0, pool.taken.size(), 0});
+    for (const Part& part : pool.parts) {
+      use.slots += part.slots;
+      if (part.slab) use.bytes += part.slab->bytes();
+    }
+  }
+  return all;
+}
+
 const Slot* SlotMemory::find(ShareId share, SlotId slot) const {
   const auto pool = pools_.find(share.value);
   if (pool == pools_.end()) return nullptr;

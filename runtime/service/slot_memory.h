@@ -68,6 +68,13 @@ class SlotMemory {
   // That a slot of so many bytes takes: whole pages.
   static constexpr Bytes slot_bytes(Bytes bytes) { return (bytes + 4095) / 4096 * 4096; }
   Bytes bytes() const { return bytes_; }  // of all slabs
+  struct Use {
+    ShareId share;
+    std::uint64_t slots = 0;  // that there is memory for
+    std::uint64_t taken = 0;
+    Bytes bytes = 0;
+  };
+  std::vector<Use> uses() const;
 
  private:
   struct Part {  // a slab and which of its slots are free

@@ -14,6 +14,37 @@ double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
+Json json_of(const StageTimes& times) {
+  Json all;
+  for (std::size_t i = 0; i < kStages; ++i) {
+    const auto stage = static_cast<Stage>(i);
+    all[std::string(stage_name(stage))] = seconds(times[stage]);
+  }
+  return all;
+}
+
+Json json_of(const CacheShare& one) {
+  return {{"share", one.share.value}, {"form", form_name(one.form)}, {"tier", tier_name(one.tier)},
+          {"dataset", one.dataset},   {"pipeline", one.pipeline},    {"items", one.items},
+          {"room", one.room},         {"bytes", one.bytes}};
+}
+
+Json json_of(const PolicyTexts& policies) {
+  Json all = {{"allocation", policies.allocation},
+              {"selection", policies.selection},
+              {"dispatch", policies.dispatch},
+              {"scaling", policies.scaling}};
+  for (std::size_t form = 0; form < kForms; ++form)
+    all[fmt::format("eviction.{}", form_name(static_cast<Form>(form)))] = policies.eviction[form];
+  return all;
+}
+
+Json json_of(const JournalState& journal) {
+  return {{"is_kept", journal.is_kept}, {"has_ended", journal.has_ended},
+          {"path", journal.path},       {"bytes", journal.bytes},
+          {"steps", journal.steps},     {"events", journal.events}};
+}
+
 }  // namespace
 
 std::string to_json(const Snapshot& now) {
@@ -28,6 +59,7 @@ std::string to_json(const Snapshot& now) {
               {"block_bytes", now.block_bytes},
               {"workers", now.workers},
               {"workers_most", now.workers_most},
+              {"cores", now.cores},
               {"preparing_s", now.preparing_s},
               {"connections", now.connections},
               {"batches", now.moved.delivered_batches},
@@ -45,9 +77,21 @@ std::string to_json(const Snapshot& now) {
               {"corrupt_samples", now.engine.corrupt_samples},
               {"protocol_errors", now.engine.protocol_errors},
               {"refused_proposals", now.engine.refused_proposals},
+              {"stall_s", json_of(now.stalls)},
+              {"storage_busy_s", now.storage_busy_s},
+              {"reads_s", now.reads_s},
+              {"reads_now", now.reads_now},
+              {"preparing_now", now.preparing_now},
+              {"unregistered_staging", now.moved.unregistered_staging},
+              {"cache", Json::array()},
+              {"policies", json_of(now.policies)},
+              {"journal", json_of(now.journal)},
+              {"locked_memory_most", now.locked_memory_most},
+              {"files_most", now.files_most},
               {"opening", now.opening},
               {"jobs", Json::array()},
               {"datasets", Json::array()}};
+  for (const CacheShare& one : now.cache) all["cache"].push_back(json_of(one));
   for (const Jobs::Told& job : now.jobs) {
     all["jobs"].push_back({{"id", job.id.value},
                            {"name", job.name},
@@ -63,6 +107,12 @@ std::string to_json(const Snapshot& now) {
                            {"copied_batches", job.copied},
                            {"repeats", job.repeats},
                            {"held_batches", job.held},
+                           {"ranks_here", job.ranks_here},
+                           {"stall_s", json_of(job.stalls)},
+                           {"waiting_ranks", job.waiting},
+                           {"waits_s", seconds(job.waits)},
+                           {"waits_for", stage_name(job.waits_for)},
+                           {"waits_to_begin_s", seconds(job.waits_to_begin)},
                            {"wait_s", seconds(job.waited)},
                            {"compute_s", seconds(job.computed)}});
   }
@@ -72,7 +122,9 @@ std::string to_json(const Snapshot& now) {
                                {"samples", one.samples},
                                {"bytes", one.bytes},
                                {"version", fmt::format("{:016x}", one.version)},
-                               {"classes", one.classes}});
+                               {"classes", one.classes},
+                               {"format", one.format},
+                               {"tokens", one.tokens}});
   }
   // Names come from users and paths from disks: what is no UTF-8 is replaced.
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "core/engine.h"
+#include "core/engine_config.h"
 #include "runtime/service/backend.h"
+#include "runtime/service/engine_logs.h"
 #include "runtime/service/jobs.h"
 
 namespace batchflow {
@@ -20,6 +22,8 @@ struct Snapshot {
     Bytes bytes = 0;
     Digest version = 0;
     std::size_t classes = 0;
+    std::string format;  // as it was said; empty: found out
+    std::uint64_t tokens = 0;
   };
   std::string version;
   pid_t process = 0;
@@ -31,10 +35,21 @@ struct Snapshot {
   Bytes block_bytes = 0;
   std::uint32_t workers = 0;
   std::uint32_t workers_most = 0;
+  std::uint32_t cores = 0;
   double preparing_s = 0;
   std::size_t connections = 0;
   EngineCounters engine;
   BackendCounters moved;
+  StageTimes stalls;          // of all jobs there ever were
+  double storage_busy_s = 0;  // anything was being read
+  double reads_s = 0;         // how long each block was being read, added up
+  std::uint32_t reads_now = 0;
+  std::uint32_t preparing_now = 0;
+  std::vector<CacheShare> cache;
+  PolicyTexts policies;
+  JournalState journal;
+  std::uint64_t locked_memory_most = 0;  // bytes, as the system limits this process
+  std::uint64_t files_most = 0;
   std::vector<Jobs::Told> jobs;
   std::vector<Dataset> datasets;
   std::vector<std::string> opening;  // datasets whose index is being made

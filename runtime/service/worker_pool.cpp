@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
 namespace {
@@ -97,7 +98,7 @@ void WorkerPool::run(Worker& worker) {
 
 PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& preparer) {
   PreparationReport report{order.request, order.worker, Outcome::done, {}, {}, {}, 0};
-  if (!order.slot.fill()) {
+  if (!order.slot.fill() || BF_FAILPOINT("service.prepare.memory")) {
     report.outcome = Outcome::failed;
     return report;
   }

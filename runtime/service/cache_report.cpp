@@ -1,0 +1,42 @@
+#include "runtime/service/cache_report.h"
+
+#include <array>
+#include <vector>
+
+#include "runtime/service/backend.h"
+
+namespace batchflow {
+
+std::string_view form_name(Form form) {
+  constexpr std::array<std::string_view, kForms> kNames = {"encoded", "decoded", "prepared"};
+  return kNames[static_cast<std::size_t>(form)];
+}
+
+std::string_view tier_name(Tier tier) {
+  constexpr std::array<std::string_view, 4> kNames = {"gpu", "dram", "nvme", "store"};
+  return kNames[static_cast<std::size_t>(tier)];
+}
+
+std::vector<CacheShare> Backend::cache() const {
+  std::vector<CacheShare> all;
+  for (const auto& [kept, shares] : kept_in_) {
+    const auto& [dataset, prefix] = kept;
+    for (const ShareId share : shares) {
+      const ItemStore::Sum sum = items_.sum(share);
+      all.push_back({share, prefix == 0 ? Form::encoded : Form::decoded, Tier::dram,
+                     datasets_.dataset(DatasetId(dataset)).name, "", sum.items, 0, sum.bytes});
+    }
+  }
+  for (const SlotMemory::Use& use : slots_.uses()) {
+    CacheShare one{use.share, Form::prepared, Tier::dram, "", "", use.taken, use.slots, use.bytes};
+    if (const auto info = shares_.find(use.share.value); info != shares_.end()) {
+      const ServedPipeline& pipeline = datasets_.pipeline(info->second.pipeline);
+      one.pipeline = pipeline.name;
+      one.dataset = datasets_.dataset(pipeline.dataset).name;
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+}  // namespace batchflow

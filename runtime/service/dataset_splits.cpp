@@ -1,0 +1,146 @@
+#include "runtime/service/dataset_splits.h"
+
+#include <algorithm>
+#include <cctype>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "core/config.h"
+#include "core/config_value.h"
+#include "fmt/format.h"
+
+namespace batchflow {
+namespace {
+
+std::string split_name(const NodeDataset& dataset, const NodeSplit& split) {
+  return dataset.name + ":" + split.name;
+}
+
+ConfigNode scalar(std::string_view text) {
+  ConfigNode node;
+  node.kind = ConfigNode::Kind::scalar;
+  node.scalar = std::string(text);
+  return node;
+}
+ConfigNode list_of(std::string_view text, char between) {
+  ConfigNode node;
+  node.kind = ConfigNode::Kind::list;
+  for (std::size_t end = 0; end != std::string_view::npos; text.remove_prefix(end + 1)) {
+    end = text.find(between);
+    node.list.push_back(scalar(text.substr(0, end)));
+    if (end == std::string_view::npos) break;
+  }
+  return node;
+}
+
+}  // namespace
+
+NodeSplit read_split(ConfigSection& section, const std::vector<NodeSplit>& before) {
+  NodeSplit split;
+  section.require("name", "what follows the colon in DATASET:SPLIT");
+  split.name = section.text("name", "");
+  const bool plain =
+      !split.name.empty() && std::all_of(split.name.begin(), split.name.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+      });
+  if (!plain)
+    section.refuse("name", fmt::format("'{}' is no name of a split", split.name),
+                   "write letters, digits, '-', '_' and '.', as train");
+  const bool twice = std::any_of(before.begin(), before.end(),
+                                 [&](const NodeSplit& other) { return other.name == split.name; });
+  if (twice)
+    section.refuse("name", fmt::format("there are two splits '{}'", split.name), "rename one");
+  split.rule = read_split_rule(section);
+  return split;
+}
+
+NodeSplit split_from_argument(std::string_view text, const std::vector<NodeSplit>& before) {
+  const auto fail = [&](const std::string& why) {
+    throw ConfigError(
+        fmt::format("split={}: {}; write split=train:0.9, split=val:rest or "
+                    "split=small:keys=0-999",
+                    text, why));
+  };
+  ConfigNode node;
+  node.kind = ConfigNode::Kind::map;
+  std::optional<Ratio> fraction;  // of `rest`
+  std::string_view rest = text;
+  const auto cut = [&] {
+    const std::string_view part = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    return part;
+  };
+  const auto set = [&](std::string_view key, ConfigNode value) {
+    if (node.find(key)) fail(fmt::format("{} is given twice", key));
+    node.map.push_back({std::string(key), std::move(value)});
+  };
+  set("name", scalar(cut()));
+  if (rest.empty()) fail("no rule");
+  while (!rest.empty()) {
+    const std::string_view rule = cut();
+    const std::size_t equals = rule.find('=');
+    const std::string_view key = rule.substr(0, equals);
+    if (equals != std::string_view::npos) {
+      const std::string_view value = rule.substr(equals + 1);
+      set(key, key == "classes" ? list_of(value, '+') : scalar(value));
+    } else if (rule == "rest") {
+      const auto other = std::find_if(before.rbegin(), before.rend(), [](const NodeSplit& one) {
+        return one.rule.fraction.has_value();
+      });
+      if (other == before.rend()) fail("no split before it has a fraction to leave a rest");
+      fraction = other->rule.fraction;
+      set("part", scalar("rest"));
+      set("fraction", scalar("0"));  // is the other's, below
+    } else if (parse_ratio(rule)) {
+      set("fraction", scalar(rule));
+    } else {
+      fail(fmt::format("'{}' is no rule", rule));
+    }
+  }
+  NodeSplit split;
+  read_config(node, [&](ConfigSection& section) { split = read_split(section, before); });
+  if (fraction) split.rule.fraction = fraction;
+  return split;
+}
+
+std::vector<std::string> served_names(const NodeDataset& dataset) {
+  std::vector<std::string> names = {dataset.name};
+  for (const NodeSplit& split : dataset.splits) names.push_back(split_name(dataset, split));
+  return names;
+}
+
+std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset,
+                                          const std::filesystem::path& index_folder,
+                                          const std::function<bool()>& stop) {
+  std::vector<OpenedIndex> all;
+  std::shared_ptr<SampleIndex> whole;
+  const auto add = [&](std::string name, auto make) {
+    OpenedIndex& one = all.emplace_back(OpenedIndex{std::move(name), nullptr, {}});
+    try {
+      one.index = make(one.name);
+    } catch (const std::exception& error) {
+      one.problem = error.what();
+    }
+    return one.index;
+  };
+  whole = add(dataset.name, [&](const std::string& name) -> std::shared_ptr<SampleIndex> {
+    SourceOptions options;
+    options.name = name;
+    options.root = dataset.path;
+    options.format = dataset.format;
+    options.index_folder = index_folder;
+    options.tokens_per_sample = dataset.tokens;
+    options.stop = stop;
+    return open_index(options);
+  });
+  for (const NodeSplit& split : dataset.splits) {
+    add(split_name(dataset, split), [&](const std::string& name) -> std::shared_ptr<SampleIndex> {
+      if (!whole) throw DatasetError(all.front().problem);
+      return make_split(whole, split.rule, name);
+    });
+  }
+  return all;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,154 @@
+// What batchflowctl asks of a live service, by its exit codes and JSON.
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/runtime/ctl/program.h"
+#include "tests/runtime/service/live.h"
+
+namespace batchflow::test {
+namespace {
+
+using nlohmann::json;
+
+struct Node {
+  Folder folder;
+  NodeConfig config = config_in(folder.path());
+  Node() {
+    std::filesystem::create_directory(folder.path() / "rows");
+    write_rows(folder.path() / "rows" / "rows.npy", 640, 16);
+    config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0, {}});
+  }
+  Outcome run(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"--service", config.socket});
+    return run_ctl(words, folder.path());
+  }
+  json ask(std::vector<std::string> words) const {
+    words.push_back("--json");
+    const Outcome outcome = run(words);
+    CAPTURE(outcome.err);
+    CHECK(outcome.code == 0);
+    return json::parse(outcome.out, nullptr, false);
+  }
+  void train() const {
+    JobPlan plan;
+    plan.service = config.socket;
+    plan.name = "train";
+    plan.epochs = 2;
+    CHECK(run_job(plan).wrong == "");
+  }
+};
+
+TEST_CASE("every question has its JSON, and a text") {
+  const Node node;
+  const LiveService service(node.config);
+  node.train();
+  CHECK(node.ask({"status"}).at("samples") == 1280);
+  CHECK(node.ask({"jobs"}).at("jobs").is_array());
+  CHECK(node.ask({"datasets"}).at("datasets").at(0).at("samples") == 640);
+  CHECK(node.ask({"describe"}).at("text").is_string());
+  CHECK(node.ask({"stats", "1"}).at("samples_per_s") == 0);
+  CHECK(node.ask({"top", "1"}).at("samples") == 1280);
+  CHECK(node.ask({"explain"}).at("decisions").empty());
+  CHECK(node.ask({"journal"}).at("is_kept") == false);
+  for (const char* command :
+       {"status", "jobs", "datasets", "describe", "cache", "explain", "journal"}) {
+    CAPTURE(command);
+    const Outcome outcome = node.run({command});
+    CHECK(outcome.code == 0);
+    CHECK(outcome.out != "");
+    CHECK(outcome.err == "");
+  }
+  const std::string file = node.folder.path() / "status.json";
+  CHECK(node.run({"status", "--json=" + file}).code == 0);
+  CHECK(std::filesystem::file_size(file) > 100);
+  CHECK(node.run({"status", "--json=/no/such/folder/x"}).code == 2);
+  CHECK(node.run({"nonsense"}).code == 2);
+}
+
+TEST_CASE("the cache is told share by share, and adds up to what the status says") {
+  const Node node;
+  const LiveService service(node.config);
+  node.train();
+  const json cache = node.ask({"cache"});
+  const json status = node.ask({"status"});
+  std::map<std::string, std::uint64_t> bytes;
+  std::uint64_t encoded = 0;
+  for (const json& share : cache.at("shares")) {
+    bytes[share.at("form")] += share.at("bytes").get<std::uint64_t>();
+    CHECK(share.at("dataset") == "rows");
+    CHECK(share.at("tier") == "dram");
+    if (share.at("form") == "encoded") encoded += share.at("items").get<std::uint64_t>();
+  }
+  CHECK(bytes["encoded"] + bytes["decoded"] == status.at("item_bytes"));
+  CHECK(bytes["prepared"] == status.at("block_bytes"));
+  CHECK(bytes["encoded"] == encoded * 16 * 8);
+}
+
+TEST_CASE("policy list says what runs, also after it was changed") {
+  const Node node;
+  const LiveService service(node.config);
+  const json before = node.ask({"policy", "list"});
+  std::set<std::string> could;
+  for (const json& one : before.at("policies"))
+    could.insert(one.at("kind").get<std::string>() + "=" + one.at("name").get<std::string>());
+  CHECK(could.count("eviction=sieve") == 1);
+  CHECK(before.at("runs").size() == 7);
+  CHECK(before.at("runs").at("eviction.encoded") != "sieve");
+  CHECK(node.run({"policy", "set", "eviction=sieve"}).code == 0);
+  CHECK(node.run({"policy", "set", "eviction=seive"}).code == 1);
+  const json after = node.ask({"policy", "list"}).at("runs");
+  CHECK(after.at("eviction.encoded") == "sieve");
+  CHECK(after.at("eviction.prepared") == before.at("runs").at("eviction.prepared"));
+  node.train();
+}
+
+TEST_CASE("the journal is where it says, and as long") {
+  Node node;
+  node.config.journal = true;
+  const LiveService service(node.config);
+  node.train();
+  const json journal = node.ask({"journal", "--flush"});
+  CHECK(journal.at("is_kept") == true);
+  CHECK(journal.at("has_ended") == false);
+  CHECK(journal.at("events").get<std::uint64_t>() > 40);
+  CHECK(journal.at("bytes").get<std::uint64_t>() ==
+        std::filesystem::file_size(journal.at("path").get<std::string>()));
+  CHECK(node.run({"journal"}).out.find("steps") != std::string::npos);
+}
+
+TEST_CASE("decisions are explained where they are kept") {
+  Node node;
+  node.config.explain = true;
+  const LiveService service(node.config);
+  node.train();
+  const json told = node.ask({"explain"});
+  REQUIRE(told.at("decisions").size() > 0);
+  for (const char* key : {"at_s", "kind", "policy", "what", "numbers"})
+    CHECK(told.at("decisions").at(0).contains(key));
+  CHECK(node.run({"explain", "nobody"}).code == 1);
+  CHECK(node.run({"journal", "--flush"}).code == 1);
+}
+
+TEST_CASE("a job that waits for its ranks is explained") {
+  const Node node;
+  const LiveService service(node.config);
+  std::thread rank([&] {
+    JobPlan plan;
+    plan.service = node.config.socket;
+    plan.name = "wide";
+    plan.world = 2;
+    run_job(plan);
+  });
+  std::string told;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(15);
+  while (told.find("wide") == std::string::npos && std::chrono::steady_clock::now() < until)
+    told = node.run({"explain"}).out;
+  CHECK(told.find("job 'wide' on 'rows' has not begun: 1 of 2 ranks have come") == 0);
+  CHECK(node.run({"doctor", "wide", "--seconds", "0.2"})
+            .out.find("the slow link is start\n  1 of its 2 ranks have come") != std::string::npos);
+  CHECK(node.run({"job", "kill", "wide"}).code == 0);
+  rank.join();
+}
+
+}  // namespace
+}  // namespace batchflow::test

@@ -1,0 +1,115 @@
+// The doctor names the link that is made slow: storage, preparation, the job itself.
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "runtime/failpoint/failpoint.h"
+#include "tests/runtime/ctl/program.h"
+#include "tests/runtime/service/live.h"
+
+namespace batchflow::test {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kWidth = 16384;  // 128 KiB a sample, 8 of them a block
+
+// A service on 512 samples with one job, which runs until it is killed.
+class Clinic {
+ public:
+  explicit Clinic(const std::string& failpoints, unsigned pause_us = 0) {
+    configure_failpoints(failpoints);
+    NodeConfig config = config_in(folder_.path());
+    config.workers = 1;
+    config.storage.engine = "pread";
+    config.storage.threads = 2;
+    config.engine.block_bytes = Bytes{1} << 20;
+    std::filesystem::create_directory(folder_.path() / "rows");
+    write_rows(folder_.path() / "rows" / "rows.npy", 512, kWidth);
+    config.datasets.push_back({"rows", folder_.path() / "rows", "", "", 0, {}});
+    service_.emplace(config);
+    plan_.service = config.socket;
+    plan_.name = "train";
+    plan_.batch = 8;
+    plan_.epochs = 100000;
+    plan_.width = kWidth;
+    plan_.pause_us = pause_us;
+    plan_.count = &batches_;
+    job_ = std::thread([this] { run_job(plan_); });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (batches_ < 3 && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ~Clinic() {
+    run({"job", "kill", "train"});
+    job_.join();
+    configure_failpoints("");
+  }
+  Outcome run(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"--service", plan_.service});
+    return run_ctl(words, folder_.path());
+  }
+  // The one job's diagnosis.
+  json diagnose(int code) const {
+    const Outcome outcome = run({"doctor", "train", "--seconds", "1.5", "--json"});
+    CAPTURE(outcome.err);
+    const json told = json::parse(outcome.out, nullptr, false);
+    REQUIRE(told.is_object());
+    REQUIRE(told.at("jobs").size() == 1);
+    CAPTURE(outcome.out);
+    CHECK((told.at("node").empty() ? outcome.code : 1) == (told.at("node").empty() ? code : 1));
+    return told.at("jobs").at(0);
+  }
+
+ private:
+  Folder folder_;
+  std::optional<LiveService> service_;
+  JobPlan plan_;
+  std::atomic<std::uint64_t> batches_{0};
+  std::thread job_;
+};
+
+bool has(const json& texts, const std::string& part) {
+  for (const json& text : texts) {
+    if (text.get<std::string>().find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST_CASE("slow storage is named, with its rate and the demand") {
+  const Clinic clinic("storage.read.error=delay-60");
+  const json found = clinic.diagnose(1);
+  CHECK(found.at("slow_link") == "storage");
+  CHECK(found.at("stalled_ratio").get<double>() > 0.5);
+  CHECK(has(found.at("facts"), "storage (pread: 2 threads"));
+  CHECK(has(found.at("facts"), "if it never waited"));
+  CHECK(has(found.at("advice"), "batchflowctl pack"));
+}
+
+TEST_CASE("an expensive preparation is named, with its workers") {
+  const Clinic clinic("service.prepare.memory=delay-200");
+  const json found = clinic.diagnose(1);
+  CHECK(found.at("slow_link") == "preparation");
+  CHECK(found.at("stalled_ratio").get<double>() > 0.5);
+  CHECK(has(found.at("facts"), "1 workers of at most 1 were busy"));
+  CHECK(has(found.at("facts"), "a sample takes 2"));
+  CHECK(has(found.at("advice"), "workers"));
+
+  const Outcome explained = clinic.run({"explain", "train"});
+  CHECK(explained.code == 0);
+  CHECK(explained.out.find("job 'train' on 'rows' waits for a batch with 1 of 1 ranks") == 0);
+}
+
+TEST_CASE("a slow job is told that nothing here would make it faster") {
+  const Clinic clinic("", 50'000);
+  const json found = clinic.diagnose(0);
+  CHECK(found.at("slow_link") == "none");
+  CHECK(found.at("stalled_ratio").get<double>() < 0.05);
+  CHECK(has(found.at("facts"), "it computes"));
+  CHECK(has(found.at("facts"), "a step of 8 samples takes 5"));
+  const Outcome outcome = clinic.run({"doctor", "nobody"});
+  CHECK(outcome.code == 1);
+  CHECK(outcome.err.find("no job is called 'nobody'") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace batchflow::test

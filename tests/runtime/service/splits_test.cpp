@@ -1,0 +1,130 @@
+// Splits that a node serves: each a dataset of its own; training and validation have no sample in
+// common, and every sample is in one of them.
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "configs/reader/yaml.h"
+#include "runtime/service/dataset_splits.h"
+#include "tests/runtime/ctl/program.h"
+#include "tests/runtime/service/live.h"
+
+namespace batchflow::test {
+namespace {
+
+constexpr std::uint64_t kRows = 5000;
+
+// The rows of the whole that a job on `dataset` is handed in one epoch, in order: told by their
+// contents, not by their keys, which are the split's own.
+std::vector<std::uint64_t> rows_of(const std::string& service, const std::string& dataset,
+                                   bf_order order) {
+  bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+  options.service = service.c_str();
+  options.dataset = dataset.c_str();
+  options.batch_samples = 32;
+  options.order = order;
+  options.epochs = 1;
+  options.timeout_s = 20;
+  std::vector<std::uint64_t> rows;
+  bf_loader* loader = nullptr;
+  REQUIRE_MESSAGE(bf_loader_open(&options, &loader) == BF_OK, bf_last_error());
+  bf_batch batch = BF_BATCH_INIT;
+  while (bf_loader_next(loader, &batch) == BF_OK) {
+    const auto* values = static_cast<const std::int64_t*>(batch.arrays[0].values);
+    for (std::uint32_t i = 0; i < batch.samples; ++i) {
+      if ((batch.marks[i] & BF_MARK_FILLER) == 0)
+        rows.push_back(static_cast<std::uint64_t>(values[i * 16] / 7));
+    }
+    bf_batch_release(loader, batch.handle);
+  }
+  bf_loader_close(loader);
+  return rows;
+}
+
+std::string error_of(const std::string& argument) {
+  try {
+    dataset_from_argument(argument);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("train and val are disjoint and complete, by contents, and stay so") {
+  Folder folder;
+  NodeConfig config = config_in(folder.path());
+  std::filesystem::create_directory(folder.path() / "rows");
+  write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
+  config.datasets.push_back(dataset_from_argument("rows=" + (folder.path() / "rows").string() +
+                                                  ",split=train:0.9,split=val:rest,split=few:keys="
+                                                  "10-19:bytes=1-1kb,split=none:keys=9999-99999"));
+  const LiveService service(config);
+  const auto train = rows_of(config.socket, "rows:train", BF_RELAXED);
+  const auto val = rows_of(config.socket, "rows:val", BF_SEQUENTIAL);
+  std::set<std::uint64_t> all(train.begin(), train.end());
+  CHECK(all.size() == train.size());
+  CHECK(all.size() > kRows * 87 / 100);
+  CHECK(all.size() < kRows * 93 / 100);
+  for (const std::uint64_t row : val) CHECK(all.insert(row).second);
+  CHECK(all.size() == kRows);
+  CHECK(*all.rbegin() == kRows - 1);
+  CHECK(std::is_sorted(val.begin(), val.end()));
+  CHECK(rows_of(config.socket, "rows:few", BF_SEQUENTIAL) ==
+        std::vector<std::uint64_t>{10, 11, 12, 13, 14, 15, 16, 17, 18, 19});
+  CHECK(rows_of(config.socket, "rows", BF_SEQUENTIAL).size() == kRows);
+
+  const Outcome told = run_ctl({"--service", config.socket, "datasets", "--json"}, folder.path());
+  CHECK(told.code == 0);
+  const auto datasets = nlohmann::json::parse(told.out).at("datasets");
+  std::set<std::string> names, versions;
+  for (const auto& one : datasets) {
+    names.insert(one.at("name").get<std::string>());
+    versions.insert(one.at("version").get<std::string>());
+  }
+  CHECK(names == std::set<std::string>{"rows", "rows:few", "rows:train", "rows:val"});
+  CHECK(versions.size() == 4);
+}
+
+TEST_CASE("splits in a configuration are those of the command line") {
+  NodeConfig config;
+  read_config(parse_yaml("kind: node\n"
+                         "datasets:\n"
+                         "  - path: /data/pets\n"
+                         "    splits:\n"
+                         "      - {name: train, fraction: 0.9, classes: [cat, dog]}\n"
+                         "      - {name: val, fraction: 0.9, part: rest}\n",
+                         "node.yaml"),
+              [&](ConfigSection& section) { config = read_node_config(section); });
+  const NodeDataset said =
+      dataset_from_argument("/data/pets,split=train:90%:classes=cat+dog,split=val:rest");
+  REQUIRE(config.datasets.at(0).splits.size() == 2);
+  REQUIRE(said.splits.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const NodeSplit& a = config.datasets[0].splits[i];
+    const NodeSplit& b = said.splits[i];
+    CHECK(a.name == b.name);
+    CHECK(a.rule.fraction == b.rule.fraction);
+    CHECK(a.rule.rest == b.rule.rest);
+    CHECK(a.rule.classes == b.rule.classes);
+  }
+  CHECK(served_names(said) == std::vector<std::string>{"pets", "pets:train", "pets:val"});
+}
+
+TEST_CASE("a split that makes no sense is refused in words") {
+  const auto refused = [](const std::string& split, const std::string& part) {
+    const std::string error = error_of("pets=/data/pets,split=" + split);
+    CAPTURE(error);
+    CHECK(error.find(part) != std::string::npos);
+  };
+  refused("train", "no rule");
+  refused(":0.9", "'' is no name of a split");
+  refused("a b:0.9", "'a b' is no name of a split");
+  refused("val:rest", "no split before it has a fraction");
+  refused("train:most", "'most' is no rule");
+  refused("train:0.9:fraction=0.8", "fraction is given twice");
+  refused("train:frction=0.8", "fraction");
+  refused("train:keys=9-1", "'9-1' is no range");
+  refused("train:0.9,split=train:rest", "two splits 'train'");
+}
+
+}  // namespace
+}  // namespace batchflow::test
