@@ -68,7 +68,12 @@ struct Engine::Parts final : Reads::Listener {
   Job* job(JobId id) {
     const auto found = s.job_of.find(id.value);
     if (found != s.job_of.end()) return &s.jobs[found->second];
-    s.protocol_error();
+    const auto& refused = s.refused_joins;
+    if (std::find(refused.begin(), refused.end(), id) != refused.end()) {
+      s.stale();
+    } else {
+      s.protocol_error();
+    }
     return nullptr;
   }
   void on(const CatalogueKnown& event);
@@ -398,6 +403,7 @@ std::span<const Command> Engine::step(Instant now, std::span<const Event> events
   p.s.arena.clear();
   p.s.commands.clear();
   p.s.promises.clear();
+  p.s.refused_joins.clear();
   if (now > p.s.now) p.s.now = now;
   p.s.samples_gathered = 0;
   p.s.room_changed = p.s.room_changed || std::exchange(p.s.starts_put_off, false);

@@ -57,15 +57,19 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   return std::nullopt;
 }
 
+void Membership::refuse_join(JobId job, Refusal why, std::uint64_t needed,
+                             std::uint64_t available) {
+  s_.order(Refuse{job, why, needed, available});
+  s_.refused_joins.push_back(job);
+}
+
 void Membership::joined(const JobJoined& event) {
   if (const auto why = objection(event)) {
-    s_.order(Refuse{event.job, *why, 0, 0});
-    return;
+    return refuse_join(event.job, *why, 0, 0);
   }
   const Digest pipeline = s_.pipelines.at(event.pipeline.value)->hash;
   if (event.pipeline_hash != 0 && event.pipeline_hash != pipeline) {
-    s_.order(Refuse{event.job, Refusal::unknown_pipeline, event.pipeline_hash, pipeline});
-    return;
+    return refuse_join(event.job, Refusal::unknown_pipeline, event.pipeline_hash, pipeline);
   }
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset.value)];
   const std::uint64_t seed = seed_group(event);
@@ -77,10 +81,9 @@ void Membership::joined(const JobJoined& event) {
         event.position->order() != event.order || !leaves_room(*event.position)) {
       const Position::Fields& theirs = event.position->fields();
       const bool by_version = theirs.dataset_version != version;
-      s_.order(Refuse{event.job, Refusal::bad_position,
-                      by_version ? theirs.dataset_version : theirs.seed,
-                      by_version ? version : seed});
-      return;
+      return refuse_join(event.job, Refusal::bad_position,
+                         by_version ? theirs.dataset_version : theirs.seed,
+                         by_version ? version : seed);
     }
     position = *event.position;
   }
@@ -120,11 +123,10 @@ void Membership::joined(const JobJoined& event) {
   std::uint64_t needed = 0;
   std::uint64_t available = 0;
   if (!reserve(job, credits, needed, available)) {
-    s_.order(Refuse{event.job, Refusal::no_room, needed, available});
     const std::uint32_t of = job.stream;
     s_.jobs.release(index);
     close_if_empty(of);
-    return;
+    return refuse_join(event.job, Refusal::no_room, needed, available);
   }
   stream.jobs.push_back(index);
   if (job.weights) s_.weighted_jobs.push_back(index);

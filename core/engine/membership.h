@@ -31,6 +31,7 @@ class Membership {
   void resized(Job& job, const JobResized& event);
   void timed_out(std::uint32_t job, std::uint64_t serial);
   void still_stranded(std::uint32_t stream, std::uint64_t serial);
+  void refuse_join(JobId job, Refusal why, std::uint64_t needed, std::uint64_t available);
   void refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64_t available);
 
   void node_joined(const NodeJoined& event);

@@ -496,6 +496,9 @@ struct EngineState {
   // The samples of a block, and for a weighted order which visit of each it is.
   void expand(const Block& block, std::vector<Draw>& draws);
 
+  // In this step: what came with the join was said before anybody could hear of the refusal.
+  std::vector<JobId> refused_joins;
+
   std::vector<Promise> promises;  // of this step, for the promise log
   void promise_joined(const Job& job, const JobJoined& event);
   void promise_resized(const Job& job);

@@ -123,3 +123,25 @@ TEST_CASE("a worker that calls samples corrupt that it was not given has failed,
   CHECK(bare.engine.counters().corrupt_samples == 0);
   CHECK(bare.engine.counters().batches == 1);
 }
+
+TEST_CASE("what comes with a join that is refused is no contradiction, and later it is one") {
+  Bare bare(1000);
+  const NodeId stranger[] = {NodeId(77)};
+  JobJoined join;
+  join.job = JobId(5);
+  join.dataset = kDataset;
+  join.pipeline = kPipeline;
+  join.batch_samples = 5;
+  join.rehearsed = 2;
+  join.ranks = stranger;
+  const SampleId exemplars[] = {SampleId(1), SampleId(2)};
+  const ExemplarsReported report{join.job, true, 0, exemplars, false};
+  const std::vector<Event> together{join, report};
+  bare.now += Duration(1);
+  const auto commands = bare.engine.step(bare.now, together);
+  CHECK(Bare::first<Refuse>({commands.begin(), commands.end()}));
+  CHECK(bare.engine.counters().protocol_errors == 0);
+  CHECK(bare.engine.counters().stale_completions == 1);
+  bare.step(report);
+  CHECK(bare.engine.counters().protocol_errors == 1);
+}
