@@ -44,7 +44,7 @@ struct JobWindow {
   double ranks;
   double samples_per_s;
   double stalled;
-  double demand;  // samples/s, if it never waited; 0: nobody knows
+  double demand;  // samples/s, if it never waited; 0: nobody knows, it only waits
 };
 
 std::string percent(double part) {
@@ -55,11 +55,17 @@ std::string rate_text(double bytes_per_s) {
 }
 
 void say_of_demand(const JobWindow& job, Diagnosis& out) {
-  out.facts.push_back(
-      job.demand > 0
-          ? fmt::format("it takes {:.0f} samples/s, and would take {:.0f} if it never waited",
-                        job.samples_per_s, job.demand)
-          : std::string("it was given nothing in this time"));
+  if (job.samples_per_s <= 0) {
+    out.facts.push_back("it was given nothing in this time");
+  } else if (job.demand <= 0) {
+    out.facts.push_back(fmt::format(
+        "it takes {:.0f} samples/s, and computes next to nothing: it would take whatever it is given",
+        job.samples_per_s));
+  } else {
+    out.facts.push_back(
+        fmt::format("it takes {:.0f} samples/s, and would take {:.0f} if it never waited",
+                    job.samples_per_s, job.demand));
+  }
 }
 
 void say_of_cache(const Window& all, Diagnosis& out) {

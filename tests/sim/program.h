@@ -65,6 +65,8 @@ inline pid_t start(const std::vector<std::string>& words, const Folder& folder,
   };
   redirect("out", 1);
   redirect("err", 2);
+  // The test framework's handlers end with exec, but until then they look like the program's own.
+  for (const int one : {SIGINT, SIGTERM, SIGHUP}) signal(one, SIG_DFL);
   if (prepare) prepare();
   std::vector<char*> arguments = {const_cast<char*>(BATCHFLOW_SIM)};
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));

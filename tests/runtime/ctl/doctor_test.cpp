@@ -51,6 +51,12 @@ bool has(const std::vector<std::string>& texts, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE("a job that only waits is not said to be given nothing") {
+  const Diagnosis waiting = judged({{"storage", 20.0}});
+  CHECK(has(waiting.facts, "it takes 100 samples/s, and computes next to nothing"));
+  CHECK(has(judged({{"storage", 20.0}}, 0).facts, "it was given nothing in this time"));
+}
+
 TEST_CASE("the stage that took most of the waits is the slow link") {
   const Diagnosis storage = judged({{"storage", 10.0}, {"preparation", 2.0}});
   CHECK(storage.link == "storage");

@@ -75,8 +75,18 @@ bool has(const json& texts, const std::string& part) {
   return false;
 }
 
+// The first number behind `words` in one of the facts.
+double number_behind(const json& facts, const std::string& words) {
+  for (const json& fact : facts) {
+    const std::string text = fact.get<std::string>();
+    const std::size_t at = text.find(words);
+    if (at != std::string::npos) return std::stod(text.substr(at + words.size()));
+  }
+  return -1;
+}
+
 TEST_CASE("slow storage is named, with its rate and the demand") {
-  const Clinic clinic("storage.read.error=delay-60");
+  const Clinic clinic("storage.read.error=delay-60", 10'000);
   const json found = clinic.diagnose(1);
   CHECK(found.at("slow_link") == "storage");
   CHECK(found.at("stalled_ratio").get<double>() > 0.5);
@@ -91,7 +101,7 @@ TEST_CASE("an expensive preparation is named, with its workers") {
   CHECK(found.at("slow_link") == "preparation");
   CHECK(found.at("stalled_ratio").get<double>() > 0.5);
   CHECK(has(found.at("facts"), "1 workers of at most 1 were busy"));
-  CHECK(has(found.at("facts"), "a sample takes 2"));
+  CHECK(number_behind(found.at("facts"), "a sample takes ") >= 25);  // 200 ms a block of 8
   CHECK(has(found.at("advice"), "workers"));
 
   const Outcome explained = clinic.run({"explain", "train"});
@@ -100,12 +110,12 @@ TEST_CASE("an expensive preparation is named, with its workers") {
 }
 
 TEST_CASE("a slow job is told that nothing here would make it faster") {
-  const Clinic clinic("", 50'000);
+  const Clinic clinic("", 400'000);
   const json found = clinic.diagnose(0);
   CHECK(found.at("slow_link") == "none");
   CHECK(found.at("stalled_ratio").get<double>() < 0.05);
   CHECK(has(found.at("facts"), "it computes"));
-  CHECK(has(found.at("facts"), "a step of 8 samples takes 5"));
+  CHECK(number_behind(found.at("facts"), "a step of 8 samples takes ") >= 395);
   const Outcome outcome = clinic.run({"doctor", "nobody"});
   CHECK(outcome.code == 1);
   CHECK(outcome.err.find("no job is called 'nobody'") != std::string::npos);
