@@ -19,6 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr auto kAskAgainAfter = 100ms;
 constexpr std::size_t kTextMost = std::size_t{1} << 19;  // with room for the rest of a frame
 
 // Whether a message can carry it as it is.
@@ -106,6 +107,7 @@ bf_status status_of(Session::Failure failure) {
     case Session::Failure::interrupted:
       return BF_INTERRUPTED;
     case Session::Failure::no_service:
+    case Session::Failure::not_yet:
       break;
   }
   return BF_NO_SERVICE;
@@ -133,9 +135,22 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
     loader->request_.dataset = path.get();
   }
   Session::Problem problem;
-  auto session = Session::open(
-      loader->addresses_, loader->request_, loader->folder_, Clock::now() + loader->timeout_,
-      [] { return false; }, problem);
+  std::unique_ptr<Session> session;
+  const auto deadline = Clock::now() + loader->timeout_;
+  // A service that is ending asks to be asked again, and then is away until the next one is there.
+  auto ask_until = Clock::now();
+  for (;;) {
+    session = Session::open(
+        loader->addresses_, loader->request_, loader->folder_, deadline, [] { return false; },
+        problem);
+    const auto now = Clock::now();
+    if (problem.failure == Session::Failure::not_yet)
+      ask_until = std::min(deadline, now + loader->reconnect_time_);
+    const bool is_ending = problem.failure == Session::Failure::not_yet ||
+                           problem.failure == Session::Failure::no_service;
+    if (session || !is_ending || now >= ask_until) break;
+    std::this_thread::sleep_for(kAskAgainAfter);
+  }
   if (!session) return fail(status_of(problem.failure), std::move(problem.message));
   std::string why;
   auto track = Track::begin(loader->request_, session->admission(), why);

@@ -121,7 +121,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   }
   if (const auto refused = decode_refused(frame->text, why)) {
     const bool later = refused->why == "not_yet";
-    problem = {later ? Failure::no_service : Failure::refused, refused->message};
+    problem = {later ? Failure::not_yet : Failure::refused, refused->message};
     return nullptr;
   }
   auto admission = decode_join_answer(frame->text, why);

@@ -22,7 +22,8 @@ std::vector<std::string> service_addresses(const char* named);
 class Session {
  public:
   using Clock = Channel::Clock;
-  enum class Failure : std::uint8_t { no_service, refused, protocol, interrupted };
+  // not_yet: the service is there, and asks to be asked again.
+  enum class Failure : std::uint8_t { no_service, not_yet, refused, protocol, interrupted };
   struct Problem {
     Failure failure = Failure::no_service;
     std::string message;

@@ -19,6 +19,8 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
 void add_job_command(CLI::App& app, const std::string& service, Action& action);
 // explain, doctor, journal
 void add_reason_commands(CLI::App& app, const std::string& service, Action& action);
+// drain, reload, quota, warm
+void add_operate_commands(CLI::App& app, const std::string& service, Action& action);
 void add_pack_command(CLI::App& app, Action& action);
 void add_verify_command(CLI::App& app, const std::string& service, Action& action);
 

@@ -61,7 +61,9 @@ std::string jobs_table(const json& status) {
          fmt::format("{:.0f}", number(job, "held_batches")),
          fmt::format("{:.0f}", number(job, "copied_batches"))});
   }
-  return rows.size() == 1 ? "no jobs\n" : table(rows);
+  const double others = number(status.value("others", json::object()), "jobs");
+  return (rows.size() == 1 ? "no jobs\n" : table(rows)) +
+         (others > 0 ? fmt::format("{:.0f} jobs of other users\n", others) : "");
 }
 
 std::string datasets_table(const json& status) {
@@ -73,6 +75,27 @@ std::string datasets_table(const json& status) {
                     printable(text(one, "path"))});
   }
   return rows.size() == 1 ? "no datasets\n" : table(rows);
+}
+
+std::string quotas_table(const json& quotas) {
+  std::vector<std::vector<std::string>> rows = {
+      {"user", "jobs", "batches", "connections", "messages/s", "frames", "weight"}};
+  const auto of = [](const std::string& taken, const std::string& most) {
+    return taken + " of " + most;
+  };
+  const auto count = [](const json& from, const char* key) {
+    return fmt::format("{:.0f}", number(from, key));
+  };
+  for (const json& one : list(quotas, "users")) {
+    const double batches = number(one, "batch_bytes_most");
+    rows.push_back({printable(text(one, "user")), of(count(one, "jobs"), count(one, "jobs_most")),
+                    batches > 0 ? of(bytes_text(number(one, "batch_bytes")), bytes_text(batches))
+                                : bytes_text(number(one, "batch_bytes")),
+                    of(count(one, "connections"), count(one, "connections_most")),
+                    count(one, "messages_per_s_most"), bytes_text(number(one, "frame_bytes_most")),
+                    fmt::format("{:g}", number(one, "weight"))});
+  }
+  return table(rows);
 }
 
 std::string status_text(const json& status) {

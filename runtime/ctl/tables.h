@@ -19,6 +19,8 @@ nlohmann::json jobs_json(const nlohmann::json& status);
 nlohmann::json datasets_json(const nlohmann::json& status);
 nlohmann::json cache_json(const nlohmann::json& status);
 
+std::string quotas_table(const nlohmann::json& quotas);
+
 // One line a second, in the manner of dstat: what has happened between two answers.
 nlohmann::json stats_json(const nlohmann::json& before, const nlohmann::json& now);
 std::string stats_head();

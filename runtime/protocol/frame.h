@@ -30,6 +30,8 @@ class FrameCutter {
   // A length of zero or beyond kFrameMost: what follows cannot be understood.
   bool broken() const { return broken_; }
   bool in_a_frame() const { return filled_ != 0; }
+  // Of memory, for a frame that is not whole.
+  std::size_t bytes_held() const { return body_.capacity() > 15 ? body_.capacity() : 0; }
 
  private:
   std::array<std::byte, kFrameLength> length_{};

@@ -339,12 +339,22 @@ void Backend::prepared(const PreparationReport& report) {
 }
 
 void Backend::on(const SetWorkers& order) {
-  const std::uint32_t wanted = std::min(order.workers, options_.workers_most);
+  workers_wanted_ = order.workers;
+  settle_workers();
+}
+
+void Backend::set_workers_most(std::uint32_t workers) {
+  options_.workers_most = workers;
+  settle_workers();
+}
+
+void Backend::settle_workers() {
+  const std::uint32_t wanted = std::min(workers_wanted_, options_.workers_most);
   while (working_.size() < wanted) {
     const WorkerId worker(next_worker_++);
     working_.push_back(worker);
     workers_->start(worker);
-    inbox_.add(WorkerJoined{worker, order.node});
+    inbox_.add(WorkerJoined{worker, options_.node});
   }
   while (working_.size() > wanted) {
     workers_->retire(working_.back());

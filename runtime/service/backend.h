@@ -78,6 +78,9 @@ class Backend {
   // What timers are due; when the next one is.
   void fire_timers(Instant now);
   Instant next_timer() const { return timers_.empty() ? kNever : timers_.begin()->first; }
+  // May differ from what it began with: fewer workers than the engine wants, another budget.
+  void set_workers_most(std::uint32_t workers);
+  void set_slots_most(Bytes bytes) { slots_.set_bytes_most(bytes); }
   // A gathered batch that its rank has released: its slot is free.
   void released(ShareId share, SlotId slot);
 
@@ -148,6 +151,7 @@ class Backend {
   void on(const SetWorkers& order);
   void on(const SetTimer& order);
 
+  void settle_workers();
   void submit(std::uint32_t index);
   void read_done(std::span<const ReadResult> results);
   void finish_read(std::uint32_t index);
@@ -163,7 +167,7 @@ class Backend {
   std::optional<Slot> slot_of(ShareId share, SlotId slot, PipelineId pipeline,
                               std::uint32_t samples, std::uint64_t audience);
 
-  const Options options_;
+  Options options_;
   Datasets& datasets_;
   Inbox& inbox_;
   Customer& customer_;
@@ -195,6 +199,7 @@ class Backend {
   std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> copy_to_;
 
   std::uint32_t workers_there_ = 0;
+  std::uint32_t workers_wanted_ = 0;  // by the engine
   std::uint32_t next_worker_ = 0;
   std::vector<WorkerId> working_;
 

@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <map>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/config_error.h"
 #include "fmt/format.h"
@@ -36,7 +39,7 @@ std::string failed(const std::string& message) {
 }
 
 std::string status(const Question& asked) {
-  return to_json(asked.service.snapshot());
+  return to_json(as_seen_by(asked.user, asked.service.snapshot()));
 }
 
 std::string describe(const Question& asked) {
@@ -72,15 +75,115 @@ std::string job_kill(const Question& asked) {
   return done();
 }
 
+std::string drain(const Question& asked) {
+  asked.service.say(fmt::format("drained by user {}", user_name(asked.user)));
+  asked.service.drain();
+  return done();
+}
+
+std::string reload(const Question& asked) {
+  return Json{{"type", "answer"}, {"text", asked.service.reload()}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Everybody may see what he may have himself, and what he takes of it.
+std::string quota_list(const Question& asked) {
+  std::map<uid_t, UserLimits> shown = asked.service.users.quotas().of_some;
+  const bool sees_all = asked.user == 0 || asked.user == geteuid();
+  const std::vector<Jobs::Told> jobs = asked.service.snapshot().jobs;
+  for (const Jobs::Told& job : jobs) shown.emplace(job.user, asked.service.users.limits(job.user));
+  shown.emplace(asked.user, asked.service.users.limits(asked.user));
+  Json users = Json::array();
+  for (const auto& [user, limits] : shown) {
+    if (!sees_all && user != asked.user) continue;
+    std::uint64_t count = 0;
+    Bytes bytes = 0;
+    for (const Jobs::Told& job : jobs) {
+      if (job.user != user) continue;
+      ++count;
+      bytes += job.batch_bytes;
+    }
+    users.push_back({{"user", user_name(user)},
+                     {"uid", user},
+                     {"jobs", count},
+                     {"jobs_most", limits.jobs},
+                     {"batch_bytes", bytes},
+                     {"batch_bytes_most", limits.batch_bytes},
+                     {"connections", asked.service.users.connections(user)},
+                     {"connections_most", limits.connections},
+                     {"messages_per_s_most", limits.messages_per_s},
+                     {"frame_bytes_most", limits.frame_bytes},
+                     {"weight", limits.weight}});
+  }
+  return Json{{"type", "answer"}, {"users", std::move(users)}}.dump(-1, ' ', false,
+                                                                    Json::error_handler_t::replace);
+}
+
+// Until the next start, or until a reload: the file is what lasts.
+std::string quota_set(const Question& asked) {
+  const std::string name = asked.text("user");
+  const std::optional<uid_t> user = find_user(name);
+  if (!user)
+    throw ConfigError(
+        fmt::format("this machine knows no user '{}'; write a name, or a number", name));
+  UserLimits limits = asked.service.users.limits(*user);
+  const auto changes = asked.arguments.find("limits");
+  if (changes == asked.arguments.end() || !changes->is_array() || changes->empty())
+    throw ConfigError("nothing to set; write key=value, as jobs=4 or weight=2");
+  for (const Json& one : *changes) {
+    if (!one.is_string()) throw ConfigError("a limit is written key=value, as jobs=4");
+    change_limit(limits, one.get<std::string>());
+  }
+  asked.service.users.set(*user, limits);
+  asked.service.say(fmt::format("the quota of user {} is changed by user {}", user_name(*user),
+                                user_name(asked.user)));
+  return done();
+}
+
+std::string warm(const Question& asked) {
+  const std::string name = asked.text("dataset");
+  ServedDataset* const dataset = asked.service.datasets.find(std::string_view(name));
+  if (!dataset)
+    throw ConfigError(fmt::format("no dataset is called '{}'; see batchflowctl datasets", name));
+  const ServedPipeline& pipeline =
+      asked.service.joining.pipeline_for(asked.text("pipeline"), *dataset, Order::relaxed);
+  if (!asked.service.warming.begin(*dataset, pipeline))
+    throw ConfigError(fmt::format("dataset '{}' is being read ahead already", name));
+  asked.service.say(fmt::format("dataset {} is read ahead for pipeline {}, by user {}", name,
+                                pipeline.name, user_name(asked.user)));
+  return Json{{"type", "answer"}, {"pipeline", pipeline.name}}.dump();
+}
+
+std::string warm_list(const Question& asked) {
+  Json all = Json::array();
+  for (const Warming::Told& one : asked.service.warming.told())
+    all.push_back({{"dataset", one.dataset},
+                   {"pipeline", one.pipeline},
+                   {"samples", one.samples},
+                   {"of", one.of},
+                   {"over", one.over},
+                   {"problem", one.problem}});
+  return Json{{"type", "answer"}, {"warming", std::move(all)}}.dump();
+}
+
 struct Handler {
   bool changes;  // something: for the service's own user and root
   std::string (*carry_out)(const Question& asked);
 };
 
 const std::map<std::string, Handler, std::less<>> kHandlers = {
-    {"status", {false, status}},        {"describe", {false, describe}},
-    {"explain", {false, explain}},      {"journal_flush", {true, journal_flush}},
-    {"policy_set", {true, policy_set}}, {"job_kill", {true, job_kill}},
+    {"status", {false, status}},
+    {"describe", {true, describe}},  // names every job
+    {"explain", {true, explain}},    // likewise
+    {"journal_flush", {true, journal_flush}},
+    {"policy_set", {true, policy_set}},
+    {"job_kill", {true, job_kill}},
+    {"drain", {true, drain}},
+    {"reload", {true, reload}},
+    {"quota_list", {false, quota_list}},
+    {"quota_set", {true, quota_set}},
+    {"warm", {true, warm}},
+    {"warm_list", {true, warm_list}},
 };
 
 }  // namespace
@@ -97,7 +200,7 @@ std::string Commands::answer(uid_t user, std::string_view frame) {
     return failed(fmt::format("user {} may look and not change; ask user {}", user, geteuid()));
   try {
     return command->second.carry_out({service_, user, message.value("arguments", Json::object())});
-  } catch (const ConfigError& error) {
+  } catch (const std::exception& error) {
     return failed(error.what());
   }
 }

@@ -13,7 +13,9 @@
 #include "runtime/service/engine_logs.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs.h"
+#include "runtime/service/joining.h"
 #include "runtime/service/snapshot.h"
+#include "runtime/service/warming.h"
 
 namespace batchflow {
 
@@ -28,7 +30,13 @@ class Commands {
     EngineLogs& logs;
     Inbox& inbox;
     Jobs& jobs;
+    Users& users;
+    Datasets& datasets;
+    Joining& joining;
+    Warming& warming;
     std::function<Snapshot()> snapshot;
+    std::function<void()> drain;
+    std::function<std::string()> reload;  // what has changed; throws ConfigError if nothing can
     std::function<void(const std::string& line)> say;
   };
   explicit Commands(Service service) : service_(std::move(service)) {}

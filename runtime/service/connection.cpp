@@ -7,6 +7,7 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -41,8 +42,12 @@ struct Connection::Wires {
   bool writing = false;
   bool ending = false;
   bool closed = false;
+  bool resting = false;
+  asio::steady_timer rest;
+  std::size_t charged = 0;  // bytes of a frame that is not whole, as the host was told
 
-  explicit Wires(asio::io_context& context) : loop(context), socket(context), bell(context) {}
+  explicit Wires(asio::io_context& context)
+      : loop(context), socket(context), bell(context), rest(context) {}
 };
 
 Connection::Connection(asio::io_context& loop, Descriptor descriptor, ConnectionHost& host)
@@ -73,7 +78,7 @@ void Connection::wait_to_read() {
 
 void Connection::read() {
   // `host_` may end this session, but not destroy it: somebody holds it.
-  while (!wires_->closed && !wires_->ending) {
+  while (!wires_->closed && !wires_->ending && !wires_->resting) {
     const std::span<std::byte> room = wires_->cutter.room();
     iovec part{room.data(), room.size()};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kDescriptorsMost)];
@@ -91,6 +96,10 @@ void Connection::read() {
     wires_->cutter.filled(static_cast<std::size_t>(got));
     if (wires_->cutter.broken()) return close();
     const std::optional<std::string> frame = wires_->cutter.take();
+    if (!charge(wires_->cutter.bytes_held())) {
+      send(encode(Refused{"quota", "this user's unfinished messages take too much memory"}), {});
+      return end();
+    }
     if (!frame) continue;
     std::string problem;
     if (!host_.on_frame(*this, *frame, std::exchange(wires_->in_descriptors, {}), problem)) {
@@ -98,7 +107,24 @@ void Connection::read() {
       end();
     }
   }
-  if (!wires_->closed) wait_to_read();
+  if (!wires_->closed && !wires_->resting) wait_to_read();
+}
+
+bool Connection::charge(std::size_t bytes) {
+  const std::int64_t change =
+      static_cast<std::int64_t>(bytes) - static_cast<std::int64_t>(wires_->charged);
+  wires_->charged = bytes;
+  return change == 0 || host_.on_unfinished(*this, change);
+}
+
+void Connection::rest(Duration time) {
+  if (time <= Duration(0)) return;
+  wires_->resting = true;
+  wires_->rest.expires_after(time);
+  wires_->rest.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    self->wires_->resting = false;
+    if (!error && !self->wires_->closed) self->read();
+  });
 }
 
 bool Connection::take_descriptors(const msghdr& message) {
@@ -190,10 +216,12 @@ void Connection::close() {
   // First, so that a peer that sees its socket end can tell a service that dropped it from one that
   // died.
   const auto self = shared_from_this();
+  charge(0);
   host_.on_end(*this);
   boost::system::error_code ignored;
   wires_->socket.close(ignored);
   wires_->bell.close(ignored);
+  wires_->rest.cancel();
 }
 
 // -------------------------------------------------------------------------------- doorbell ----

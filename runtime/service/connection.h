@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,6 +31,8 @@ class ConnectionHost {
                         std::vector<Descriptor> descriptors, std::string& problem) = 0;
   virtual void on_doorbell(Connection& session) = 0;
   virtual void on_end(Connection& session) = 0;
+  // Frames that are not whole take `change` more bytes, or fewer. False: that is too much.
+  virtual bool on_unfinished(Connection& session, std::int64_t change) = 0;
 
  protected:
   ~ConnectionHost() = default;
@@ -48,6 +51,8 @@ class Connection final : public Peer, public std::enable_shared_from_this<Connec
   // Asks the host once more soon, without being rung for.
   void ring_again();
   void wait_for_doorbell();
+  // Reads no further frame for so long.
+  void rest(Duration time);
 
   void send(std::string frame, std::vector<int> descriptors) override;
   void end() override;
@@ -59,6 +64,7 @@ class Connection final : public Peer, public std::enable_shared_from_this<Connec
   struct Wires;
   void wait_to_read();
   void read();
+  bool charge(std::size_t bytes);
   bool take_descriptors(const msghdr& message);
   void write();
   void close();

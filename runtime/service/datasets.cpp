@@ -76,14 +76,16 @@ ServedPipeline& Datasets::add(std::string name, DatasetId dataset,
 }
 
 ServedDataset* Datasets::find(std::string_view name) {
-  const auto found = std::find_if(datasets_.begin(), datasets_.end(),
-                                  [&](const auto& one) { return one->name == name; });
+  const auto found = std::find_if(datasets_.begin(), datasets_.end(), [&](const auto& one) {
+    return !one->removed && one->name == name;
+  });
   return found == datasets_.end() ? nullptr : found->get();
 }
 
 ServedDataset* Datasets::find(const std::filesystem::path& root) {
-  const auto found = std::find_if(datasets_.begin(), datasets_.end(),
-                                  [&](const auto& one) { return one->root == root; });
+  const auto found = std::find_if(datasets_.begin(), datasets_.end(), [&](const auto& one) {
+    return !one->removed && one->root == root;
+  });
   return found == datasets_.end() ? nullptr : found->get();
 }
 

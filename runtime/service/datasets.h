@@ -29,6 +29,7 @@ struct ServedDataset {
   std::uint64_t tokens = 0;
   std::shared_ptr<SampleIndex> index;
   std::vector<std::string> paths;  // of its files
+  bool removed = false;            // no job may join it any more; those that read it go on
 
   ServedDataset() = default;
   ~ServedDataset();
@@ -58,6 +59,7 @@ class Datasets {
   ServedPipeline& add(std::string name, DatasetId dataset, std::unique_ptr<Pipeline> pipeline,
                       Bytes block_bytes);
 
+  // Those removed are not found.
   ServedDataset* find(std::string_view name);
   ServedDataset* find(const std::filesystem::path& root);
   ServedPipeline* find(std::string_view name, DatasetId dataset);

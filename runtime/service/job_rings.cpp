@@ -24,7 +24,7 @@ void Jobs::write(RankEnd& end, std::span<const std::byte> record) {
 bool Jobs::deliver(const Deliver& order, const Slot& slot, std::uint32_t slot_samples) {
   Job* job = of(order.job);
   RankEnd* end = job && order.rank < job->ranks.size() ? job->ranks[order.rank] : nullptr;
-  if (!end || !end->down) return false;
+  if (!end || !end->down || job->let_go) return false;
   BatchRecord record;
   record.step = order.step;
   record.epoch = order.epoch;
@@ -75,6 +75,7 @@ void Jobs::epoch_ended(const EpochEnded& order) {
     write(*end, bytes_of(record));
     if (last) finish(*end);
   }
+  if (draining_ && !last) let_go(*job);
 }
 
 // What the job asked for has been had: the rank need not wait for more.

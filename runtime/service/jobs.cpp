@@ -1,6 +1,9 @@
 #include "runtime/service/jobs.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "core/engine_config.h"
@@ -8,11 +11,23 @@
 #include "core/seed_group.h"
 #include "fmt/format.h"
 #include "runtime/service/refusals.h"
+#include "runtime/service/slot_memory.h"
 
 namespace batchflow {
+namespace {
 
-Jobs::Jobs(const Options& options, Inbox& inbox, StallBook& stalls, bool share_streams)
-    : options_(options), inbox_(inbox), stalls_(stalls), share_streams_(share_streams) {}
+constexpr std::uint32_t kRanksMost = 4096;
+
+}  // namespace
+
+Jobs::Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls,
+           bool share_streams)
+    : options_(options),
+      users_(users),
+      inbox_(inbox),
+      stalls_(stalls),
+      share_streams_(share_streams),
+      start_(std::random_device()()) {}
 
 Jobs::~Jobs() = default;
 
@@ -33,17 +48,29 @@ void Jobs::refuse(Peer& peer, std::string_view why, std::string_view message) {
 
 // ----------------------------------------------------------------------------------- joining ----
 
+// Among his own jobs each user weighs as he likes; beside those of others, his quota does.
+double Jobs::weight(uid_t user, double asked) const {
+  const bool trusted = user == 0 || user == geteuid();
+  return users_.limits(user).weight * (trusted ? asked : std::min(asked, 1.0));
+}
+
 void Jobs::join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
                 ServedPipeline& pipeline, Instant now) {
+  if (draining_) return refuse(peer, kNotYet, kEnding);
   if (of(peer)) return refuse(peer, "bad_request", "this connection has joined a job already");
   if (request.world_size == 0 || request.rank >= request.world_size)
     return refuse(peer, "bad_request",
                   fmt::format("rank {} of {} does not exist; ranks count from 0", request.rank,
                               request.world_size));
+  if (request.world_size > kRanksMost)
+    return refuse(
+        peer, "bad_request",
+        fmt::format("{} ranks; a job has at most {} on a node", request.world_size, kRanksMost));
   if (request.batch_samples == 0)
     return refuse(peer, "bad_request", "a batch of no samples; ask for batch_size 1 or more");
-  const std::string name =
-      request.job.empty() ? fmt::format("{}-{}", peer.process(), unnamed_++) : request.job;
+  const std::string name = request.job.empty()
+                               ? fmt::format("{}-{:08x}-{}", peer.process(), start_, unnamed_++)
+                               : request.job;
 
   const auto found = std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& one) {
     return one->user == peer.user() && one->name == name && one->dataset == &dataset && !one->over;
@@ -72,13 +99,10 @@ void Jobs::join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
                     request.batch_samples));
   }
   if (!job) {
-    const auto of_user = std::count_if(jobs_.begin(), jobs_.end(), [&](const auto& one) {
-      return one->user == peer.user() && !one->over;
-    });
-    if (of_user >= options_.jobs_of_user_most)
-      return refuse(peer, "quota",
-                    fmt::format("this user has {} jobs, which is the most; end one", of_user));
     auto made = std::make_unique<Job>();
+    made->batch_bytes = batch_bytes(request, pipeline);
+    if (const std::string problem = quota_problem(peer.user(), made->batch_bytes); !problem.empty())
+      return refuse(peer, "quota", problem);
     made->name = name;
     made->user = peer.user();
     made->dataset = &dataset;
@@ -97,6 +121,39 @@ void Jobs::join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
   ends_[&peer] = std::move(end);
   if (std::count(job->ranks.begin(), job->ranks.end(), nullptr) > 0) return;
   if (!begin(*job)) finish_if_left(*job);
+}
+
+// What its ranks may hold at once: as many batches as they have credits.
+Bytes Jobs::batch_bytes(const JoinRequest& request, ServedPipeline& pipeline) const {
+  const Bytes batch =
+      SlotMemory::slot_bytes(BlockLayout(pipeline.pipeline->spec(), request.batch_samples).bytes);
+  const std::uint64_t credits = request.credits == 0 ? options_.credits : request.credits;
+  const std::uint64_t batches = credits * request.world_size;
+  return batch > UINT64_MAX / batches ? UINT64_MAX : batch * batches;
+}
+
+// Empty: the user may have another job of this size.
+std::string Jobs::quota_problem(uid_t user, Bytes bytes) const {
+  const UserLimits& limits = users_.limits(user);
+  std::uint64_t jobs = 0;
+  Bytes held = 0;
+  for (const auto& one : jobs_) {
+    if (one->user != user || one->over) continue;
+    ++jobs;
+    held += one->batch_bytes;
+  }
+  if (jobs >= limits.jobs)
+    return fmt::format(
+        "user {} has {} jobs, and may have {}; end one, or ask the operator for more (batchflowctl "
+        "quota set)",
+        user_name(user), jobs, limits.jobs);
+  if (limits.batch_bytes > 0 && (bytes > limits.batch_bytes || held > limits.batch_bytes - bytes))
+    return fmt::format(
+        "its batches may take {} MiB, those of user {}'s other jobs {} MiB, and all of them "
+        "together {} MiB; ask for smaller batches or fewer credits, or the operator for more "
+        "(batchflowctl quota set)",
+        bytes >> 20, user_name(user), held >> 20, limits.batch_bytes >> 20);
+  return {};
 }
 
 // All ranks have come: the engine is told.
@@ -119,7 +176,7 @@ bool Jobs::begin(Job& job) {
     job.steps_left = request.steps - std::min(request.steps, request.steps_given);
   event.steps = job.steps_left;
   event.credits = request.credits == 0 ? options_.credits : request.credits;
-  event.weight = request.weight;
+  event.weight = weight(job.user, request.weight);
   event.pipeline_hash = request.pipeline_hash;
   event.ranks = inbox_.keep(std::vector<NodeId>(job.ranks.size(), NodeId(0)));
 
@@ -231,14 +288,14 @@ void Jobs::gone(Peer& peer) {
   ends_.erase(found);
   std::erase(written_, end.get());
   Job& job = *end->job;
-  if (end->files) end->files.rings.revoked().store(1);
+  if (end->files && !job.let_go) end->files.rings.revoked().store(1);
   job.steps.clear();  // they will never be whole
   end_wait(*end);
   job.ranks[end->rank] = nullptr;
   const bool last = std::count(job.ranks.begin(), job.ranks.end(), nullptr) ==
                     static_cast<std::ptrdiff_t>(job.ranks.size());
   // What it held is free: nobody reads it any more.
-  if (job.told) {
+  if (job.told && !job.let_go) {
     if (!last) {
       inbox_.add(RankLost{job.id, end->rank});
     } else {
@@ -287,6 +344,26 @@ std::string Jobs::name(Peer& peer, bool of_class, std::uint64_t key) const {
   const SampleIndex& index = *end->job->dataset->index;
   if (of_class) return key < index.classes().size() ? index.classes()[key] : std::string();
   return key < index.samples() ? index.sample_name(SampleId(key)) : std::string();
+}
+
+void Jobs::drain() {
+  draining_ = true;
+  for (const auto& job : jobs_) {
+    if (job->told) continue;
+    for (RankEnd* end : std::vector(job->ranks)) {
+      if (end) refuse(*end->peer, kNotYet, kEnding);
+    }
+  }
+}
+
+// Nothing more is written for it, and what its ranks hold or have not taken yet stays as it is: so
+// all of them leave after the same step, and go on there.
+void Jobs::let_go(Job& job) {
+  job.let_go = true;
+  job.steps.clear();
+  for (RankEnd* end : std::vector(job.ranks)) {
+    if (end) end->peer->end();
+  }
 }
 
 void Jobs::check_waiting(Instant now) {

@@ -29,6 +29,7 @@
 #include "runtime/service/datasets.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/stalls.h"
+#include "runtime/service/users.h"
 
 namespace batchflow {
 
@@ -50,12 +51,15 @@ class Jobs final : public Customer {
   struct Options {
     std::uint32_t credits = 3;  // a rank; one is spare, so that a job never waits for itself
     Bytes ring_bytes = Bytes{256} << 10;
-    std::uint32_t jobs_of_user_most = 256;
     Duration wait_for_ranks = std::chrono::seconds(300);
   };
-  Jobs(const Options& options, Inbox& inbox, StallBook& stalls, bool share_streams);
+  // `users` say how many jobs each may have, and what they may hold.
+  Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls,
+       bool share_streams);
   ~Jobs();
 
+  // For jobs that come from now on.
+  void set_options(const Options& options) { options_ = options; }
   // Where gathered batches give back their slots.
   void set_backend(Backend& backend) { backend_ = &backend; }
 
@@ -76,6 +80,10 @@ class Jobs final : public Customer {
   void check_waiting(Instant now);
   // Those of that name, also ones that wait for their ranks. How many.
   std::size_t kill(std::string_view name);
+  // No job begins any more, and each that runs is let go where its epoch ends: its ranks look for
+  // the next service, and go on there.
+  void drain();
+  bool empty() const { return jobs_.empty(); }
   // Of a sample or class of the peer's dataset; empty if there is none.
   std::string name(Peer& peer, bool of_class, std::uint64_t key) const;
 
@@ -111,6 +119,7 @@ class Jobs final : public Customer {
     Stage waits_for = Stage::room;
     Duration waits_to_begin{0};  // for its ranks, or for the engine's admission
     std::uint32_t held = 0;      // batches
+    Bytes batch_bytes = 0;       // that it may hold
   };
   std::vector<Told> told(Instant now) const;
   // Of all jobs there ever were, by stage.
@@ -171,6 +180,8 @@ class Jobs final : public Customer {
     bool told = false;  // to the engine
     bool running = false;
     bool over = false;
+    bool let_go = false;    // by a drain: to its ranks it is as if the service had died
+    Bytes batch_bytes = 0;  // of all batches its ranks may hold at once
     Told sums;
   };
 
@@ -180,6 +191,7 @@ class Jobs final : public Customer {
   bool begin(Job& job);
   void finish_if_left(Job& job);
   void forget(Job& job);
+  void let_go(Job& job);
   bool up(RankEnd& end, std::span<const std::byte> record);
   std::uint64_t steps_per_epoch(const Job& job) const;
   void finish(RankEnd& end);
@@ -190,7 +202,13 @@ class Jobs final : public Customer {
   void write_steps(Job& job);
   void write_step(Job& job, Step& step);
 
-  const Options options_;
+  Bytes batch_bytes(const JoinRequest& request, ServedPipeline& pipeline) const;
+  std::string quota_problem(uid_t user, Bytes bytes) const;
+  double weight(uid_t user, double asked) const;
+
+  Options options_;
+  const Users& users_;
+  bool draining_ = false;
   Inbox& inbox_;
   StallBook& stalls_;
   const bool share_streams_;
@@ -203,6 +221,8 @@ class Jobs final : public Customer {
   std::vector<Slice> slices_;      // of a step
   std::map<std::uint32_t, Job*> by_id_;
   std::uint32_t next_job_ = 0;
+  // Of jobs that have no name: another one at each start, since theirs may come back to the next.
+  const std::uint32_t start_;
   std::uint64_t unnamed_ = 0;
   std::vector<std::byte> record_;  // being written
   UpMessage message_;              // being read

@@ -11,29 +11,47 @@
 #include "configs/reader/yaml.h"
 #include "fmt/format.h"
 #include "runtime/service/dataset_splits.h"
+#include "runtime/service/refusals.h"
 
 namespace batchflow {
 namespace {
 
+// Of datasets that are being opened at once, whoever asks for them.
+constexpr std::size_t kOpeningMost = 16;
+
 // Whoever joins shows that he may read the dataset: by being this service's user or root, or with
 // a descriptor of its folder that he could open for reading.
-bool may_read(const Connection& session, const ServedDataset& dataset,
+bool may_read(const Connection& session, dev_t device, ino_t inode,
               const std::vector<Descriptor>& descriptors) {
   if (session.user() == geteuid() || session.user() == 0) return true;
   for (const Descriptor& one : descriptors) {
     struct stat status {};
     const int flags = fcntl(one.get(), F_GETFL);
     if (flags < 0 || (flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_WRONLY) continue;
-    if (fstat(one.get(), &status) == 0 && S_ISDIR(status.st_mode) &&
-        status.st_dev == dataset.device && status.st_ino == dataset.inode)
+    if (fstat(one.get(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_dev == device &&
+        status.st_ino == inode)
       return true;
   }
   return false;
 }
 
+// The same of a folder that is not open yet: nothing of it is read for somebody who could not.
+bool may_read(const Connection& session, const std::filesystem::path& path,
+              const std::vector<Descriptor>& descriptors) {
+  struct stat status {};
+  return stat(root_folder(path).c_str(), &status) == 0 &&
+         may_read(session, status.st_dev, status.st_ino, descriptors);
+}
+
 void refuse(Connection& session, std::string_view why, const std::string& message) {
   session.send(encode(Refused{std::string(why), message}), {});
   session.end();
+}
+
+void refuse_reading(Connection& session, const std::filesystem::path& root) {
+  refuse(session, "not_allowed",
+         fmt::format("user {} has not shown that he may read {}; let him read that folder",
+                     session.user(), root.string()));
 }
 
 std::string default_pipeline(const SampleIndex& index, Order order) {
@@ -55,31 +73,36 @@ Joining::Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Job
 
 Joining::~Joining() {
   stopping_ = true;
-  for (std::thread& opener : openers_) opener.join();
+  for (auto& [number, opener] : openers_) opener.join();
 }
 
 void Joining::open(const NodeDataset& dataset) {
-  for (const std::string& name : served_names(dataset)) opening_[name];
-  openers_.emplace_back([this, dataset] {
+  const std::uint64_t number = next_++;
+  for (const std::string& name : served_names(dataset)) opening_[name] = {number, {}};
+  openers_[number] = std::thread([this, number, dataset] {
     const auto began_opening = std::chrono::steady_clock::now();
     const std::vector<OpenedIndex> all =
         open_with_splits(dataset, config_.state / "indices", [this] { return stopping_.load(); });
     const double took =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began_opening).count();
-    post_([this, dataset, all, took] {
+    post_([this, number, dataset, all, took] {
+      openers_.at(number).join();
+      openers_.erase(number);
       for (const OpenedIndex& one : all) {
         NodeDataset part = dataset;
         part.name = one.name;
-        opened(part, one.index, one.problem, took);
+        opened(number, part, one.index, one.problem, took);
       }
     });
   });
 }
 
-void Joining::opened(const NodeDataset& dataset, const std::shared_ptr<SampleIndex>& index,
-                     std::string problem, double took) {
-  const std::vector<Waiting> waiting = std::move(opening_[dataset.name]);
-  opening_.erase(dataset.name);
+void Joining::opened(std::uint64_t number, const NodeDataset& dataset,
+                     const std::shared_ptr<SampleIndex>& index, std::string problem, double took) {
+  const auto found = opening_.find(dataset.name);
+  if (found == opening_.end() || found->second.number != number) return;  // removed meanwhile
+  std::vector<Waiting> waiting = std::move(found->second.waiting);
+  opening_.erase(found);
   ServedDataset* served = nullptr;
   if (index) {
     try {
@@ -101,19 +124,45 @@ void Joining::opened(const NodeDataset& dataset, const std::shared_ptr<SampleInd
     }
   }
   if (!served) say_(fmt::format("dataset {}: {}", dataset.name, problem));
-  for (const Waiting& one : waiting) {
+  for (Waiting& one : waiting) {
     const std::shared_ptr<Connection> session = one.session.lock();
     if (!session) continue;
     if (served) {
-      join(*session, one.request, *served);
+      one.request.dataset = served->name;
+      join(*session, std::move(one.request), std::move(one.descriptors));
     } else {
       refuse(*session, "bad_dataset", problem);
     }
   }
 }
 
-void Joining::join(Connection& session, JoinRequest request,
-                   const std::vector<Descriptor>& descriptors) {
+void Joining::remove(const NodeDataset& dataset) {
+  for (const std::string& name : served_names(dataset)) {
+    if (const auto found = opening_.find(name); found != opening_.end()) {
+      for (const Waiting& one : found->second.waiting) {
+        if (const std::shared_ptr<Connection> session = one.session.lock())
+          refuse(*session, "unknown_dataset", fmt::format("dataset '{}' is served no more", name));
+      }
+      opening_.erase(found);
+    } else if (ServedDataset* const served = datasets_.find(std::string_view(name))) {
+      served->removed = true;
+    }
+  }
+}
+
+void Joining::wait(Connection& session, const std::string& name, JoinRequest request,
+                   std::vector<Descriptor> descriptors) {
+  for (const auto& [other, opening] : opening_) {
+    for (const Waiting& one : opening.waiting) {
+      if (one.session.lock().get() == &session)
+        return refuse(session, "bad_request", "this connection waits for a dataset already");
+    }
+  }
+  opening_.at(name).waiting.push_back(
+      {session.weak_from_this(), std::move(request), std::move(descriptors)});
+}
+
+void Joining::join(Connection& session, JoinRequest request, std::vector<Descriptor> descriptors) {
   const bool is_path = !request.dataset.empty() &&
                        (request.dataset.front() == '/' || request.dataset.front() == '.');
   if (is_path) {
@@ -126,42 +175,41 @@ void Joining::join(Connection& session, JoinRequest request,
                                 names(), request.dataset));
     if (!known && path.is_absolute()) {
       const std::string name = path.string();
-      if (opening_.count(name) == 0) open({name, path, {}, {}, 0, {}});
-      opening_[name].push_back({session.weak_from_this(), std::move(request)});
-      return;
+      if (!may_read(session, path, descriptors)) return refuse_reading(session, path);
+      if (opening_.count(name) == 0) {
+        if (opening_.size() >= kOpeningMost)
+          return refuse(session, kNotYet, "many datasets are being opened; ask again soon");
+        open({name, path, {}, {}, 0, {}});
+      }
+      return wait(session, name, std::move(request), std::move(descriptors));
     }
     if (known) request.dataset = known->name;
   }
-  if (const auto waiting = opening_.find(request.dataset); waiting != opening_.end()) {
-    waiting->second.push_back({session.weak_from_this(), std::move(request)});
-    return;
-  }
+  if (const auto found = opening_.find(request.dataset); found != opening_.end())
+    return wait(session, found->first, std::move(request), std::move(descriptors));
   ServedDataset* dataset = datasets_.find(std::string_view(request.dataset));
   if (!dataset)
     return refuse(
         session, "unknown_dataset",
         fmt::format("no dataset is called '{}'; there are: {}", request.dataset, names()));
-  if (!may_read(session, *dataset, descriptors))
-    return refuse(session, "not_allowed",
-                  fmt::format("user {} has not shown that he may read {}; let him read that "
-                              "folder",
-                              session.user(), dataset->root.string()));
+  if (!may_read(session, dataset->device, dataset->inode, descriptors))
+    return refuse_reading(session, dataset->root);
   join(session, request, *dataset);
 }
 
 std::string Joining::names() const {
   std::string all;
-  for (const auto& one : datasets_.all()) all += (all.empty() ? "" : ", ") + one->name;
-  for (const auto& [name, waiting] : opening_) all += (all.empty() ? "" : ", ") + name;
+  for (const auto& one : datasets_.all()) {
+    if (!one->removed) all += (all.empty() ? "" : ", ") + one->name;
+  }
+  for (const auto& [name, opening] : opening_) all += (all.empty() ? "" : ", ") + name;
   return all.empty() ? "none" : all;
 }
 
 void Joining::join(Connection& session, const JoinRequest& request, ServedDataset& dataset) {
-  std::string name = request.pipeline.empty() ? dataset.pipeline : request.pipeline;
-  if (name.empty()) name = default_pipeline(*dataset.index, request.order);
   ServedPipeline* pipeline = nullptr;
   try {
-    pipeline = &pipeline_for(name, dataset);
+    pipeline = &pipeline_for(request.pipeline, dataset, request.order);
   } catch (const std::exception& error) {
     return refuse(session, "unknown_pipeline", error.what());
   }
@@ -181,7 +229,9 @@ std::string Joining::pipeline_file(const std::string& name) const {
 }
 
 // A pipeline is compiled for a dataset when its first job comes.
-ServedPipeline& Joining::pipeline_for(const std::string& name, ServedDataset& dataset) {
+ServedPipeline& Joining::pipeline_for(std::string name, ServedDataset& dataset, Order order) {
+  if (name.empty()) name = dataset.pipeline;
+  if (name.empty()) name = default_pipeline(*dataset.index, order);
   if (ServedPipeline* known = datasets_.find(name, dataset.id)) return *known;
   const ConfigNode root = read_yaml_file(pipeline_file(name));
   std::unique_ptr<Pipeline> compiled;
@@ -194,14 +244,14 @@ ServedPipeline& Joining::pipeline_for(const std::string& name, ServedDataset& da
 }
 
 void Joining::gone(const Connection& session) {
-  for (auto& [name, waiting] : opening_)
-    std::erase_if(waiting,
+  for (auto& [name, opening] : opening_)
+    std::erase_if(opening.waiting,
                   [&](const Waiting& one) { return one.session.lock().get() == &session; });
 }
 
 std::vector<std::string> Joining::opening() const {
   std::vector<std::string> names;
-  for (const auto& [name, waiting] : opening_) names.push_back(name);
+  for (const auto& [name, opening] : opening_) names.push_back(name);
   return names;
 }
 

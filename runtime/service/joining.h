@@ -35,7 +35,12 @@ class Joining {
   // Builds or finds the index beside everything else; who asks for the dataset meanwhile waits.
   void open(const NodeDataset& dataset);
   // Answers now, or when the dataset is open.
-  void join(Connection& session, JoinRequest request, const std::vector<Descriptor>& descriptors);
+  void join(Connection& session, JoinRequest request, std::vector<Descriptor> descriptors);
+  // Nobody may join it or its splits any more. Jobs that read it go on.
+  void remove(const NodeDataset& dataset);
+  // The pipeline of that name, compiled for the dataset; empty: the one jobs get that name none.
+  // Throws ConfigError.
+  ServedPipeline& pipeline_for(std::string name, ServedDataset& dataset, Order order);
   // It waits no more.
   void gone(const Connection& session);
   // Datasets whose index is being made.
@@ -45,12 +50,18 @@ class Joining {
   struct Waiting {
     std::weak_ptr<Connection> session;
     JoinRequest request;
+    std::vector<Descriptor> descriptors;
   };
-  void opened(const NodeDataset& dataset, const std::shared_ptr<SampleIndex>& index,
-              std::string problem, double took);
+  struct Opening {
+    std::uint64_t number = 0;
+    std::vector<Waiting> waiting;
+  };
+  void opened(std::uint64_t number, const NodeDataset& dataset,
+              const std::shared_ptr<SampleIndex>& index, std::string problem, double took);
+  void wait(Connection& session, const std::string& name, JoinRequest request,
+            std::vector<Descriptor> descriptors);
   void join(Connection& session, const JoinRequest& request, ServedDataset& dataset);
   std::string names() const;
-  ServedPipeline& pipeline_for(const std::string& name, ServedDataset& dataset);
   std::string pipeline_file(const std::string& name) const;
 
   const NodeConfig& config_;
@@ -60,8 +71,9 @@ class Joining {
   Post post_;
   Say say_;
   Now now_;
-  std::map<std::string, std::vector<Waiting>> opening_;
-  std::vector<std::thread> openers_;
+  std::map<std::string, Opening> opening_;        // by the dataset's name
+  std::map<std::uint64_t, std::thread> openers_;  // by number
+  std::uint64_t next_ = 0;
   std::atomic<bool> stopping_{false};
 };
 

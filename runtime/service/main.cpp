@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -69,37 +70,42 @@ int serve(int argc, char** argv) {
   }
   if (const char* const failing = std::getenv("BATCHFLOW_FAILPOINTS"))
     configure_failpoints(failing);
-  NodeConfig config = default_node_config();
-  if (!config_file.empty()) {
-    const ConfigNode root = read_yaml_file(config_file);
-    read_config(root, [&](ConfigSection& section) { config = read_node_config(section); });
-  }
-  for (const std::string& text : policies) choose_policy(config.engine, text);
-  for (const std::string& text : dataset_texts)
-    config.datasets.push_back(dataset_from_argument(text));
-  if (!memory.empty()) {
-    const std::optional<Bytes> bytes = parse_bytes(memory);
-    if (!bytes)
-      throw ConfigError(fmt::format("--memory {}: not a size; write 4gib or 4gb", memory));
-    config.memory = *bytes;
-  }
-  if (http_port != INT_MIN) config.http_port = http_port;
-  if (workers != 0) config.workers = workers;
-  if (!socket.empty()) config.socket = socket;
-  if (!state.empty()) config.state = state;
-  if (!io_engine.empty()) config.storage.engine = io_engine;
-  config.storage.direct = config.storage.direct && direct;
-  config.open_datasets = config.open_datasets || open_datasets;
-  config.journal = config.journal || journal;
-  config.explain = config.explain || explain;
-  if (config.datasets.empty() && !config.open_datasets)
-    throw ConfigError("no dataset to serve; write --dataset NAME=/path/to/it, or --open-datasets");
-  Service service(std::move(config));
-  service.run([](const std::string& line) {
+  // As the file is written by now, and the command line beside it.
+  const auto read = [&] {
+    NodeConfig config = default_node_config();
+    if (!config_file.empty()) {
+      const ConfigNode root = read_yaml_file(config_file);
+      read_config(root, [&](ConfigSection& section) { config = read_node_config(section); });
+    }
+    for (const std::string& text : policies) choose_policy(config.engine, text);
+    for (const std::string& text : dataset_texts)
+      config.datasets.push_back(dataset_from_argument(text));
+    if (!memory.empty()) {
+      const std::optional<Bytes> bytes = parse_bytes(memory);
+      if (!bytes)
+        throw ConfigError(fmt::format("--memory {}: not a size; write 4gib or 4gb", memory));
+      config.memory = *bytes;
+    }
+    if (http_port != INT_MIN) config.http_port = http_port;
+    if (workers != 0) config.workers = workers;
+    if (!socket.empty()) config.socket = socket;
+    if (!state.empty()) config.state = state;
+    if (!io_engine.empty()) config.storage.engine = io_engine;
+    config.storage.direct = config.storage.direct && direct;
+    config.open_datasets = config.open_datasets || open_datasets;
+    config.journal = config.journal || journal;
+    config.explain = config.explain || explain;
+    if (config.datasets.empty() && !config.open_datasets)
+      throw ConfigError(
+          "no dataset to serve; write --dataset NAME=/path/to/it, or --open-datasets");
+    return config;
+  };
+  Service service(read(), read);
+  const int ended_by = service.run([](const std::string& line) {
     std::fprintf(stderr, "batchflowd: %s\n", line.c_str());
     std::fflush(stderr);
   });
-  return 0;
+  return ended_by == SIGINT ? 130 : 0;
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ std::filesystem::path from_environment(const char* variable, const char* below) 
   return value && *value == '/' ? std::filesystem::path(value) / below : std::filesystem::path();
 }
 
-Bytes memory_left() {
+Bytes memory_of_machine_left() {
   std::ifstream file("/proc/meminfo");
   std::string word;
   Bytes kib = 0;
@@ -34,6 +34,27 @@ Bytes memory_left() {
     if (word == "MemAvailable:" && file >> kib) return kib * 1024;
   }
   return Bytes{1} << 30;
+}
+
+// Of this process' control group and those above it, where they are bounded: a container has less
+// than its machine.
+Bytes memory_left() {
+  Bytes left = memory_of_machine_left();
+  std::ifstream groups("/proc/self/cgroup");
+  std::string line;
+  while (std::getline(groups, line)) {
+    if (!line.starts_with("0::/")) continue;
+    for (std::filesystem::path group = line.substr(3);; group = group.parent_path()) {
+      const std::filesystem::path folder = "/sys/fs/cgroup" + group.string();
+      Bytes most = 0, used = 0;
+      // The word `max` is no number: no bound.
+      if (std::ifstream(folder / "memory.max") >> most &&
+          std::ifstream(folder / "memory.current") >> used)
+        left = std::min(left, most > used ? most - used : 0);
+      if (group == "/") break;
+    }
+  }
+  return left;
 }
 
 }  // namespace
@@ -160,9 +181,20 @@ NodeConfig read_node_config(ConfigSection& section) {
     config.http_address = http.text("address", config.http_address);
     config.http_port = static_cast<int>(http.integer("port", config.http_port, -1, 65535));
   });
+  config.drain = section.duration("drain", config.drain, Duration(0), kDurationMost);
   section.section("limits", [&](ConfigSection& limits) {
-    config.jobs_of_user_most = static_cast<std::uint32_t>(
-        limits.integer("jobs_of_user", config.jobs_of_user_most, 1, 1 << 20));
+    config.quotas.of_all = read_user_limits(limits, config.quotas.of_all);
+  });
+  section.sections("users", [&](ConfigSection& one) {
+    one.require("name", "a user's name, or his number");
+    const std::string name = one.text("name", "");
+    const std::optional<uid_t> user = find_user(name);
+    if (!user)
+      one.refuse("name", fmt::format("this machine knows no user '{}'", name),
+                 "write one that `getent passwd` lists, or his number");
+    const UserLimits limits = read_user_limits(one, config.quotas.of_all);
+    if (!config.quotas.of_some.emplace(*user, limits).second)
+      one.refuse("name", fmt::format("user '{}' is listed already", name), "leave one of them");
   });
   section.section("storage", [&](ConfigSection& storage) {
     constexpr std::array<const char*, 3> kEngines = {"auto", "io_uring", "pread"};
@@ -181,8 +213,8 @@ NodeConfig read_node_config(ConfigSection& section) {
   return config;
 }
 
-void settle(NodeConfig& config) {
-  const Bytes left = memory_left();
+void settle(NodeConfig& config, Bytes held) {
+  const Bytes left = memory_left() + held;
   if (config.memory == 0) config.memory = left / 2;
   if (config.workers == 0) config.workers = std::max(1u, std::thread::hardware_concurrency());
   // Staging holds the blocks that are being read: a fraction of a small budget.

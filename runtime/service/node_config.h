@@ -10,6 +10,7 @@
 #include "core/config.h"
 #include "core/engine_config.h"
 #include "core/types.h"
+#include "runtime/service/users.h"
 #include "runtime/sources/split.h"
 #include "runtime/storage/read_engine.h"
 
@@ -38,7 +39,8 @@ struct NodeConfig {
   std::vector<NodeDataset> datasets;
   std::vector<std::filesystem::path> pipelines;  // files beside those that are shipped
   bool open_datasets = false;  // jobs may name folders that are not listed, if they can read them
-  std::uint32_t jobs_of_user_most = 256;
+  Quotas quotas;
+  Duration drain = std::chrono::seconds(30);  // how long SIGTERM lets jobs go on, at most
   ReadEngineOptions storage;
   std::string http_address = "127.0.0.1";
   int http_port = 9837;  // 0: any that is free; -1: none
@@ -61,6 +63,7 @@ void choose_policy(EngineConfig& config, std::string_view text);
 // Throws ConfigError unless the engine would take it.
 void check_policy(std::string_view kind, std::string_view text);
 // What is left for 0, and whether it is enough. Throws ConfigError with numbers and what to do.
-void settle(NodeConfig& config);
+// `held`: what this service has of the machine already.
+void settle(NodeConfig& config, Bytes held = 0);
 
 }  // namespace batchflow

@@ -8,6 +8,11 @@
 
 namespace batchflow {
 
+// A client that is told so asks again soon, here or of the next service.
+inline constexpr std::string_view kNotYet = "not_yet";
+inline constexpr std::string_view kEnding =
+    "the service is ending and takes no new job; the next one will, so ask again";
+
 std::string_view refusal_word(Refusal why);
 std::string refusal_text(const Refuse& order);
 

@@ -30,7 +30,9 @@
 #include "runtime/service/joining.h"
 #include "runtime/service/listening.h"
 #include "runtime/service/notify.h"
+#include "runtime/service/reload.h"
 #include "runtime/service/snapshot.h"
+#include "runtime/service/warming.h"
 
 namespace batchflow {
 namespace {
@@ -40,33 +42,45 @@ namespace asio = boost::asio;
 }  // namespace
 
 struct Service::Parts final : ConnectionHost {
-  explicit Parts(NodeConfig settled)
-      : config(std::move(settled)),
-        jobs(jobs_options(config), inbox, stalls, config.engine.share_streams),
+  Parts(NodeConfig as_written, Reread again)
+      : written(std::move(as_written)),
+        config(settled(written)),
+        reread(std::move(again)),
+        users(config.quotas),
+        jobs(jobs_options(config), users, inbox, stalls, config.engine.share_streams),
         acceptor(loop),
         step_timer(loop),
         check_timer(loop),
-        signals(loop, SIGINT, SIGTERM) {}
+        drain_timer(loop),
+        signals(loop, SIGINT, SIGTERM, SIGHUP) {}
+
+  static NodeConfig settled(NodeConfig config) {
+    settle(config);
+    return config;
+  }
 
   static Jobs::Options jobs_options(const NodeConfig& config) {
     Jobs::Options options;
     options.credits = config.engine.credits;
-    options.jobs_of_user_most = config.jobs_of_user_most;
     options.wait_for_ranks = config.engine.rank_timeout;
     return options;
   }
 
+  NodeConfig written;  // before settle()
   NodeConfig config;
+  Reread reread;
   asio::io_context loop{1};
   std::function<void(const std::string&)> log;
   Datasets datasets;
   Inbox inbox;
   Inbox stepping;
   StallBook stalls{[this] { return now(); }};
+  Users users;
   Jobs jobs;
   std::unique_ptr<Engine> engine;
   DecisionLog decisions;
   std::unique_ptr<EngineLogs> logs;
+  std::unique_ptr<Warming> warming;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Joining> joining;
   std::unique_ptr<Commands> commands;
@@ -74,12 +88,16 @@ struct Service::Parts final : ConnectionHost {
   asio::posix::stream_descriptor acceptor;
   asio::steady_timer step_timer;
   asio::steady_timer check_timer;
+  asio::steady_timer drain_timer;
   asio::signal_set signals;
   std::unique_ptr<HttpServer> http;
   std::map<const Connection*, std::shared_ptr<Connection>> sessions;
   std::set<std::shared_ptr<Connection>> unwatched;
+  bool draining = false;
+  int ended_by = 0;  // a signal, at once
   bool step_due = false;
-  Instant armed = kNever;  // what the timer waits for
+  const std::uint32_t workers_at_start = config.workers;  // as the engine was told
+  Instant armed = kNever;                                 // what the timer waits for
   // Names this start: a client that comes back knows whether it is the same.
   const std::string instance =
       fmt::format("{}-{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
@@ -101,9 +119,6 @@ struct Service::Parts final : ConnectionHost {
     engine =
         std::make_unique<Engine>(config.engine, policy_list(), datasets.catalogues(), explaining());
     logs = std::make_unique<EngineLogs>(config, [this](const std::string& line) { say(line); });
-    commands = std::make_unique<Commands>(Commands::Service{
-        *engine, config.engine, decisions, config.explain, *logs, inbox, jobs,
-        [this] { return snapshot(); }, [this](const std::string& line) { say(line); }});
     Backend::Options options;
     options.workers_most = config.workers;
     options.slots_most = config.cache_bytes();
@@ -114,11 +129,17 @@ struct Service::Parts final : ConnectionHost {
         schedule();
       });
     };
-    backend = std::make_unique<Backend>(options, datasets, inbox, jobs, stalls, post);
+    warming = std::make_unique<Warming>(jobs, inbox, post);
+    backend = std::make_unique<Backend>(options, datasets, inbox, *warming, stalls, post);
     jobs.set_backend(*backend);
+    warming->set_backend(*backend);
     joining = std::make_unique<Joining>(
         config, datasets, inbox, jobs, post, [this](const std::string& line) { say(line); },
         [this] { return now(); });
+    commands = std::make_unique<Commands>(Commands::Service{
+        *engine, config.engine, decisions, config.explain, *logs, inbox, jobs, users, datasets,
+        *joining, *warming, [this] { return snapshot(); }, [this] { drain(); },
+        [this] { return reload(); }, [this](const std::string& line) { say(line); }});
     inbox.add(NodeJoined{NodeId(0), config.workers});
     inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, config.cache_bytes()});
     for (const NodeDataset& dataset : config.datasets) joining->open(dataset);
@@ -126,15 +147,122 @@ struct Service::Parts final : ConnectionHost {
     if (config.http_port >= 0)
       http = std::make_unique<HttpServer>(loop, config.http_address,
                                           static_cast<std::uint16_t>(config.http_port),
-                                          [this] { return snapshot(); });
+                                          [this] { return as_seen_by_anybody(snapshot()); });
     accept();
     check();
+    wait_for_signal();
+    schedule();
+  }
+
+  void wait_for_signal() {
     signals.async_wait([this](const boost::system::error_code& cancelled, int number) {
       if (cancelled) return;
-      say(fmt::format("{}: ending; {} jobs are told", strsignal(number), jobs.told(now()).size()));
+      if (number == SIGHUP) {
+        try {
+          reload();
+        } catch (const ConfigError&) {
+          // It has been said.
+        }
+      } else if (number == SIGTERM && !draining) {
+        drain();
+      } else {
+        say(fmt::format("{}: ending at once; {} jobs are let go", strsignal(number),
+                        jobs.told(now()).size()));
+        ended_by = number;
+        loop.stop();
+      }
+      wait_for_signal();
+    });
+  }
+
+  // Jobs go on to the end of their epochs, or for `drain`; then each looks for the next service,
+  // and goes on where it was. No other begins.
+  void drain() {
+    if (std::exchange(draining, true)) return;
+    const double seconds = std::chrono::duration<double>(config.drain).count();
+    say(fmt::format("draining: {} jobs end their epochs, within {:g} s", jobs.told(now()).size(),
+                    seconds));
+    notify_manager("STOPPING=1\nSTATUS=draining");
+    jobs.drain();
+    drain_timer.expires_after(config.drain);
+    drain_timer.async_wait([this](const boost::system::error_code& cancelled) {
+      if (cancelled) return;
+      say(fmt::format("drained: {} jobs are let go in mid-epoch", jobs.told(now()).size()));
       loop.stop();
     });
+    end_if_drained();
+  }
+
+  void end_if_drained() {
+    if (!draining || !jobs.empty()) return;
+    asio::post(loop, [this] {
+      say("drained: no job is left");
+      loop.stop();
+    });
+  }
+
+  // Answers what has changed. What cannot be read changes nothing; throws ConfigError.
+  std::string reload() {
+    if (draining) throw ConfigError("nothing changes: the service is draining");
+    notify_manager(fmt::format("RELOADING=1\nMONOTONIC_USEC={}",
+                               std::chrono::duration_cast<std::chrono::microseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count()));
+    std::string result, problem;
+    try {
+      result = reread ? apply(reread()) : "there is no file to read";
+    } catch (const std::exception& error) {
+      problem = fmt::format("nothing changes: {}", error.what());
+    }
+    say(fmt::format("reload: {}", problem.empty() ? result : problem));
+    notify_manager("READY=1\nSTATUS=serving");
+    if (!problem.empty()) throw ConfigError(problem);
+    return result;
+  }
+
+  std::string apply(const NodeConfig& wanted) {
+    ReloadPlan plan = plan_reload(written, wanted);
+    NodeConfig next = wanted;
+    next.storage = config.storage;
+    if (!plan.memory) next.memory = config.memory;
+    settle(next, config.memory);
+    if (plan.workers && next.workers > workers_at_start) {
+      plan.takes_restart.push_back(
+          fmt::format("workers: more than the {} it began with", workers_at_start));
+      next.workers = workers_at_start;
+    }
+    for (const std::string& text : plan.policies) {
+      const std::size_t equals = text.find('=');
+      check_policy(text.substr(0, equals), text.substr(equals + 1));
+    }
+    // From here on nothing can fail.
+    if (plan.memory) {
+      inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, next.cache_bytes()});
+      backend->set_slots_most(next.cache_bytes());
+    }
+    if (plan.workers) backend->set_workers_most(next.workers);
+    for (const std::string& text : plan.policies) inbox.add(PolicyChanged{inbox.keep(text)});
+    for (const std::string& text : plan.settings) inbox.add(ConfigurationChanged{inbox.keep(text)});
+    for (const NodeDataset& one : plan.removed) joining->remove(one);
+    for (const NodeDataset& one : plan.added) joining->open(one);
+    for (const NodeDataset& one : plan.pipelines) {
+      if (ServedDataset* served = datasets.find(std::string_view(one.name)))
+        served->pipeline = one.pipeline;
+    }
+    users.set(next.quotas);
+    config.memory = next.memory;
+    config.workers = next.workers;
+    config.drain = next.drain;
+    config.open_datasets = next.open_datasets;
+    config.pipelines = next.pipelines;
+    written = after_reload(written, wanted);
+    config.engine = written.engine;
+    jobs.set_options(jobs_options(config));
     schedule();
+    std::string result = plan.summary();
+    for (const std::string& one : plan.takes_restart)
+      result += fmt::format("; {}: takes a restart", one);
+    return result;
   }
 
   void end() {
@@ -208,6 +336,12 @@ struct Service::Parts final : ConnectionHost {
                 accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
             if (!socket) break;
             auto session = std::make_shared<Connection>(loop, std::move(socket), *this);
+            if (!users.connects(session->user())) {
+              // It is told so, and not listened to.
+              session->send(encode(Refused{"quota", "this user has as many connections as he may"}),
+                            {});
+              continue;
+            }
             sessions[session.get()] = session;
             session->start();
           }
@@ -231,10 +365,16 @@ struct Service::Parts final : ConnectionHost {
     joining->gone(session);
     const auto found = sessions.find(&session);
     if (found != sessions.end()) {
+      users.disconnects(session.user());
       unwatched.erase(found->second);
       sessions.erase(found);
     }
+    end_if_drained();
     schedule();
+  }
+
+  bool on_unfinished(Connection& session, std::int64_t change) override {
+    return users.holds(session.user(), change);
   }
 
   void on_doorbell(Connection& session) override {
@@ -258,6 +398,7 @@ struct Service::Parts final : ConnectionHost {
                 std::string& problem) override {
     const std::string type = message_type(frame, problem);
     if (type.empty()) return false;
+    session.rest(users.message(session.user(), now()));
     if (type == "hello") {
       session.send(encode(Welcome{kProtocolVersion, BATCHFLOW_VERSION, instance}), {});
       return true;
@@ -265,7 +406,7 @@ struct Service::Parts final : ConnectionHost {
     if (type == "join") {
       std::optional<JoinRequest> request = decode_join(frame, problem);
       if (!request) return false;
-      joining->join(session, std::move(*request), descriptors);
+      joining->join(session, std::move(*request), std::move(descriptors));
       unwatched.insert(session.shared_from_this());
       schedule();
       return true;
@@ -321,7 +462,9 @@ struct Service::Parts final : ConnectionHost {
     rlimit limit{};
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) all.locked_memory_most = limit.rlim_cur;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) all.files_most = limit.rlim_cur;
+    all.draining = draining;
     for (const auto& dataset : datasets.all()) {
+      if (dataset->removed) continue;
       const SampleIndex& index = *dataset->index;
       all.datasets.push_back(
           {dataset->name, dataset->root.string(), index.samples(),
@@ -333,9 +476,8 @@ struct Service::Parts final : ConnectionHost {
   }
 };
 
-Service::Service(NodeConfig config) {
-  settle(config);
-  parts_ = std::make_unique<Parts>(std::move(config));
+Service::Service(NodeConfig config, Reread reread) {
+  parts_ = std::make_unique<Parts>(std::move(config), std::move(reread));
   parts_->start();
 }
 
@@ -343,7 +485,7 @@ Service::~Service() {
   parts_->end();
 }
 
-void Service::run(const std::function<void(const std::string&)>& log) {
+int Service::run(const std::function<void(const std::string&)>& log) {
   parts_->log = log;
   const NodeConfig& config = parts_->config;
   log(fmt::format("serving at {}: {} MiB for batches and samples, up to {} workers, storage {}",
@@ -355,6 +497,7 @@ void Service::run(const std::function<void(const std::string&)>& log) {
   notify_manager("READY=1\nSTATUS=serving");
   parts_->loop.run();
   notify_manager("STOPPING=1");
+  return parts_->ended_by;
 }
 
 int Service::http_port() const {

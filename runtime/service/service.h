@@ -13,12 +13,17 @@ namespace batchflow {
 
 class Service {
  public:
+  // Reads the configuration again, as it is written by now. Throws ConfigError.
+  using Reread = std::function<NodeConfig()>;
+
   // Binds the socket and opens logs. Throws ConfigError.
-  explicit Service(NodeConfig config);
+  explicit Service(NodeConfig config, Reread reread = {});
   ~Service();
 
-  // Serves until stop(). `log` gets a line for each thing people should know of.
-  void run(const std::function<void(const std::string& line)>& log);
+  // Serves until stop(), a signal, or the end of a drain (docs/operations.md); SIGHUP reloads.
+  // Answers the signal that ended it at once, or 0. `log` gets a line for each thing people should
+  // know of.
+  int run(const std::function<void(const std::string& line)>& log);
   // From any thread, or a signal handler's: ends after what is being delivered.
   void stop();
   int http_port() const;  // -1: none

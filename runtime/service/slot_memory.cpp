@@ -130,6 +130,11 @@ void SlotMemory::free(ShareId share, SlotId slot) {
   pool.taken.erase(taken);
 }
 
+void SlotMemory::set_bytes_most(Bytes bytes) {
+  bytes_most_ = bytes;
+  (void)make_room(0);
+}
+
 // Slabs nobody has anything in leave until there is room.
 bool SlotMemory::make_room(Bytes bytes) {
   for (auto& [id, pool] : pools_) {

@@ -65,6 +65,9 @@ class SlotMemory {
   // Null if it has no place.
   const Slot* find(ShareId share, SlotId slot) const;
   void free(ShareId share, SlotId slot);
+  // What no slot lies in any more is given back at once, what lies beyond the bound when it is
+  // free.
+  void set_bytes_most(Bytes bytes);
   // That a slot of so many bytes takes: whole pages.
   static constexpr Bytes slot_bytes(Bytes bytes) { return (bytes + 4095) / 4096 * 4096; }
   Bytes bytes() const { return bytes_; }  // of all slabs
@@ -97,7 +100,7 @@ class SlotMemory {
   bool make_room(Bytes bytes);
   void give_back(Pool& pool, std::uint32_t part);
 
-  const Bytes bytes_most_;
+  Bytes bytes_most_;
   std::function<void(std::uint64_t)> gone_;
   std::map<std::uint32_t, Pool> pools_;  // by share
   std::uint64_t next_slab_ = 1;

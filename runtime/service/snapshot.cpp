@@ -1,5 +1,7 @@
 #include "runtime/service/snapshot.h"
 
+#include <unistd.h>
+
 #include <chrono>
 
 #include "fmt/format.h"
@@ -47,6 +49,26 @@ Json json_of(const JournalState& journal) {
 
 }  // namespace
 
+Snapshot as_seen_by(uid_t user, Snapshot all) {
+  if (user == 0 || user == geteuid()) return all;
+  for (const Jobs::Told& job : all.jobs) {
+    if (job.user == user) continue;
+    ++all.others.jobs;
+    all.others.samples += job.samples;
+    all.others.waited += job.waited;
+    all.others.computed += job.computed;
+  }
+  std::erase_if(all.jobs, [&](const Jobs::Told& job) { return job.user != user; });
+  return all;
+}
+
+Snapshot as_seen_by_anybody(Snapshot all) {
+  for (Jobs::Told& job : all.jobs) {
+    if (job.user != geteuid()) job.name = fmt::format("job {}", job.id.value);
+  }
+  return all;
+}
+
 std::string to_json(const Snapshot& now) {
   Json all = {{"type", "answer"},
               {"version", now.version},
@@ -89,6 +111,12 @@ std::string to_json(const Snapshot& now) {
               {"locked_memory_most", now.locked_memory_most},
               {"files_most", now.files_most},
               {"opening", now.opening},
+              {"draining", now.draining},
+              {"others",
+               {{"jobs", now.others.jobs},
+                {"samples", now.others.samples},
+                {"wait_s", seconds(now.others.waited)},
+                {"compute_s", seconds(now.others.computed)}}},
               {"jobs", Json::array()},
               {"datasets", Json::array()}};
   for (const CacheShare& one : now.cache) all["cache"].push_back(json_of(one));

@@ -53,7 +53,22 @@ struct Snapshot {
   std::vector<Jobs::Told> jobs;
   std::vector<Dataset> datasets;
   std::vector<std::string> opening;  // datasets whose index is being made
+  bool draining = false;
+  // Of users whose jobs are not shown: sums alone.
+  struct Others {
+    std::uint32_t jobs = 0;
+    std::uint64_t samples = 0;
+    Duration waited{0};
+    Duration computed{0};
+  };
+  Others others;
 };
+
+// As `user` may see it: the service's own user and root see every job, others see theirs.
+Snapshot as_seen_by(uid_t user, Snapshot all);
+// As anybody on the machine may see it, who does not say who he is: the jobs of other users than
+// the service's have numbers for names.
+Snapshot as_seen_by_anybody(Snapshot all);
 
 // The object that `batchflowctl status --json` prints.
 std::string to_json(const Snapshot& snapshot);

@@ -60,6 +60,7 @@ struct ReadEngineOptions {
   // How long destruction waits for reads under way; then their thread and the staging memory are
   // left behind, since nothing ends a read from a file server that hangs.
   std::chrono::milliseconds end_within{5000};
+  friend bool operator==(const ReadEngineOptions&, const ReadEngineOptions&) = default;
 };
 
 class ReadEngine {

@@ -1,0 +1,122 @@
+// What operates a service: its end, its configuration, its users, and what it reads ahead.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "configs/reader/output_flags.h"
+#include "configs/reader/terminal.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "runtime/ctl/asking.h"
+#include "runtime/ctl/commands.h"
+#include "runtime/ctl/tables.h"
+
+namespace batchflow::ctl {
+namespace {
+
+using nlohmann::json;
+
+void print(const std::string& text) {
+  write_file_atomically("-", text, check_interrupted);
+}
+
+// Until all of it has been read; a line whenever there is something new. Interrupted, the service
+// goes on alone.
+int warm(const std::string& service, const std::string& dataset, const std::string& wanted) {
+  Asking asking(service);
+  const std::string pipeline =
+      asking.ask("warm", {{"dataset", dataset}, {"pipeline", wanted}}).value("pipeline", "");
+  std::string last;
+  for (bool over = false; !over;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    check_interrupted();
+    over = true;  // unless it is still there
+    const json answer = asking.ask("warm_list");
+    for (const json& one : answer.at("warming")) {
+      if (one.value("dataset", "") != dataset || one.value("pipeline", "") != pipeline) continue;
+      over = one.value("over", true);
+      if (const std::string problem = one.value("problem", ""); !problem.empty())
+        throw Failure(dataset + ": " + problem);
+      std::string line = printable(fmt::format("{}: {} of {} samples for {}", dataset,
+                                               one.value("samples", std::uint64_t{0}),
+                                               one.value("of", std::uint64_t{0}), pipeline));
+      if (line != last) print(line + "\n");
+      last = std::move(line);
+    }
+  }
+  return 0;
+}
+
+void add_quota_command(CLI::App& app, const std::string& service, Action& action) {
+  CLI::App* quota = app.add_subcommand("quota", "What users may take")->fallthrough();
+  quota->require_subcommand(1);
+  CLI::App* list =
+      quota->add_subcommand("list", "Each user's limits, and what he takes")->fallthrough();
+  const auto outputs = std::make_shared<OutputFlags>();
+  outputs->add(*list, "json", "JSON");
+  list->callback([&service, &action, outputs] {
+    action = [&service, outputs] {
+      outputs->check();
+      const json answer = Asking(service).ask("quota_list");
+      if (outputs->wanted("json")) {
+        outputs->write("json", answer.dump(2) + "\n");
+      } else {
+        outputs->write_text(quotas_table(answer));
+      }
+      return 0;
+    };
+  });
+  CLI::App* set =
+      quota->add_subcommand("set", "Changes limits of a user, until the next reload or start")
+          ->fallthrough();
+  const auto user = std::make_shared<std::string>();
+  const auto limits = std::make_shared<std::vector<std::string>>();
+  set->add_option("user", *user, "A name, or a number")->required();
+  set->add_option("limits", *limits,
+                  "key=value: jobs, batch_bytes, connections, messages_per_s, frame_bytes, weight")
+      ->required();
+  set->callback([&service, &action, user, limits] {
+    action = [&service, user, limits] {
+      Asking(service).ask("quota_set", {{"user", *user}, {"limits", *limits}});
+      return 0;
+    };
+  });
+}
+
+}  // namespace
+
+void add_operate_commands(CLI::App& app, const std::string& service, Action& action) {
+  app.add_subcommand("drain", "Jobs end their epochs and are let go; then the service ends")
+      ->fallthrough()
+      ->callback([&service, &action] {
+        action = [&service] {
+          Asking(service).ask("drain");
+          return 0;
+        };
+      });
+  app.add_subcommand("reload", "The node file is read again, as on SIGHUP")
+      ->fallthrough()
+      ->callback([&service, &action] {
+        action = [&service] {
+          print(Asking(service).ask("reload").value("text", "") + "\n");
+          return 0;
+        };
+      });
+  CLI::App* ahead =
+      app.add_subcommand("warm", "Reads a data set once, for what the cache keeps of it")
+          ->fallthrough();
+  const auto dataset = std::make_shared<std::string>();
+  const auto pipeline = std::make_shared<std::string>();
+  ahead->add_option("dataset", *dataset, "As `datasets` names it")->required();
+  ahead->add_option("--pipeline", *pipeline,
+                    "For jobs of this pipeline; default: the data set's own");
+  ahead->callback([&service, &action, dataset, pipeline] {
+    action = [&service, dataset, pipeline] { return warm(service, *dataset, *pipeline); };
+  });
+  add_quota_command(app, service, action);
+}
+
+}  // namespace batchflow::ctl

@@ -1,0 +1,91 @@
+#include "runtime/service/warming.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/random.h"
+#include "runtime/service/refusals.h"
+
+namespace batchflow {
+namespace {
+
+constexpr std::uint32_t kBatchSamples = 64;
+// For policies that ask: everybody else's stalls count for more.
+constexpr double kWeight = 1e-6;
+
+}  // namespace
+
+Warming::Told* Warming::of(JobId job) {
+  const auto found = warmed_.find(job.value);
+  return found == warmed_.end() ? nullptr : &found->second;
+}
+
+bool Warming::begin(const ServedDataset& dataset, const ServedPipeline& pipeline) {
+  const auto same = [&](const auto& one) {
+    return one.second.dataset == dataset.name && one.second.pipeline == pipeline.name;
+  };
+  if (std::any_of(warmed_.begin(), warmed_.end(),
+                  [&](const auto& one) { return same(one) && !one.second.over; }))
+    return false;
+  std::erase_if(warmed_, same);
+  const std::uint64_t samples = dataset.index->samples();
+  warmed_[next_] = {dataset.name, pipeline.name, 0, samples, false, {}};
+  JobJoined event;
+  event.job = JobId(next_++);
+  event.user = hash(geteuid());
+  event.dataset = dataset.id;
+  event.pipeline = pipeline.id;
+  event.order = Order::sequential;
+  event.batch_samples = static_cast<std::uint32_t>(std::min<std::uint64_t>(kBatchSamples, samples));
+  event.epochs = 1;
+  event.weight = kWeight;
+  event.ranks = inbox_.keep(std::vector<NodeId>{NodeId(0)});
+  inbox_.add(event);
+  return true;
+}
+
+std::vector<Warming::Told> Warming::told() const {
+  std::vector<Told> all;
+  for (const auto& [job, one] : warmed_) all.push_back(one);
+  return all;
+}
+
+void Warming::admitted(const Admit& order) {
+  if (!of(order.job)) return jobs_.admitted(order);
+  inbox_.add(BatchWanted{order.job, 0, order.credits});
+}
+
+void Warming::refused(const Refuse& order) {
+  Told* const one = of(order.job);
+  if (!one) return jobs_.refused(order);
+  one->over = true;
+  one->problem = refusal_text(order);
+}
+
+bool Warming::deliver(const Deliver& order, const Slot& slot, std::uint32_t slot_samples) {
+  Told* const one = of(order.job);
+  if (!one) return jobs_.deliver(order, slot, slot_samples);
+  for (const Slice& slice : order.slices) {
+    if (!slice.filler) one->samples += slice.to - slice.from;
+  }
+  // Not before the engine has been told that it is delivered.
+  post_([this, job = order.job, step = order.step, in_place = order.in_place, share = order.share,
+         slot_id = order.slot] {
+    if (!in_place) backend_->released(share, slot_id);
+    inbox_.add(BatchConsumed{job, 0, step});
+    inbox_.add(SlotReleased{job, 0, step});
+    inbox_.add(BatchWanted{job, 0, 1});
+  });
+  return true;
+}
+
+void Warming::epoch_ended(const EpochEnded& order) {
+  Told* const one = of(order.job);
+  if (!one) return jobs_.epoch_ended(order);
+  one->over = true;
+  inbox_.add(JobLeft{order.job});
+}
+
+}  // namespace batchflow

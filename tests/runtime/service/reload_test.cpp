@@ -1,0 +1,193 @@
+// What reading a node file again changes of a service that runs, and what it does not.
+#include "runtime/service/reload.h"
+
+#include <fstream>
+
+#include "configs/reader/yaml.h"
+#include "tests/runtime/service/command.h"
+#include "tests/runtime/service/daemon.h"
+#include "tests/runtime/service/live.h"
+
+namespace batchflow::test {
+namespace {
+
+NodeConfig node() {
+  NodeConfig config = default_node_config();
+  config.datasets.push_back({"rows", "/data/rows", "", "", 0});
+  return config;
+}
+
+NodeConfig read(const std::string& text) {
+  Folder folder;
+  std::ofstream(folder.path() / "node.yaml") << text;
+  NodeConfig config;
+  read_config(read_yaml_file(folder.path() / "node.yaml"),
+              [&](ConfigSection& section) { config = read_node_config(section); });
+  return config;
+}
+
+TEST_CASE("the same file changes nothing") {
+  const ReloadPlan plan = plan_reload(node(), node());
+  CHECK(plan.changes_nothing());
+  CHECK(plan.takes_restart.empty());
+  CHECK(plan.summary() == "nothing changes");
+}
+
+TEST_CASE("datasets come and go by name; one at another place does both") {
+  NodeConfig wanted = node();
+  wanted.datasets.front().path = "/data/other";
+  wanted.datasets.push_back({"more", "/data/more", "", "", 0});
+  const ReloadPlan plan = plan_reload(node(), wanted);
+  CHECK(plan.summary() == "dataset rows goes, dataset rows comes, dataset more comes");
+  wanted = node();
+  wanted.datasets.front().pipeline = "bytes";
+  CHECK(plan_reload(node(), wanted).summary() == "dataset rows has pipeline bytes");
+  wanted.datasets.clear();
+  CHECK(plan_reload(node(), wanted).summary() == "dataset rows goes");
+}
+
+TEST_CASE("policies and settings are told to the engine in its own words") {
+  NodeConfig wanted = node();
+  wanted.engine.policies.dispatch = "fifo";
+  wanted.engine.read_attempts = 7;
+  wanted.engine.retry_wait = std::chrono::milliseconds(25);
+  wanted.engine.corrupt_ratio_max = Ratio{Ratio::kWhole / 50};
+  const ReloadPlan plan = plan_reload(node(), wanted);
+  CHECK(plan.policies == std::vector<std::string>{"dispatch=fifo"});
+  CHECK(plan.settings == std::vector<std::string>{"corrupt_ratio_max=0.020000000000",
+                                                  "retry_wait=25000000ns", "read_attempts=7"});
+  // As the engine understands them.
+  EngineConfig engine = node().engine;
+  for (const std::string& setting : plan.settings) change_setting(engine, setting);
+  wanted.engine.policies = engine.policies;
+  CHECK(engine == wanted.engine);
+}
+
+TEST_CASE("what takes a restart is said by name, each time until it is restarted") {
+  NodeConfig wanted = node();
+  wanted.socket = "/elsewhere";
+  wanted.http_port = 1;
+  wanted.storage.depth = 1;
+  wanted.engine.block_bytes = 1;
+  wanted.workers = 3;
+  const ReloadPlan plan = plan_reload(node(), wanted);
+  CHECK(plan.summary() == "workers");
+  REQUIRE(plan.takes_restart.size() == 4);
+  CHECK(plan.takes_restart.at(0).starts_with("engine: a setting beside policies"));
+  CHECK(plan.takes_restart.at(1) == "socket");
+  CHECK(plan.takes_restart.at(2) == "http");
+  CHECK(plan.takes_restart.at(3) == "storage");
+  const ReloadPlan again = plan_reload(after_reload(node(), wanted), wanted);
+  CHECK(again.changes_nothing());
+  CHECK(again.takes_restart == plan.takes_restart);
+}
+
+TEST_CASE("quotas are read with the limits of all as defaults, and refused with a line") {
+  const NodeConfig config = read(
+      "kind: node\nlimits: {jobs: 3}\nusers: [{name: root, weight: 2, batch_bytes: 1gib}, {name: "
+      "4242, jobs: 1}]\n");
+  CHECK(config.quotas.of(0).jobs == 3);
+  CHECK(config.quotas.of(0).weight == 2);
+  CHECK(config.quotas.of(0).batch_bytes == Bytes{1} << 30);
+  CHECK(config.quotas.of(4242).jobs == 1);
+  CHECK(config.quotas.of(7).jobs == 3);
+  const auto refused = [](const std::string& text) {
+    try {
+      read(text);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refused("kind: node\nusers:\n- {name: nobody-at-all}\n").find("node.yaml:3") !=
+        std::string::npos);
+  CHECK(refused("kind: node\nusers: [{name: 1}, {name: 1}]\n").find("listed already") !=
+        std::string::npos);
+  CHECK(refused("kind: node\nusers: [{name: 1, weight: 0}]\n").find("weight") != std::string::npos);
+}
+
+struct Place {
+  Folder folder;
+  std::string socket = folder.path() / "b.sock";
+  std::filesystem::path file = folder.path() / "node.yaml";
+  std::vector<std::string> arguments = {"--config", file, "--state", folder.path() / "state"};
+  Place() {
+    for (const char* name : {"rows", "more"}) {
+      std::filesystem::create_directory(folder.path() / name);
+      write_rows(folder.path() / name / "rows.npy", 2000, 16);
+    }
+    write("[rows]", "");
+  }
+  void write(const std::string& datasets, const std::string& rest) {
+    std::ofstream out(file, std::ios::trunc);
+    out << "kind: node\nmemory: 512mib\nhttp: {port: -1}\nsocket: " << socket << "\ndatasets:\n";
+    for (const char* name : {"rows", "more"}) {
+      if (datasets.find(name) != std::string::npos)
+        out << "- {name: " << name << ", path: " << (folder.path() / name).string() << "}\n";
+    }
+    out << rest;
+  }
+  Handed job(const std::string& dataset) const {
+    JobPlan plan;
+    plan.service = socket;
+    plan.dataset = dataset;
+    plan.epochs = 1;
+    return run_job(plan);
+  }
+  // The service reads its file beside everything else.
+  bool comes(const std::string& dataset) const {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (std::chrono::steady_clock::now() < until) {
+      if (job(dataset).wrong.empty()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return false;
+  }
+};
+
+TEST_CASE("SIGHUP: a dataset comes, another goes, and a broken file changes nothing") {
+  Place place;
+  Daemon daemon(place.arguments, place.socket);
+  CHECK(place.job("rows").wrong == "");
+  CHECK(place.job("more").wrong.find("no dataset is called 'more'") != std::string::npos);
+
+  place.write("[rows, more]", "memory: twice\n");
+  const std::string said = command(place.socket, "reload").at("message");
+  CHECK(said.find("nothing changes: ") == 0);
+  CHECK(said.find("node.yaml:8") != std::string::npos);
+  CHECK(place.job("rows").wrong == "");
+  CHECK(place.job("more").wrong.find("no dataset is called 'more'") != std::string::npos);
+
+  place.write("[more]", "users: [{name: 0, jobs: 1}]\n");
+  ::kill(daemon.process(), SIGHUP);
+  CHECK(place.comes("more"));
+  CHECK(place.job("rows").wrong.find("no dataset is called 'rows'; there are: more") !=
+        std::string::npos);
+}
+
+TEST_CASE("a job whose dataset is removed goes on to its end, also with fewer workers") {
+  Place place;
+  Daemon daemon(place.arguments, place.socket);
+  std::atomic<std::uint64_t> batches{0};
+  Handed handed;
+  std::thread job([&] {
+    JobPlan plan;
+    plan.service = place.socket;
+    plan.epochs = 4;
+    plan.pause_us = 2000;
+    plan.count = &batches;
+    handed = run_job(plan);
+  });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (batches < 20 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  place.write("[more]", "workers: 1\n");
+  ::kill(daemon.process(), SIGHUP);
+  job.join();
+  CHECK(handed.wrong == "");
+  REQUIRE(handed.epochs.size() == 4);
+  for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, 2000));
+}
+
+}  // namespace
+}  // namespace batchflow::test

@@ -1,0 +1,67 @@
+// What a service needs of its machine is said at its start, and its time never goes back.
+#include <sstream>
+
+#include "tests/runtime/service/live.h"
+
+namespace batchflow::test {
+namespace {
+
+std::string problem_of(NodeConfig config) {
+  try {
+    settle(config);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_CASE("too little memory, or more than the machine has, is refused with numbers") {
+  NodeConfig config = default_node_config();
+  config.memory = Bytes{100} << 20;
+  CHECK(problem_of(config) ==
+        "memory: 100 MiB are too little: 25 MiB go to staging and 64 MiB to the service itself, "
+        "and at least 64 MiB must be left for batches; give it 171 MiB or more (--memory)");
+  config.memory = Bytes{171} << 20;
+  CHECK(problem_of(config) == "");
+  config.memory = Bytes{1} << 60;
+  CHECK(problem_of(config).find("memory: 1099511627776 MiB are asked for, and the machine has ") ==
+        0);
+}
+
+TEST_CASE("what is not said fits the machine") {
+  NodeConfig config = default_node_config();
+  settle(config);
+  CHECK(config.workers >= 1);
+  CHECK(config.memory > 0);
+  CHECK(config.storage.staging <= config.memory / 4);
+}
+
+// A step of the machine's clock would be a step of the engine's. The one use of the calendar names
+// a start of the service.
+TEST_CASE("nothing of the runtime or the engine asks what time of day it is") {
+  std::size_t files = 0;
+  for (const char* folder : {"runtime", "core", "policies"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      const std::string suffix = entry.path().extension();
+      if (suffix != ".cpp" && suffix != ".h") continue;
+      ++files;
+      std::ifstream in(entry.path());
+      std::string line;
+      while (std::getline(in, line)) {
+        if (line.find("fmt::format(\"{}-{}\", getpid(), std::chrono::system_clock") !=
+            std::string::npos)
+          continue;
+        for (const char* word : {"system_clock", "CLOCK_REALTIME", "gettimeofday", "time(nullptr)",
+                                 "high_resolution_clock", "time(NULL)"}) {
+          CAPTURE(entry.path().string());
+          CAPTURE(line);
+          CHECK(line.find(word) == std::string::npos);
+        }
+      }
+    }
+  }
+  CHECK(files > 100);
+}
+
+}  // namespace
+}  // namespace batchflow::test

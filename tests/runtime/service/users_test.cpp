@@ -1,0 +1,255 @@
+// Limits of users: counted exactly, and kept between users of one machine.
+#include "runtime/service/users.h"
+
+#include <grp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/protocol/messages.h"
+#include "tests/runtime/service/command.h"
+#include "tests/runtime/service/daemon.h"
+#include "tests/runtime/service/live.h"
+
+namespace batchflow::test {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr uid_t kStranger = 54321;
+
+TEST_CASE("connections and unfinished frames are counted to the limit, and given back") {
+  Quotas quotas;
+  quotas.of_all.connections = 2;
+  quotas.of_all.frame_bytes = 100;
+  Users users(quotas);
+  CHECK(users.connects(1));
+  CHECK(users.connects(1));
+  CHECK_FALSE(users.connects(1));
+  CHECK(users.connects(2));  // another user's are another's
+  users.disconnects(1);
+  CHECK(users.connects(1));
+  CHECK(users.holds(1, 60));
+  CHECK(users.holds(1, 40));
+  CHECK_FALSE(users.holds(1, 1));
+  CHECK(users.holds(1, -101));
+  CHECK(users.holds(1, 100));
+}
+
+TEST_CASE("messages beyond a second's worth wait for their turn, whatever the clock says") {
+  Quotas quotas;
+  quotas.of_all.messages_per_s = 10;
+  Users users(quotas);
+  const Instant now(1000s);
+  for (int message = 0; message < 10; ++message) CHECK(users.message(1, now) == Duration(0));
+  CHECK(users.message(1, now) == 100ms);
+  CHECK(users.message(1, now) == 200ms);
+  CHECK(users.message(2, now) == Duration(0));
+  CHECK(users.message(1, now + 300ms) == Duration(0));
+  CHECK(users.message(1, now + 100s) == Duration(0));
+}
+
+TEST_CASE("a limit is changed by the words of the file, within its bounds") {
+  UserLimits limits;
+  change_limit(limits, "jobs=4");
+  change_limit(limits, "batch_bytes=2gib");
+  change_limit(limits, "weight=0.5");
+  CHECK(limits.jobs == 4);
+  CHECK(limits.batch_bytes == Bytes{2} << 30);
+  CHECK(limits.weight == 0.5);
+  for (const char* wrong : {"jobs", "jobs=0", "jobs=many", "weight=0", "weight=nan", "job=1", ""}) {
+    CAPTURE(wrong);
+    const UserLimits before = limits;
+    CHECK_THROWS_AS(change_limit(limits, wrong), ConfigError);
+    CHECK(limits == before);
+  }
+}
+
+struct Place {
+  Folder folder;
+  NodeConfig config;
+  Place() : config(config_in(folder.path())) {
+    chmod(folder.path().c_str(), 0755);
+    std::filesystem::create_directory(folder.path() / "rows");
+    write_rows(folder.path() / "rows" / "rows.npy", 2000, 16);
+    config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0});
+  }
+  JobPlan plan(const char* name) const {
+    JobPlan made;
+    made.service = config.socket;
+    // By its path: then the client shows that it can read it.
+    made.dataset = folder.path() / "rows";
+    made.name = name;
+    made.epochs = 1;
+    return made;
+  }
+};
+
+// Runs `what` as a user that nobody knows. What it answers; -1 where tests do not run as root.
+template <class What>
+int as_stranger(What what) {
+  if (geteuid() != 0) {
+    MESSAGE("skipped: only root can become another user");
+    return -1;
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (setgroups(0, nullptr) != 0 || setgid(kStranger) != 0 || setuid(kStranger) != 0) _exit(99);
+    _exit(what());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+}
+
+TEST_CASE("a user has as many jobs and as much memory of batches as his quota says") {
+  Place place;
+  place.config.quotas.of_some[geteuid()].jobs = 1;
+  const LiveService service(place.config);
+  bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+  const std::string socket = place.config.socket;
+  options.service = socket.c_str();
+  options.dataset = "rows";
+  options.batch_samples = 32;
+  bf_loader* first = nullptr;
+  REQUIRE(bf_loader_open(&options, &first) == BF_OK);
+  CHECK(run_job(place.plan("second")).wrong.find("has 1 jobs, and may have 1") !=
+        std::string::npos);
+
+  const std::string me = std::to_string(geteuid());
+  CHECK(command(socket, "quota_set", {{"user", me}, {"limits", {"jobs=8", "batch_bytes=50kb"}}})
+            .at("type") == "answer");
+  // 32 rows of 16 numbers and their keys and marks, in whole pages, three times.
+  const json mine = command(socket, "quota_list").at("users").at(0);
+  CHECK(mine.at("jobs") == 1);
+  CHECK(mine.at("jobs_most") == 8);
+  CHECK(mine.at("batch_bytes") == 3 * 8192);
+  CHECK(run_job(place.plan("third")).wrong == "");
+  JobPlan wide = place.plan("wide");
+  wide.batch = 320;
+  CHECK(run_job(wide).wrong.find("ask for smaller batches or fewer credits") != std::string::npos);
+  CHECK(command(socket, "quota_set", {{"user", "nobody-at-all"}, {"limits", {"jobs=8"}}})
+            .at("message")
+            .get<std::string>()
+            .find("knows no user") != std::string::npos);
+  bf_loader_close(first);
+}
+
+TEST_CASE("another user sees his own jobs and a sum, changes nothing, and has his own limits") {
+  Place place;
+  place.config.quotas.of_all.jobs = 1;
+  place.config.quotas.of_all.connections = 3;
+  place.config.quotas.of_some[geteuid()] = UserLimits();
+  const std::string socket = place.config.socket;
+  const LiveService service(place.config);
+  JobPlan held = place.plan("of-root");
+  held.batches_most = 3;
+  bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+  options.service = socket.c_str();
+  options.dataset = "rows";
+  options.job = "of-root";
+  options.batch_samples = 32;
+  bf_loader* mine = nullptr;
+  REQUIRE(bf_loader_open(&options, &mine) == BF_OK);
+
+  const int answer = as_stranger([&] {
+    const json status = command(socket, "status");
+    if (!status.at("jobs").empty() || status.at("others").at("jobs") != 1) return 1;
+    if (status.dump().find("of-root") != std::string::npos) return 2;
+    for (const char* name : {"drain", "reload", "describe"})
+      if (command(socket, name).at("type") != "error") return 3;
+    if (command(socket, "job_kill", {{"job", "of-root"}}).at("type") != "error") return 4;
+    if (command(socket, "quota_set", {{"user", "54321"}, {"limits", {"jobs=9"}}}).at("type") !=
+        "error")
+      return 5;
+    if (command(socket, "quota_list").at("users").size() != 1) return 6;
+    if (!run_job(place.plan("of-stranger")).wrong.empty()) return 7;
+    // As many connections as he may have, and one more.
+    std::string problem;
+    std::vector<Channel> channels;
+    for (int i = 0; i < 3; ++i) channels.push_back(Channel::connect(socket, problem));
+    const auto until = Channel::Clock::now() + 10s;
+    Channel more = Channel::connect(socket, problem);
+    const auto frame = more.receive(until);
+    if (!frame || frame->text.find("as many connections as he may") == std::string::npos) return 8;
+    return 0;
+  });
+  CHECK((answer == 0 || answer == -1));
+  // The others are none the wiser.
+  CHECK(command(socket, "status").at("jobs").size() == 1);
+  CHECK(run_job(place.plan("also-of-root")).wrong == "");
+  bf_loader_close(mine);
+}
+
+TEST_CASE("a folder is opened for nobody who could not read it") {
+  Place place;
+  place.config.open_datasets = true;
+  place.config.datasets.clear();
+  const std::string socket = place.config.socket;
+  const LiveService service(place.config);
+  const std::filesystem::path closed = place.folder.path() / "rows";
+  chmod(closed.c_str(), 0700);
+  const int answer = as_stranger([&] {
+    std::string problem;
+    Channel channel = Channel::connect(socket, problem);
+    const auto until = Channel::Clock::now() + 10s;
+    JoinRequest request;
+    request.dataset = closed;
+    channel.send(encode(request), {}, until);
+    const auto frame = channel.receive(until);
+    return frame && frame->text.find("not_allowed") != std::string::npos ? 0 : 1;
+  });
+  CHECK((answer == 0 || answer == -1));
+  CHECK(command(socket, "status").at("opening").empty());
+  CHECK(command(socket, "status").at("datasets").empty());
+}
+
+TEST_CASE("frames that never end are bounded over all connections of a user") {
+  Place place;
+  place.config.quotas.of_some[geteuid()].frame_bytes = Bytes{1} << 20;
+  const std::string socket = place.config.socket;
+  const LiveService service(place.config);
+  std::vector<Channel> channels;
+  std::string problem;
+  std::size_t ended = 0;
+  for (int i = 0; i < 4; ++i) {
+    channels.push_back(Channel::connect(socket, problem));
+    std::string unfinished("\0\0\x10\0", 4);  // 1 MiB is to come, and most of it does
+    unfinished.resize(700'000, 'x');
+    std::size_t sent = 0;
+    while (sent < unfinished.size()) {
+      const ssize_t some = ::send(channels.back().socket().get(), unfinished.data() + sent,
+                                  unfinished.size() - sent, MSG_NOSIGNAL);
+      if (some <= 0) break;
+      sent += static_cast<std::size_t>(some);
+    }
+    const auto frame = channels.back().receive(Channel::Clock::now() + 1s);
+    // What it was told may be lost with the rest of what it sent.
+    if (frame || !channels.back().is_open()) ++ended;
+  }
+  CHECK(ended == 3);
+  CHECK(command(socket, "status").at("type") == "answer");
+}
+
+TEST_CASE("ranks that no node has are refused before anything is made of them") {
+  Place place;
+  const std::string socket = place.config.socket;
+  const LiveService service(place.config);
+  JoinRequest request;
+  request.dataset = "rows";
+  request.world_size = 4'000'000'000;
+  std::string problem;
+  const auto until = Channel::Clock::now() + 10s;
+  Channel channel = Channel::connect(socket, problem);
+  channel.send(encode(request), {}, until);
+  const auto frame = channel.receive(until);
+  REQUIRE(frame);
+  CHECK(frame->text.find("a job has at most 4096 on a node") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace batchflow::test

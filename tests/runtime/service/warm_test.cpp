@@ -1,0 +1,93 @@
+// Reading ahead: each sample once, by the engine, and nothing of it is a job that people see.
+#include "tests/runtime/service/command.h"
+#include "tests/runtime/service/live.h"
+
+namespace batchflow::test {
+namespace {
+
+using nlohmann::json;
+constexpr std::uint64_t kRows = 5000;
+
+struct Rows {
+  Folder folder;
+  NodeConfig config;
+  Rows() : config(config_in(folder.path())) {
+    std::filesystem::create_directory(folder.path() / "rows");
+    write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
+    config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0});
+  }
+  json warmed() const {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    json one;
+    do {
+      one = command(config.socket, "warm_list").at("warming").at(0);
+      if (one.at("over") == true) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    } while (std::chrono::steady_clock::now() < until);
+    return one;
+  }
+};
+
+// The index is made beside everything else.
+json begin(const Rows& rows, const std::string& pipeline = "") {
+  json answer;
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    answer = command(rows.config.socket, "warm", {{"dataset", "rows"}, {"pipeline", pipeline}});
+    if (answer.value("message", "").find("no dataset is called") == std::string::npos) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return answer;
+}
+
+TEST_CASE("all of a data set is read once, and a job that comes finds it in the cache") {
+  Rows rows;
+  const LiveService service(rows.config);
+  CHECK(begin(rows).at("type") == "answer");
+  const json one = rows.warmed();
+  CHECK(one.at("over") == true);
+  CHECK(one.at("samples") == kRows);
+  CHECK(one.at("problem") == "");
+  json status = command(rows.config.socket, "status");
+  CHECK(status.at("jobs").empty());
+  CHECK(status.at("read_samples") == kRows);
+  CHECK(status.at("item_bytes") > 0);
+  CHECK(status.at("protocol_errors") == 0);
+
+  JobPlan plan;
+  plan.service = rows.config.socket;
+  plan.epochs = 1;
+  const Handed handed = run_job(plan);
+  CHECK(handed.wrong == "");
+  CHECK(is_whole(handed.epochs.at(0), kRows));
+  status = command(rows.config.socket, "status");
+  CHECK(status.at("read_samples") == kRows);
+  CHECK(status.at("encoded_hits") == kRows);
+  // A second time begins anew, and finds it there.
+  CHECK(begin(rows).at("type") == "answer");
+  CHECK(rows.warmed().at("samples") == kRows);
+  CHECK(command(rows.config.socket, "status").at("read_samples") == kRows);
+}
+
+TEST_CASE("a job that comes while a data set is read ahead is none the worse for it") {
+  Rows rows;
+  const LiveService service(rows.config);
+  CHECK(begin(rows).at("type") == "answer");
+  JobPlan plan;
+  plan.service = rows.config.socket;
+  const Handed handed = run_job(plan);
+  CHECK(handed.wrong == "");
+  for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+  MESSAGE(command(rows.config.socket, "status").dump());
+  CHECK(rows.warmed().at("samples") == kRows);
+}
+
+TEST_CASE("what cannot be read ahead is said") {
+  Rows rows;
+  const LiveService service(rows.config);
+  CHECK(begin(rows, "none-such").at("type") == "error");
+  CHECK(command(rows.config.socket, "warm", {{"dataset", "nobody"}}).at("message") ==
+        "no dataset is called 'nobody'; see batchflowctl datasets");
+}
+
+}  // namespace
+}  // namespace batchflow::test
