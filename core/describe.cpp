@@ -30,6 +30,10 @@ constexpr std::string_view name_of(Outcome outcome) {
   constexpr std::string_view names[] = {"done", "failed", "corrupt"};
   return names[static_cast<std::size_t>(outcome)];
 }
+constexpr std::string_view name_of(Keep keep) {
+  constexpr std::string_view names[] = {"as_needed", "always", "dropped"};
+  return names[static_cast<std::size_t>(keep)];
+}
 constexpr std::string_view name_of(Refusal refusal) {
   constexpr std::string_view names[] = {"no_room",          "unknown_dataset", "unknown_pipeline",
                                         "bad_position",     "bad_request",     "rank_lost",

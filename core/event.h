@@ -236,6 +236,16 @@ struct CapacityChanged {  // of a place; a new place begins with this, zero ends
   Place place;
   Bytes bytes;
 };
+// What becomes of the kept samples of a dataset.
+enum class Keep : std::uint8_t {
+  as_needed,  // memory as the policies say, while jobs read it and then while nobody else wants it
+  always,     // as if one more job read it
+  dropped,    // what no job reads leaves at once; and from then on as needed
+};
+struct DatasetKept {
+  DatasetId dataset;
+  Keep keep = Keep::as_needed;
+};
 struct PolicyChanged {  // `kind=name:parameter=value`
   std::string_view text;
 };
@@ -251,7 +261,7 @@ using Event =
                  BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported,
                  ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
                  NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced, WorkerLost,
-                 CapacityChanged, PolicyChanged, ConfigurationChanged, TimerFired>;
+                 CapacityChanged, DatasetKept, PolicyChanged, ConfigurationChanged, TimerFired>;
 
 // ---------------------------------------------------------------------------------- commands ----
 

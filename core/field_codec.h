@@ -37,6 +37,9 @@ constexpr std::uint64_t last_value(Tier) {
 constexpr std::uint64_t last_value(Outcome) {
   return static_cast<std::uint64_t>(Outcome::corrupt);
 }
+constexpr std::uint64_t last_value(Keep) {
+  return static_cast<std::uint64_t>(Keep::dropped);
+}
 
 class FieldWriter {
  public:

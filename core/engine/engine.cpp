@@ -122,6 +122,7 @@ struct Engine::Parts final : Reads::Listener {
     membership.worker_gone();
   }
   void on(const CapacityChanged& event) { membership.capacity_changed(event); }
+  void on(const DatasetKept& event);
   void on(const PolicyChanged& event);
   void on(const ConfigurationChanged& event);
   void on(const TimerFired&) {}  // what is due is done in any step
@@ -165,7 +166,16 @@ void Engine::Parts::on(const CatalogueKnown& event) {
     return;
   }
   s.dataset_of[event.dataset.value] = static_cast<std::uint32_t>(s.datasets.size());
-  s.datasets.push_back({event.dataset, catalogue, {}, 0});
+  s.datasets.push_back({event.dataset, catalogue, {}});
+}
+
+void Engine::Parts::on(const DatasetKept& event) {
+  const auto known = s.dataset_of.find(event.dataset.value);
+  if (known == s.dataset_of.end()) return s.protocol_error();
+  Dataset& dataset = s.datasets[known->second];
+  dataset.kept_always = event.keep == Keep::always;
+  items.settle(dataset);
+  if (event.keep == Keep::dropped) items.drop_idle(dataset);
 }
 
 void Engine::Parts::on(const PipelineKnown& event) {

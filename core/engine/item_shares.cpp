@@ -103,13 +103,21 @@ void Items::count_jobs(const Dataset& dataset) {
     }
   }
   for (const ItemCache& cache : caches(dataset.id).all()) {
-    std::uint32_t jobs = readers_of(cache.prefix);
+    std::uint32_t jobs = readers_of(cache.prefix) + (dataset.kept_always ? 1 : 0);
     if (!s_.config.share_nodes && jobs > 0) {
       const std::uint32_t own = here.find(cache.node);
       jobs = own == kNone ? 1 : std::min(own, jobs);
     }
     for (const std::uint32_t share : {cache.dram, cache.nvme}) {
       if (share != kNone) s_.memory.set_jobs(share, jobs);
+    }
+  }
+}
+
+void Items::drop_idle(const Dataset& dataset) {
+  for (const ItemCache& cache : caches(dataset.id).all()) {
+    for (const std::uint32_t share : {cache.dram, cache.nvme}) {
+      if (share != kNone) s_.memory.drop_idle(share);
     }
   }
 }

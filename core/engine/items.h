@@ -37,6 +37,8 @@ class Items {
   void close_shares(std::uint32_t node);
   // Those that nobody uses and nothing is in.
   void close_unused(std::span<const std::uint32_t> shares);
+  // What no job reads of the dataset leaves.
+  void drop_idle(const Dataset& dataset);
   // Nodes that keep the dataset have come, or jobs that read it have come or gone.
   void settle(const Dataset& dataset);
 

@@ -140,8 +140,16 @@ void Memory::set_jobs(std::uint32_t index, std::uint32_t jobs, Slots ahead, std:
   SharePart& part = shares_[index];
   if (part.jobs == jobs && part.ahead == ahead && part.ranks == ranks) return;
   part.ranks = ranks;
+  if (part.jobs > 0 && jobs == 0) part.idle_since = ++left_idle_;
   part.jobs = jobs;
   part.ahead = ahead;
+  plan_again(part.spec.place);
+}
+
+void Memory::drop_idle(std::uint32_t index) {
+  SharePart& part = shares_[index];
+  if (part.jobs > 0) return;
+  part.idle_since = 0;
   plan_again(part.spec.place);
 }
 
@@ -244,6 +252,7 @@ void Memory::plan(Instant now, Place place, PlacePart& part) {
     for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = views_[i].slots_now;
   }
   scale_down(part, slots);
+  keep_idle(part, slots);
   for (std::size_t i = 0; i < slots.size(); ++i) shares_[part.shares[i]].target = slots[i];
 }
 
@@ -265,6 +274,33 @@ void Memory::scale_down(const PlacePart& part, std::vector<Slots>& slots) const 
     // room <= 2^64 and extra slots <= 2^64, so the product fits.
     const unsigned __int128 extra = slots[i] - share.least;
     slots[i] = share.least + static_cast<Slots>(extra * room / extra_bytes);
+  }
+}
+
+// What no job reads any more gets what is left over, who was read last before all others: a job
+// that comes back, or the next one of a search, finds it there. Views of shares cost a plan each,
+// so they are few.
+void Memory::keep_idle(const PlacePart& part, std::vector<Slots>& slots) {
+  constexpr std::size_t kIdleMost = 32;
+  idle_.clear();
+  unsigned __int128 given = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const SharePart& share = shares_[part.shares[i]];
+    given += static_cast<unsigned __int128>(slots[i]) * share.spec.slot_bytes;
+    if (share.jobs == 0 && share.idle_since > 0 && share.share->used() > slots[i])
+      idle_.push_back(i);
+  }
+  std::sort(idle_.begin(), idle_.end(), [&](std::size_t a, std::size_t b) {
+    return shares_[part.shares[a]].idle_since > shares_[part.shares[b]].idle_since;
+  });
+  if (idle_.size() > kIdleMost) idle_.resize(kIdleMost);
+  Bytes room = given < part.capacity ? part.capacity - static_cast<Bytes>(given) : 0;
+  for (const std::size_t i : idle_) {
+    const SharePart& share = shares_[part.shares[i]];
+    const Slots more =
+        std::min<Slots>(share.share->used() - slots[i], room / share.spec.slot_bytes);
+    slots[i] += more;
+    room -= more * share.spec.slot_bytes;
   }
 }
 

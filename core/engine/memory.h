@@ -46,6 +46,7 @@ struct SharePart {
   Slots least = 0;         // promised: reserves and one preparation
   Slots target = 0;        // what the allocation policy wants, raised to `least`
   std::uint32_t jobs = 0;  // that read from it
+  std::uint64_t idle_since = 0;  // when the last of them left, counted; 0: none ever read
   Slots ahead = 0;         // that workers of single jobs fill
   std::uint32_t ranks = 0;
   SmoothedRate requests;            // as of the last plan
@@ -107,7 +108,10 @@ class Memory {
   bool live(std::uint32_t share) const { return shares_.live(share); }
   std::uint32_t share_count() const { return shares_.size(); }
   void promise(std::uint32_t share, Slots least);
+  // What no job reads any more stays as long as nobody else wants the room.
   void set_jobs(std::uint32_t share, std::uint32_t jobs, Slots ahead = 0, std::uint32_t ranks = 0);
+  // What is in it leaves, unless a job reads it.
+  void drop_idle(std::uint32_t share);
 
   // Puts something of one slot, owned by `owner`, into a share of blocks or batches and pins it
   // once. Nothing when everything in it is pinned.
@@ -170,6 +174,7 @@ class Memory {
   void free_item(SharePart& part, ItemId item);
   void plan(Instant now, Place place, PlacePart& part);
   void scale_down(const PlacePart& part, std::vector<Slots>& slots) const;
+  void keep_idle(const PlacePart& part, std::vector<Slots>& slots);
   bool shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted);
   void grow(Place place, PlacePart& part);
   void set_share_capacity(PlacePart& part, SharePart& share, Slots capacity);
@@ -192,10 +197,12 @@ class Memory {
   std::vector<Place> to_settle_;         // not settled
   std::vector<Place> grown_;
   std::vector<std::uint32_t> unused_;
+  std::uint64_t left_idle_ = 0;
   Bytes capacity_of_all_ = 0;
   std::vector<Place> planned_;
   std::vector<ShareView> views_;      // scratch
   std::vector<Slots> planned_slots_;  // scratch
+  std::vector<std::size_t> idle_;     // scratch
 };
 
 }  // namespace batchflow

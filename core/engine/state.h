@@ -222,6 +222,7 @@ struct Dataset {
   const Catalogue* catalogue = nullptr;
   std::vector<SampleId> corrupt;  // sorted
   std::uint32_t streams = 0;      // that use it
+  bool kept_always = false;
 };
 
 struct Stream {

@@ -82,6 +82,9 @@ struct Words {
   std::string operator()(const CapacityChanged& e) {
     return fmt::format("{} has {} bytes", name(e.place), e.bytes);
   }
+  std::string operator()(const DatasetKept& e) {
+    return fmt::format("dataset {} kept {}", e.dataset.value, static_cast<int>(e.keep));
+  }
   std::string operator()(const PolicyChanged& e) { return fmt::format("policy {}", e.text); }
   std::string operator()(const ConfigurationChanged& e) { return fmt::format("set {}", e.text); }
   std::string operator()(const TimerFired&) { return "timer"; }

@@ -92,6 +92,8 @@ class SmallWorld {
     texts_.push_back(text);
     add(PolicyChanged{texts_.back()});
   }
+  void leave(std::uint32_t job) { add(JobLeft{JobId(job)}); }
+  void keep(Keep how) { add(DatasetKept{kDataset, how}); }
   void add(const Event& event, std::uint64_t delay = 0) {
     pending_.emplace(clock_ + 1 + delay, event);
   }
@@ -103,6 +105,8 @@ class SmallWorld {
   // Orders that move bytes: Read, Prepare, Transfer, Deliver.
   std::uint64_t moves() const { return moves_; }
   std::uint64_t refusals() const { return refusals_; }
+  // Of samples that were kept, in whatever form.
+  std::uint64_t samples_dropped() const { return samples_dropped_; }
   std::uint64_t operations_most() const { return operations_most_; }
 
  private:
@@ -213,7 +217,11 @@ class SmallWorld {
     later(TransferDone{order.request, {}});
   }
   void carry_out(const Drop& order) {
-    if (order.form == Form::prepared) content_.erase({order.share.value, order.slot.value});
+    if (order.form == Form::prepared) {
+      content_.erase({order.share.value, order.slot.value});
+    } else {
+      ++samples_dropped_;
+    }
   }
   void carry_out(const SetTimer& order) { timer_ = std::min(timer_, order.at); }
   void carry_out(const EpochEnded& order) {
@@ -313,6 +321,7 @@ class SmallWorld {
   std::uint64_t deliveries_ = 0;
   std::uint64_t moves_ = 0;
   std::uint64_t refusals_ = 0;
+  std::uint64_t samples_dropped_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t operations_most_ = 0;
   std::uint32_t finished_ = 0;

@@ -1,0 +1,74 @@
+// What becomes of kept samples when no job reads them any more.
+#include "policies/registry.h"
+#include "tests/engine/small_world.h"
+
+using namespace batchflow;
+using namespace batchflow::test;
+
+namespace {
+
+// One job has run to its end and left; all of its 100 samples are kept as they are stored.
+struct Left {
+  Left() : world(plan(), policy_list()) {
+    run_by_the_rules(world);
+    world.leave(0);
+    settle();
+  }
+  static WorldPlan plan() {
+    WorldPlan plan;
+    plan.config.policies.allocation = "encoded-first:forms=encoded";
+    plan.dram = 1'000'000;
+    plan.jobs = 1;
+    return plan;
+  }
+  // Until nothing more comes of it.
+  void settle() {
+    for (int i = 0; i < 100; ++i) world.step();
+  }
+  std::uint64_t dropped_after(Keep how) {
+    const std::uint64_t before = world.samples_dropped();
+    world.keep(how);
+    settle();
+    return world.samples_dropped() - before;
+  }
+  std::uint64_t dropped_by_room_of(Bytes bytes) {
+    const std::uint64_t before = world.samples_dropped();
+    world.add(CapacityChanged{{NodeId(1), Tier::dram, 0}, bytes});
+    settle();
+    return world.samples_dropped() - before;
+  }
+  SmallWorld world;
+};
+
+}  // namespace
+
+TEST_CASE("samples stay when the last job leaves, and leave when they are dropped") {
+  Left left;
+  CHECK(left.world.samples_dropped() == 0);
+  CHECK(left.dropped_after(Keep::as_needed) == 0);
+  CHECK(left.dropped_after(Keep::dropped) == 100);
+  CHECK(left.dropped_after(Keep::dropped) == 0);
+  CHECK(left.world.engine().counters().protocol_errors == 0);
+}
+
+TEST_CASE("what no job reads takes the room that is left, and no more") {
+  Left left;
+  CHECK(left.dropped_by_room_of(70'000) == 30);
+  CHECK(left.dropped_by_room_of(1'000'000) == 0);
+  CHECK(left.dropped_after(Keep::dropped) == 70);
+}
+
+TEST_CASE("what is pinned is kept as if a job read it, until it is pinned no more") {
+  Left left;
+  CHECK(left.dropped_after(Keep::always) == 0);
+  CHECK(left.dropped_by_room_of(70'000) == 30);
+  CHECK(left.dropped_after(Keep::as_needed) == 0);
+  CHECK(left.dropped_after(Keep::dropped) == 70);
+}
+
+TEST_CASE("a dataset that nobody knows cannot be kept") {
+  Left left;
+  left.world.add(DatasetKept{DatasetId(9), Keep::always});
+  left.settle();
+  CHECK(left.world.engine().counters().protocol_errors == 1);
+}

@@ -1,0 +1,54 @@
+// What caches keep of data that no job reads any more, and whom it makes way for.
+#include "tests/world/harness.h"
+
+namespace batchflow::sim::test {
+namespace {
+
+// Jobs one after the other on data sets `a` of 400 samples and `b` of 500, each sample a slot of
+// 4096 bytes, with a cache of `cached` slots for them.
+struct OneAfterTheOther {
+  std::string data;  // of each job: a, b
+  std::uint64_t cached = 1000;
+  std::string allocation = "encoded-first";
+
+  RunResult run() const {
+    std::string text = fmt::format(
+        "cluster:\n"
+        "  nodes: [{{name: node, cores: 1, gpus: 1, memory: {}}}]\n"
+        "datasets: [{{name: a, samples: 400, bytes: 4096}}, {{name: b, samples: 500, bytes: "
+        "4096}}]\n"
+        "pipelines: [{{name: train, steps: [{{name: work, random: true, output: 1}}]}}]\n"
+        "grain: {{items_per_block: 8}}\n"
+        "engine:\n  policies:\n"
+        "    allocation: {}:forms=encoded\n    eviction: {{encoded: minio}}\n"
+        "    scaling: static:depth=1\n"
+        "jobs:\n",
+        cached * 4096 + 24, allocation);
+    for (std::size_t i = 0; i < data.size(); ++i)
+      text += fmt::format(
+          "  - {{dataset: {}, pipeline: train, batch: 8, step: 1ms, order: strict, epochs: 1, "
+          "arrives: {}s}}\n",
+          data[i], 100 * i);
+    return simulate_text(text);
+  }
+  std::uint64_t reads() const { return run().aggregate.samples_read; }
+};
+
+}  // namespace
+
+TEST_CASE("the next job on a data set finds what the one before has read") {
+  CHECK(OneAfterTheOther{"a"}.reads() == 400);
+  CHECK(OneAfterTheOther{"aa"}.reads() == 400);
+  CHECK(OneAfterTheOther{"aba"}.reads() == 900);
+  CHECK(OneAfterTheOther{"abab"}.reads() == 900);
+}
+
+TEST_CASE("what no job reads gives way to what one does, as far as it is wanted") {
+  // `b` takes 500 of 700: 200 of `a` are left, and `a` then makes 100 of `b` leave.
+  CHECK(OneAfterTheOther{"aba", 700}.reads() == 900 + 200);
+  CHECK(OneAfterTheOther{"abab", 700}.reads() == 900 + 200 + 200);
+  // A policy that gives all there is to who reads leaves nothing.
+  CHECK(OneAfterTheOther{"aba", 700, "proportional"}.reads() == 900 + 400);
+}
+
+}  // namespace batchflow::sim::test
