@@ -162,7 +162,7 @@ void FrameWriter::put_end(LogEnd why, ByteSpan payload, std::vector<std::byte>& 
 bool FrameWriter::append(ByteSpan payload, ByteSpan end_payload, std::vector<std::byte>& out) {
   if (ended_) return false;
   const Bytes after = written_ + 2 * kFrameBytes + payload.size() + 1 + end_payload.size();
-  if (after > bytes_max_) {
+  if (after > bytes_max_ || payload.size() >= std::size_t{1} << kTypeShift) {
     put_end(LogEnd::at_bound, end_payload, out);
     return false;
   }

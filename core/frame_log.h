@@ -31,7 +31,6 @@ enum class LogEnd : std::uint8_t {
   at_bound,  // it reached its bound in bytes; what came after is not recorded
 };
 
-// REQUIRES of all appends: a payload is shorter than 2^30 bytes.
 class FrameWriter {
  public:
   static constexpr Bytes kFrameBytes = 9;  // beside its payload
@@ -41,8 +40,9 @@ class FrameWriter {
   FrameWriter(LogKind kind, std::uint32_t version, std::span<const std::byte> header,
               Bytes bytes_max, std::vector<std::byte>& out);
 
-  // Appends one frame. When it and an end mark would not fit the bound any more, appends the end
-  // mark instead (whose payload is `end_payload`) and answers false, then and ever after.
+  // Appends one frame. When it and an end mark would not fit the bound any more, or it is too long
+  // for a frame (2^30 bytes), appends the end mark instead (whose payload is `end_payload`) and
+  // answers false, then and ever after.
   bool append(std::span<const std::byte> payload, std::span<const std::byte> end_payload,
               std::vector<std::byte>& out);
   void close(std::span<const std::byte> end_payload, std::vector<std::byte>& out);

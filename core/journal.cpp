@@ -7,20 +7,32 @@
 #include "core/byte_codec.h"
 #include "core/check.h"
 #include "core/describe.h"
+#include "core/engine.h"
+#include "core/engine_config_text.h"
 
 namespace batchflow {
 
 namespace {
 
+// What a frame holds; its first byte.
+enum class Record : std::uint8_t { step, catalogue, pipeline };
+
+void put(ByteWriter& writer, const std::string& text) {
+  writer.count(text.size());
+  for (const char c : text) writer.u8(static_cast<std::uint8_t>(c));
+}
+
+std::string text(ByteReader& reader) {
+  const std::vector<std::uint8_t> bytes = reader.bytes(reader.count());
+  return {bytes.begin(), bytes.end()};
+}
+
 std::vector<std::byte> encoded(const JournalHeader& header) {
   std::vector<std::byte> out;
   ByteWriter writer(out);
   writer.u64(header.seed);
-  writer.u64(header.configuration);
-  writer.count(header.catalogues.size());
-  for (const Digest version : header.catalogues) writer.u64(version);
-  writer.count(header.version.size());
-  for (const char c : header.version) writer.u8(static_cast<std::uint8_t>(c));
+  put(writer, header.configuration);
+  put(writer, header.version);
   return out;
 }
 
@@ -28,14 +40,68 @@ std::optional<JournalHeader> decoded(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   JournalHeader header;
   header.seed = reader.u64();
-  header.configuration = reader.u64();
-  header.catalogues.resize(static_cast<std::size_t>(reader.count(reader.left() / 8)));
-  for (Digest& version : header.catalogues) version = reader.u64();
-  for (const std::uint8_t c : reader.bytes(reader.count())) {
-    header.version += static_cast<char>(c);
-  }
+  header.configuration = text(reader);
+  header.version = text(reader);
   if (!reader.ok() || !reader.at_end()) return std::nullopt;
   return header;
+}
+
+// Names, dimensions and labels decide nothing.
+void put(DatasetId id, const Catalogue& catalogue, std::vector<std::byte>& out) {
+  Catalogue::Parts parts;
+  parts.version = catalogue.version();
+  parts.samples = catalogue.samples();
+  if (catalogue.is_uniform()) {
+    parts.uniform_bytes = catalogue.mean_bytes();
+  } else {
+    for (SampleId sample(0); sample.value < catalogue.samples(); ++sample.value)
+      parts.bytes.push_back(catalogue.bytes(sample));
+  }
+  ByteWriter(out).count(id.value);
+  std::string problem;
+  encode(*Catalogue::from(std::move(parts), problem), out);
+}
+
+bool add_catalogue(std::span<const std::byte> bytes, Catalogues& catalogues) {
+  ByteReader reader(bytes);
+  const DatasetId id(reader.count32());
+  std::string problem;
+  auto catalogue = decode_catalogue(bytes.last(reader.left()), problem);
+  if (!reader.ok() || !catalogue) return false;
+  catalogues.add(id, std::move(*catalogue));
+  return true;
+}
+
+void put(PipelineId id, const PipelineInfo& pipeline, std::vector<std::byte>& out) {
+  ByteWriter writer(out);
+  writer.count(id.value);
+  writer.u64(pipeline.hash);
+  writer.u64(pipeline.prefix_hash);
+  writer.u8(pipeline.has_random ? 1 : 0);
+  writer.count(pipeline.decoded_bytes);
+  writer.count(pipeline.prepared_bytes);
+  writer.count(static_cast<std::uint64_t>(pipeline.decode_cost.count()));
+  writer.count(static_cast<std::uint64_t>(pipeline.augment_cost.count()));
+}
+
+bool add_pipeline(std::span<const std::byte> bytes, Catalogues& catalogues) {
+  ByteReader reader(bytes);
+  const auto duration = [&reader] {
+    const auto most = static_cast<std::uint64_t>(Duration::max().count());
+    return Duration(static_cast<std::int64_t>(reader.count(most)));
+  };
+  const PipelineId id(reader.count32());
+  PipelineInfo pipeline;
+  pipeline.hash = reader.u64();
+  pipeline.prefix_hash = reader.u64();
+  pipeline.has_random = reader.u8() != 0;
+  pipeline.decoded_bytes = reader.count();
+  pipeline.prepared_bytes = reader.count();
+  pipeline.decode_cost = duration();
+  pipeline.augment_cost = duration();
+  if (!reader.ok() || !reader.at_end()) return false;
+  catalogues.add(id, pipeline);
+  return true;
 }
 
 std::vector<std::byte> encoded(std::uint64_t digest) {
@@ -50,17 +116,39 @@ constexpr std::size_t kDigestBytes = 4;
 
 // --------------------------------------------------------------------------------- writing ----
 
-Journal::Journal(const JournalHeader& header, Bytes bytes_max)
-    : frames_(LogKind::journal, JournalReader::kVersion, encoded(header), bytes_max, pending_) {}
+Journal::Journal(const JournalHeader& header, const Catalogues& catalogues, Bytes bytes_max)
+    : catalogues_(catalogues),
+      frames_(LogKind::journal, JournalReader::kVersion, encoded(header), bytes_max, pending_) {}
 
 void Journal::record(Instant now, std::span<const Event> events) {
   ++steps_;
   if (frames_.ended()) return;
-  payload_.clear();
+  tell_what_is_known(events);
+  payload_ = {static_cast<std::byte>(Record::step)};
   for (std::size_t i = 0; i < kDigestBytes; ++i) {
     payload_.push_back(static_cast<std::byte>(digest_.value() >> (8 * i)));
   }
   encoder_.step(now, events, payload_);
+  append();
+}
+
+void Journal::tell_what_is_known(std::span<const Event> events) {
+  const auto tell = [this](Record kind, auto id, const auto* what) {
+    // What nobody knows is refused by the engine, now as then.
+    if (!what || !told_.insert({what, id.value}).second) return;
+    payload_ = {static_cast<std::byte>(kind)};
+    put(id, *what, payload_);
+    append();
+  };
+  for (const Event& event : events) {
+    if (const auto* one = std::get_if<CatalogueKnown>(&event))
+      tell(Record::catalogue, one->dataset, catalogues_.find(one->dataset, one->version));
+    if (const auto* one = std::get_if<PipelineKnown>(&event))
+      tell(Record::pipeline, one->pipeline, catalogues_.find(one->pipeline, one->hash));
+  }
+}
+
+void Journal::append() {
   frames_.append(payload_, encoded(digest_.value()), pending_);
 }
 
@@ -83,16 +171,28 @@ JournalReader::JournalReader(std::span<const std::byte> log, std::string_view na
 }
 
 std::optional<JournalReader::Step> JournalReader::next() {
+  constexpr std::string_view kRemedy = "read it with the program that wrote it";
   std::span<const std::byte> payload;
-  if (!frames_.next(payload)) return std::nullopt;
-  std::uint32_t digest = 0;
-  for (std::size_t i = 0; i < std::min(kDigestBytes, payload.size()); ++i) {
-    digest |= static_cast<std::uint32_t>(payload[i]) << (8 * i);
+  while (frames_.next(payload)) {
+    const auto record = payload.empty() ? UINT8_MAX : static_cast<std::uint8_t>(payload.front());
+    payload = payload.subspan(std::min<std::size_t>(1, payload.size()));
+    if (record == static_cast<std::uint8_t>(Record::catalogue)) {
+      if (!add_catalogue(payload, catalogues_)) frames_.refuse("a catalogue is no such", kRemedy);
+    } else if (record == static_cast<std::uint8_t>(Record::pipeline)) {
+      if (!add_pipeline(payload, catalogues_)) frames_.refuse("a pipeline is no such", kRemedy);
+    } else {
+      std::uint32_t digest = 0;
+      for (std::size_t i = 0; i < std::min(kDigestBytes, payload.size()); ++i) {
+        digest |= static_cast<std::uint32_t>(payload[i]) << (8 * i);
+      }
+      const bool is_step =
+          record == static_cast<std::uint8_t>(Record::step) && payload.size() >= kDigestBytes;
+      const auto step = is_step ? decoder_.step(payload.subspan(kDigestBytes)) : std::nullopt;
+      if (!step) frames_.refuse("a step that cannot be read", kRemedy);
+      return Step{step->now, step->events, digest};
+    }
   }
-  const auto step =
-      payload.size() < kDigestBytes ? std::nullopt : decoder_.step(payload.subspan(kDigestBytes));
-  if (!step) frames_.refuse("a step that cannot be read", "read it with the program that wrote it");
-  return Step{step->now, step->events, digest};
+  return std::nullopt;
 }
 
 std::optional<std::uint64_t> JournalReader::final_digest() const {
@@ -150,6 +250,7 @@ ReplayResult replay(JournalReader& journal, const StepFunction& step) {
     digest.add(ordered);
     last_now = next->now;
     ++result.steps;
+    result.events += next->events.size();
     result.digest = digest.value();
   }
   const auto final_digest = journal.final_digest();
@@ -159,6 +260,16 @@ ReplayResult replay(JournalReader& journal, const StepFunction& step) {
                         result.steps - 1, list(commands)));
   }
   return result;
+}
+
+ReplayResult replay(JournalReader& journal, const PolicyList& policies,
+                    const std::function<void()>& before_step) {
+  const EngineConfig config = engine_config_of(journal.header().configuration, "its configuration");
+  Engine engine(config, policies, journal.catalogues());
+  return replay(journal, [&](Instant now, std::span<const Event> events) {
+    if (before_step) before_step();
+    return engine.step(now, events);
+  });
 }
 
 ReplayResult compare_replays(JournalReader& journal, const StepFunction& one,
@@ -178,6 +289,7 @@ ReplayResult compare_replays(JournalReader& journal, const StepFunction& one,
       return result;
     }
     ++result.steps;
+    result.events += next->events.size();
   }
   return result;
 }

@@ -5,35 +5,41 @@
 // and ordered() with the commands it answered. The bytes that record() leaves in pending() are to
 // be on their way to a file before the commands are carried out. At its bound in bytes the journal
 // ends with a mark; the run goes on, recorded() becomes false, and the digest still covers all.
+//
+// A journal needs nothing beside it: its header has the engine's configuration, and what events
+// refer to in Catalogues stands before the step that first does, as far as the engine asks of it.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/catalogue.h"
 #include "core/command_digest.h"
 #include "core/event_codec.h"
 #include "core/frame_log.h"
+#include "core/policy_list.h"
 
 namespace batchflow {
 
-// What a replay needs to know beside the events. Catalogues and configuration are kept beside the
-// journal; their digests show that they are the same ones.
+// What a replay needs to know before the first event.
 struct JournalHeader {
-  std::uint64_t seed = 0;
-  Digest configuration = 0;
-  std::vector<Digest> catalogues;  // dataset versions, in the order events name them
-  std::string version;             // of the program, for people
+  std::uint64_t seed = 0;     // of the run, for people
+  std::string configuration;  // of the engine (core/engine_config_text.h)
+  std::string version;        // of the program, for people
   friend bool operator==(const JournalHeader&, const JournalHeader&) = default;
 };
 
 class Journal {
  public:
-  Journal(const JournalHeader& header, Bytes bytes_max);
+  // `catalogues` are those the engine was given.
+  Journal(const JournalHeader& header, const Catalogues& catalogues, Bytes bytes_max);
 
   void record(Instant now, std::span<const Event> events);
   void ordered(std::span<const Command> commands);
@@ -48,6 +54,11 @@ class Journal {
   std::uint64_t digest() const { return digest_.value(); }
 
  private:
+  void tell_what_is_known(std::span<const Event> events);
+  void append();  // payload_, as a frame
+
+  const Catalogues& catalogues_;
+  std::set<std::pair<const void*, std::uint32_t>> told_;  // of these, by id
   std::vector<std::byte> pending_;
   FrameWriter frames_;
   EventEncoder encoder_;
@@ -59,12 +70,16 @@ class Journal {
 // A journal being read, step by step.
 class JournalReader {
  public:
-  static constexpr std::uint32_t kVersion = 4;
+  static constexpr std::uint32_t kVersion = 5;
 
   // Throws ConfigError when this is not a journal of this version.
   JournalReader(std::span<const std::byte> log, std::string_view name);
 
+  // Empty when the journal was cut before its header was whole; then there are no steps.
+  bool has_header() const { return frames_.has_header(); }
   const JournalHeader& header() const { return header_; }
+  // What the events so far refer to: for the engine that they are replayed into.
+  const Catalogues& catalogues() const { return catalogues_; }
 
   struct Step {
     Instant now;
@@ -82,6 +97,7 @@ class JournalReader {
  private:
   FrameReader frames_;
   JournalHeader header_;
+  Catalogues catalogues_;
   EventDecoder decoder_;
 };
 
@@ -91,6 +107,7 @@ using StepFunction =
 
 struct ReplayResult {
   std::uint64_t steps = 0;
+  std::uint64_t events = 0;
   std::uint64_t digest = 0;
   // The first step whose commands differ from those of the recorded run, from 0, and what to tell.
   std::optional<std::uint64_t> first_difference;
@@ -100,6 +117,10 @@ struct ReplayResult {
 
 // Feeds a new engine what the journal holds.
 ReplayResult replay(JournalReader& journal, const StepFunction& step);
+// One that is configured as the recorded one was. Throws ConfigError where it cannot be, and what
+// `before_step` throws.
+ReplayResult replay(JournalReader& journal, const PolicyList& policies,
+                    const std::function<void()>& before_step = {});
 
 // Feeds two; the report shows both commands where they first differ.
 ReplayResult compare_replays(JournalReader& journal, const StepFunction& one,

@@ -16,6 +16,7 @@ using Action = std::function<int()>;
 void add_cache_command(CLI::App& app, Action& action);
 void add_check_command(CLI::App& app, Action& action);
 void add_compare_command(CLI::App& app, Action& action);
+void add_journal_command(CLI::App& app, Action& action);
 void add_policy_command(CLI::App& app, Action& action);
 void add_replay_command(CLI::App& app, Action& action);
 void add_run_command(CLI::App& app, Action& action);

@@ -43,11 +43,11 @@ struct SharePart {
   ShareSpec spec;
   ShareId id = ShareId::none();
   std::unique_ptr<Share> share;
-  Slots least = 0;         // promised: reserves and one preparation
-  Slots target = 0;        // what the allocation policy wants, raised to `least`
-  std::uint32_t jobs = 0;  // that read from it
+  Slots least = 0;               // promised: reserves and one preparation
+  Slots target = 0;              // what the allocation policy wants, raised to `least`
+  std::uint32_t jobs = 0;        // that read from it
   std::uint64_t idle_since = 0;  // when the last of them left, counted; 0: none ever read
-  Slots ahead = 0;         // that workers of single jobs fill
+  Slots ahead = 0;               // that workers of single jobs fill
   std::uint32_t ranks = 0;
   SmoothedRate requests;            // as of the last plan
   std::uint64_t requests_seen = 0;  // by it

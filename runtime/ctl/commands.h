@@ -19,8 +19,10 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
 void add_job_command(CLI::App& app, const std::string& service, Action& action);
 // explain, doctor, journal
 void add_reason_commands(CLI::App& app, const std::string& service, Action& action);
-// drain, reload, quota, warm
+// drain, reload, quota, warm, pin, unpin, drop
 void add_operate_commands(CLI::App& app, const std::string& service, Action& action);
+// Lives a scenario of the simulator on a service that runs.
+void add_run_command(CLI::App& app, const std::string& service, Action& action);
 void add_pack_command(CLI::App& app, Action& action);
 void add_verify_command(CLI::App& app, const std::string& service, Action& action);
 

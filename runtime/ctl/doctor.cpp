@@ -58,9 +58,10 @@ void say_of_demand(const JobWindow& job, Diagnosis& out) {
   if (job.samples_per_s <= 0) {
     out.facts.push_back("it was given nothing in this time");
   } else if (job.demand <= 0) {
-    out.facts.push_back(fmt::format(
-        "it takes {:.0f} samples/s, and computes next to nothing: it would take whatever it is given",
-        job.samples_per_s));
+    out.facts.push_back(
+        fmt::format("it takes {:.0f} samples/s, and computes next to nothing: it would take "
+                    "whatever it is given",
+                    job.samples_per_s));
   } else {
     out.facts.push_back(
         fmt::format("it takes {:.0f} samples/s, and would take {:.0f} if it never waited",

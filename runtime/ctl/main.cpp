@@ -31,6 +31,7 @@ int run(int argc, char** argv) {
   ctl::add_pack_command(app, action);
   ctl::add_verify_command(app, service, action);
   ctl::add_operate_commands(app, service, action);
+  ctl::add_run_command(app, service, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

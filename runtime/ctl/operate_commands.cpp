@@ -116,6 +116,26 @@ void add_operate_commands(CLI::App& app, const std::string& service, Action& act
   ahead->callback([&service, &action, dataset, pipeline] {
     action = [&service, dataset, pipeline] { return warm(service, *dataset, *pipeline); };
   });
+  struct Keeping {
+    const char* name;
+    const char* help;
+  };
+  for (const Keeping& one :
+       {Keeping{"pin", "The cache keeps it as if a job read it, until unpin or the next start"},
+        Keeping{"unpin", "It leaves when no job reads it and others want the room"},
+        Keeping{
+            "drop",
+            "What the cache keeps of it leaves now, pinned or not; no job may be reading it"}}) {
+    CLI::App* command = app.add_subcommand(one.name, one.help)->fallthrough();
+    const auto kept = std::make_shared<std::string>();
+    command->add_option("dataset", *kept, "As `datasets` names it")->required();
+    command->callback([&service, &action, kept, name = std::string(one.name)] {
+      action = [&service, kept, name] {
+        Asking(service).ask(name, {{"dataset", *kept}});
+        return 0;
+      };
+    });
+  }
   add_quota_command(app, service, action);
 }
 

@@ -68,11 +68,11 @@ std::string jobs_table(const json& status) {
 
 std::string datasets_table(const json& status) {
   std::vector<std::vector<std::string>> rows = {
-      {"dataset", "samples", "classes", "version", "path"}};
+      {"dataset", "samples", "classes", "pinned", "version", "path"}};
   for (const json& one : list(status, "datasets")) {
     rows.push_back({printable(text(one, "name")), fmt::format("{:.0f}", number(one, "samples")),
-                    fmt::format("{:.0f}", number(one, "classes")), text(one, "version"),
-                    printable(text(one, "path"))});
+                    fmt::format("{:.0f}", number(one, "classes")), flag(one, "pinned") ? "yes" : "",
+                    text(one, "version"), printable(text(one, "path"))});
   }
   return rows.size() == 1 ? "no datasets\n" : table(rows);
 }

@@ -51,7 +51,7 @@ std::string explain(const Question& asked) {
 }
 
 std::string journal_flush(const Question& asked) {
-  const std::string problem = asked.service.logs.flush_journal();
+  const std::string problem = asked.service.recorder.flush();
   if (!problem.empty()) throw ConfigError(problem);
   return done();
 }
@@ -140,17 +140,52 @@ std::string quota_set(const Question& asked) {
   return done();
 }
 
-std::string warm(const Question& asked) {
+ServedDataset& dataset_of(const Question& asked) {
   const std::string name = asked.text("dataset");
   ServedDataset* const dataset = asked.service.datasets.find(std::string_view(name));
   if (!dataset)
     throw ConfigError(fmt::format("no dataset is called '{}'; see batchflowctl datasets", name));
+  return *dataset;
+}
+
+std::string pin(const Question& asked) {
+  ServedDataset& dataset = dataset_of(asked);
+  asked.service.joining.keep(dataset, Keep::always);
+  asked.service.say(
+      fmt::format("dataset {} is pinned by user {}", dataset.name, user_name(asked.user)));
+  return done();
+}
+
+std::string unpin(const Question& asked) {
+  ServedDataset& dataset = dataset_of(asked);
+  asked.service.joining.keep(dataset, Keep::as_needed);
+  asked.service.say(
+      fmt::format("dataset {} is pinned no more, by user {}", dataset.name, user_name(asked.user)));
+  return done();
+}
+
+// What jobs read stays, or they would wait for it again.
+std::string drop(const Question& asked) {
+  ServedDataset& dataset = dataset_of(asked);
+  for (const Jobs::Told& job : asked.service.snapshot().jobs) {
+    if (job.dataset == dataset.name)
+      throw ConfigError(fmt::format("job '{}' reads dataset '{}'; drop it when no job does",
+                                    job.name, dataset.name));
+  }
+  asked.service.joining.keep(dataset, Keep::dropped);
+  asked.service.say(
+      fmt::format("dataset {} is dropped by user {}", dataset.name, user_name(asked.user)));
+  return done();
+}
+
+std::string warm(const Question& asked) {
+  ServedDataset& dataset = dataset_of(asked);
   const ServedPipeline& pipeline =
-      asked.service.joining.pipeline_for(asked.text("pipeline"), *dataset, Order::relaxed);
-  if (!asked.service.warming.begin(*dataset, pipeline))
-    throw ConfigError(fmt::format("dataset '{}' is being read ahead already", name));
-  asked.service.say(fmt::format("dataset {} is read ahead for pipeline {}, by user {}", name,
-                                pipeline.name, user_name(asked.user)));
+      asked.service.joining.pipeline_for(asked.text("pipeline"), dataset, Order::relaxed);
+  if (!asked.service.warming.begin(dataset, pipeline))
+    throw ConfigError(fmt::format("dataset '{}' is being read ahead already", dataset.name));
+  asked.service.say(fmt::format("dataset {} is read ahead for pipeline {}, by user {}",
+                                dataset.name, pipeline.name, user_name(asked.user)));
   return Json{{"type", "answer"}, {"pipeline", pipeline.name}}.dump();
 }
 
@@ -183,6 +218,9 @@ const std::map<std::string, Handler, std::less<>> kHandlers = {
     {"quota_list", {false, quota_list}},
     {"quota_set", {true, quota_set}},
     {"warm", {true, warm}},
+    {"pin", {true, pin}},
+    {"unpin", {true, unpin}},
+    {"drop", {true, drop}},
     {"warm_list", {true, warm_list}},
 };
 

@@ -10,10 +10,10 @@
 #include "core/engine.h"
 #include "core/engine_config.h"
 #include "runtime/service/decision_log.h"
-#include "runtime/service/engine_logs.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs.h"
 #include "runtime/service/joining.h"
+#include "runtime/service/recorder.h"
 #include "runtime/service/snapshot.h"
 #include "runtime/service/warming.h"
 
@@ -27,7 +27,7 @@ class Commands {
     EngineConfig& config;  // what we say that runs
     const DecisionLog& decisions;
     bool decisions_are_kept;
-    EngineLogs& logs;
+    Recorder& recorder;
     Inbox& inbox;
     Jobs& jobs;
     Users& users;

@@ -29,6 +29,7 @@ struct ServedDataset {
   std::uint64_t tokens = 0;
   std::shared_ptr<SampleIndex> index;
   std::vector<std::string> paths;  // of its files
+  bool pinned = false;             // kept although no job reads it
   bool removed = false;            // no job may join it any more; those that read it go on
 
   ServedDataset() = default;

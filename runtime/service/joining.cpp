@@ -113,6 +113,7 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset,
       for (const std::string& note : index->notes())
         say_(fmt::format("dataset {}: {}", dataset.name, note));
       inbox_.add(CatalogueKnown{served->id, index->version()});
+      if (dataset.pin) keep(*served, Keep::always);
       say_(
           fmt::format("dataset {}: {} samples, {:.1f} MiB, {} classes, version {:016x}, opened in "
                       "{:.2f} s",
@@ -146,8 +147,14 @@ void Joining::remove(const NodeDataset& dataset) {
       opening_.erase(found);
     } else if (ServedDataset* const served = datasets_.find(std::string_view(name))) {
       served->removed = true;
+      if (served->pinned) keep(*served, Keep::as_needed);
     }
   }
+}
+
+void Joining::keep(ServedDataset& dataset, Keep keep) {
+  dataset.pinned = keep == Keep::always;
+  inbox_.add(DatasetKept{dataset.id, keep});
 }
 
 void Joining::wait(Connection& session, const std::string& name, JoinRequest request,

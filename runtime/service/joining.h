@@ -38,6 +38,7 @@ class Joining {
   void join(Connection& session, JoinRequest request, std::vector<Descriptor> descriptors);
   // Nobody may join it or its splits any more. Jobs that read it go on.
   void remove(const NodeDataset& dataset);
+  void keep(ServedDataset& dataset, Keep keep);
   // The pipeline of that name, compiled for the dataset; empty: the one jobs get that name none.
   // Throws ConfigError.
   ServedPipeline& pipeline_for(std::string name, ServedDataset& dataset, Order order);

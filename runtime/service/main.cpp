@@ -38,9 +38,10 @@ int serve(int argc, char** argv) {
   int http_port = INT_MIN;
   bool open_datasets = false, direct = true, journal = false, explain = false;
   app.add_option("--config", config_file, "A file of `kind: node`")->check(CLI::ExistingFile);
-  app.add_option("--dataset", dataset_texts,
-                 "NAME=PATH[,pipeline=NAME][,format=NAME][,tokens=COUNT][,split=NAME:RULE...]; "
-                 "may be repeated");
+  app.add_option(
+      "--dataset", dataset_texts,
+      "NAME=PATH[,pipeline=NAME][,format=NAME][,tokens=COUNT][,pin][,split=NAME:RULE...]; "
+      "may be repeated");
   app.add_option("--memory", memory, "For everything: 4gib; default: half of what is left");
   app.add_option("--workers", workers, "Threads that prepare; default: one a core");
   app.add_option("--socket", socket, "Where jobs find the service");

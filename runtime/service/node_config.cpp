@@ -111,12 +111,14 @@ NodeDataset dataset_from_argument(std::string_view text) {
     } else if (key == "tokens" && !value.empty() &&
                value.find_first_not_of("0123456789") == std::string::npos && value.size() < 10) {
       dataset.tokens = std::stoull(value);
+    } else if (part == "pin") {
+      dataset.pin = true;
     } else if (key == "split") {
       dataset.splits.push_back(split_from_argument(value, dataset.splits));
     } else {
       throw ConfigError(
           fmt::format("dataset '{}': '{}' means nothing; write pipeline=NAME, "
-                      "format=NAME, tokens=COUNT or split=NAME:RULE",
+                      "format=NAME, tokens=COUNT, pin or split=NAME:RULE",
                       text, part));
     }
   }
@@ -172,6 +174,7 @@ NodeConfig read_node_config(ConfigSection& section) {
     dataset.format = one.text("format", "");
     dataset.pipeline = one.text("pipeline", "");
     dataset.tokens = static_cast<std::uint64_t>(one.integer("tokens", 0));
+    dataset.pin = one.flag("pin", false);
     one.sections("splits", [&](ConfigSection& split) {
       dataset.splits.push_back(read_split(split, dataset.splits));
     });

@@ -29,6 +29,7 @@ struct NodeDataset {
   std::string pipeline;  // of jobs that name none; empty: by what the dataset holds
   std::uint64_t tokens = 0;
   std::vector<NodeSplit> splits = {};
+  bool pin = false;  // kept although no job reads it
 };
 
 struct NodeConfig {

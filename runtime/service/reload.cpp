@@ -41,8 +41,9 @@ void compare_datasets(const NodeConfig& running, const NodeConfig& wanted, Reloa
     const NodeDataset* other = find(running.datasets, one.name);
     if (!other || !same_data(one, *other)) {
       plan.added.push_back(one);
-    } else if (one.pipeline != other->pipeline) {
-      plan.pipelines.push_back(one);
+    } else {
+      if (one.pipeline != other->pipeline) plan.pipelines.push_back(one);
+      if (one.pin != other->pin) plan.pins.push_back(one);
     }
   }
 }
@@ -93,8 +94,8 @@ void compare_engines(const EngineConfig& running, const EngineConfig& wanted, Re
 }  // namespace
 
 bool ReloadPlan::changes_nothing() const {
-  return removed.empty() && added.empty() && pipelines.empty() && policies.empty() &&
-         settings.empty() && !memory && !workers && !limits;
+  return removed.empty() && added.empty() && pipelines.empty() && pins.empty() &&
+         policies.empty() && settings.empty() && !memory && !workers && !limits;
 }
 
 std::string ReloadPlan::summary() const {
@@ -104,6 +105,9 @@ std::string ReloadPlan::summary() const {
   for (const NodeDataset& one : pipelines)
     parts.push_back(fmt::format("dataset {} has pipeline {}", one.name,
                                 one.pipeline.empty() ? "by what it holds" : one.pipeline));
+  for (const NodeDataset& one : pins)
+    parts.push_back(
+        fmt::format("dataset {} is {}", one.name, one.pin ? "pinned" : "pinned no more"));
   parts.insert(parts.end(), policies.begin(), policies.end());
   parts.insert(parts.end(), settings.begin(), settings.end());
   if (memory) parts.emplace_back("memory");

@@ -13,6 +13,7 @@ struct ReloadPlan {
   std::vector<NodeDataset> removed;
   std::vector<NodeDataset> added;
   std::vector<NodeDataset> pipelines;  // of datasets that are served already
+  std::vector<NodeDataset> pins;       // likewise
   std::vector<std::string> policies;   // kind=name
   std::vector<std::string> settings;   // of the engine: key=value
   bool memory = false;

@@ -19,17 +19,18 @@
 
 #include "core/engine.h"
 #include "fmt/format.h"
-#include "policies/registry.h"
 #include "runtime/service/backend.h"
 #include "runtime/service/commands.h"
 #include "runtime/service/connection.h"
+#include "runtime/service/dataset_splits.h"
 #include "runtime/service/decision_log.h"
-#include "runtime/service/engine_logs.h"
 #include "runtime/service/http.h"
 #include "runtime/service/jobs.h"
 #include "runtime/service/joining.h"
 #include "runtime/service/listening.h"
 #include "runtime/service/notify.h"
+#include "runtime/service/promise_file.h"
+#include "runtime/service/recorder.h"
 #include "runtime/service/reload.h"
 #include "runtime/service/snapshot.h"
 #include "runtime/service/warming.h"
@@ -42,10 +43,11 @@ namespace asio = boost::asio;
 }  // namespace
 
 struct Service::Parts final : ConnectionHost {
-  Parts(NodeConfig as_written, Reread again)
+  Parts(NodeConfig as_written, Reread again, const PolicyList& list)
       : written(std::move(as_written)),
         config(settled(written)),
         reread(std::move(again)),
+        policies(list),
         users(config.quotas),
         jobs(jobs_options(config), users, inbox, stalls, config.engine.share_streams),
         acceptor(loop),
@@ -69,6 +71,7 @@ struct Service::Parts final : ConnectionHost {
   NodeConfig written;  // before settle()
   NodeConfig config;
   Reread reread;
+  const PolicyList& policies;
   asio::io_context loop{1};
   std::function<void(const std::string&)> log;
   Datasets datasets;
@@ -79,7 +82,8 @@ struct Service::Parts final : ConnectionHost {
   Jobs jobs;
   std::unique_ptr<Engine> engine;
   DecisionLog decisions;
-  std::unique_ptr<EngineLogs> logs;
+  Recorder recorder;
+  std::unique_ptr<PromiseFile> promises;
   std::unique_ptr<Warming> warming;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Joining> joining;
@@ -116,9 +120,11 @@ struct Service::Parts final : ConnectionHost {
     if (error)
       throw ConfigError(fmt::format("{}: cannot be made: {}; choose another place (--state)",
                                     config.state.string(), error.message()));
-    engine =
-        std::make_unique<Engine>(config.engine, policy_list(), datasets.catalogues(), explaining());
-    logs = std::make_unique<EngineLogs>(config, [this](const std::string& line) { say(line); });
+    engine = std::make_unique<Engine>(config.engine, policies, datasets.catalogues(), explaining());
+    promises = std::make_unique<PromiseFile>(config.state / "promises",
+                                             config.engine.promise_log_bytes_max);
+    if (config.journal)
+      recorder.open(config.state / "journal", config.engine, datasets.catalogues());
     Backend::Options options;
     options.workers_most = config.workers;
     options.slots_most = config.cache_bytes();
@@ -137,7 +143,7 @@ struct Service::Parts final : ConnectionHost {
         config, datasets, inbox, jobs, post, [this](const std::string& line) { say(line); },
         [this] { return now(); });
     commands = std::make_unique<Commands>(Commands::Service{
-        *engine, config.engine, decisions, config.explain, *logs, inbox, jobs, users, datasets,
+        *engine, config.engine, decisions, config.explain, recorder, inbox, jobs, users, datasets,
         *joining, *warming, [this] { return snapshot(); }, [this] { drain(); },
         [this] { return reload(); }, [this](const std::string& line) { say(line); }});
     inbox.add(NodeJoined{NodeId(0), config.workers});
@@ -249,6 +255,12 @@ struct Service::Parts final : ConnectionHost {
       if (ServedDataset* served = datasets.find(std::string_view(one.name)))
         served->pipeline = one.pipeline;
     }
+    for (const NodeDataset& one : plan.pins) {
+      for (const std::string& name : served_names(one)) {
+        if (ServedDataset* served = datasets.find(std::string_view(name)))
+          joining->keep(*served, one.pin ? Keep::always : Keep::as_needed);
+      }
+    }
     users.set(next.quotas);
     config.memory = next.memory;
     config.workers = next.workers;
@@ -298,11 +310,13 @@ struct Service::Parts final : ConnectionHost {
       stepping.clear();
       stepping.swap(inbox);
       const Instant at = now();
-      logs->stepping(at, stepping.events());
+      recorder.told(at, stepping.events());
       const std::span<const Command> orders = engine->step(at, stepping.events());
-      logs->stepped(orders, engine->promises());
+      recorder.ordered(orders);
+      promises->write(engine->promises());
       backend->carry_out(orders);
     }
+    if (const std::string problem = recorder.take_problem(); !problem.empty()) say(problem);
     jobs.wake();
     for (const std::shared_ptr<Connection>& session : std::exchange(unwatched, {})) {
       if (session->watching()) continue;
@@ -448,6 +462,12 @@ struct Service::Parts final : ConnectionHost {
     all.preparing_s = std::chrono::duration<double>(backend->preparing()).count();
     all.connections = sessions.size();
     all.engine = engine->counters();
+    all.policies = config.engine.policies;
+    all.preset = config.engine.preset;
+    all.seed = config.engine.seed;
+    all.steps = recorder.steps();
+    all.events = recorder.events();
+    all.digest = recorder.digest();
     all.moved = backend->counters();
     all.jobs = jobs.told(now());
     all.stalls = jobs.stalls();
@@ -457,8 +477,7 @@ struct Service::Parts final : ConnectionHost {
     all.reads_now = stalls.reads_now();
     all.preparing_now = stalls.preparing_now();
     all.cache = backend->cache();
-    all.policies = config.engine.policies;
-    all.journal = logs->journal();
+    all.journal = recorder.state();
     rlimit limit{};
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) all.locked_memory_most = limit.rlim_cur;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) all.files_most = limit.rlim_cur;
@@ -469,15 +488,15 @@ struct Service::Parts final : ConnectionHost {
       all.datasets.push_back(
           {dataset->name, dataset->root.string(), index.samples(),
            datasets.catalogues().find(dataset->id, index.version())->total_bytes(), index.version(),
-           index.classes().size(), dataset->format, dataset->tokens});
+           index.classes().size(), dataset->format, dataset->tokens, dataset->pinned});
     }
     all.opening = joining->opening();
     return all;
   }
 };
 
-Service::Service(NodeConfig config, Reread reread) {
-  parts_ = std::make_unique<Parts>(std::move(config), std::move(reread));
+Service::Service(NodeConfig config, Reread reread, const PolicyList& policies) {
+  parts_ = std::make_unique<Parts>(std::move(config), std::move(reread), policies);
   parts_->start();
 }
 
@@ -497,6 +516,10 @@ int Service::run(const std::function<void(const std::string&)>& log) {
   notify_manager("READY=1\nSTATUS=serving");
   parts_->loop.run();
   notify_manager("STOPPING=1");
+  Recorder& recorder = parts_->recorder;
+  recorder.close();
+  log(fmt::format("seed {}, {} steps, digest {:016x}", config.engine.seed, recorder.steps(),
+                  recorder.digest()));
   return parts_->ended_by;
 }
 

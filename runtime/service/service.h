@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "policies/registry.h"
 #include "runtime/service/node_config.h"
 
 namespace batchflow {
@@ -16,8 +17,9 @@ class Service {
   // Reads the configuration again, as it is written by now. Throws ConfigError.
   using Reread = std::function<NodeConfig()>;
 
-  // Binds the socket and opens logs. Throws ConfigError.
-  explicit Service(NodeConfig config, Reread reread = {});
+  // Binds the socket and opens logs. `policies` outlive it. Throws ConfigError.
+  explicit Service(NodeConfig config, Reread reread = {},
+                   const PolicyList& policies = policy_list());
   ~Service();
 
   // Serves until stop(), a signal, or the end of a drain (docs/operations.md); SIGHUP reloads.

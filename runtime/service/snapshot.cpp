@@ -106,7 +106,15 @@ std::string to_json(const Snapshot& now) {
               {"preparing_now", now.preparing_now},
               {"unregistered_staging", now.moved.unregistered_staging},
               {"cache", Json::array()},
+              {"reads", now.engine.reads},
+              {"failed_reads", now.engine.failed_reads},
+              {"stale_completions", now.engine.stale_completions},
+              {"preset", now.preset},
               {"policies", json_of(now.policies)},
+              {"seed", now.seed},
+              {"steps", now.steps},
+              {"events", now.events},
+              {"digest", fmt::format("{:016x}", now.digest)},
               {"journal", json_of(now.journal)},
               {"locked_memory_most", now.locked_memory_most},
               {"files_most", now.files_most},
@@ -152,7 +160,8 @@ std::string to_json(const Snapshot& now) {
                                {"version", fmt::format("{:016x}", one.version)},
                                {"classes", one.classes},
                                {"format", one.format},
-                               {"tokens", one.tokens}});
+                               {"tokens", one.tokens},
+                               {"pinned", one.pinned}});
   }
   // Names come from users and paths from disks: what is no UTF-8 is replaced.
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -9,8 +9,8 @@
 #include "core/engine.h"
 #include "core/engine_config.h"
 #include "runtime/service/backend.h"
-#include "runtime/service/engine_logs.h"
 #include "runtime/service/jobs.h"
+#include "runtime/service/recorder.h"
 
 namespace batchflow {
 
@@ -24,6 +24,7 @@ struct Snapshot {
     std::size_t classes = 0;
     std::string format;  // as it was said; empty: found out
     std::uint64_t tokens = 0;
+    bool pinned = false;
   };
   std::string version;
   pid_t process = 0;
@@ -39,6 +40,12 @@ struct Snapshot {
   double preparing_s = 0;
   std::size_t connections = 0;
   EngineCounters engine;
+  std::string preset;
+  PolicyTexts policies;
+  std::uint64_t seed = 0;
+  std::uint64_t steps = 0;  // of the engine
+  std::uint64_t events = 0;
+  std::uint64_t digest = 0;  // of all its orders
   BackendCounters moved;
   StageTimes stalls;          // of all jobs there ever were
   double storage_busy_s = 0;  // anything was being read
@@ -46,7 +53,6 @@ struct Snapshot {
   std::uint32_t reads_now = 0;
   std::uint32_t preparing_now = 0;
   std::vector<CacheShare> cache;
-  PolicyTexts policies;
   JournalState journal;
   std::uint64_t locked_memory_most = 0;  // bytes, as the system limits this process
   std::uint64_t files_most = 0;

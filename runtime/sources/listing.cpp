@@ -74,8 +74,7 @@ Taken choose_format(IndexBuilder& builder, const Listing& listing) {
   taken.all = taken.all || !any;
   taken.nested = taken.format->classes && nested;
   if (options.format.empty())
-    builder.note(fmt::format("read as {}, which was found out; the key format says otherwise",
-                             taken.format->name));
+    builder.note(fmt::format("format {}, by what is in it", taken.format->name));
   return taken;
 }
 

@@ -9,9 +9,10 @@
 
 namespace batchflow::sim {
 
-JournalFile::JournalFile(const std::string& path, const JournalHeader& header, Bytes bytes_max)
+JournalFile::JournalFile(const std::string& path, const JournalHeader& header,
+                         const Catalogues& catalogues, Bytes bytes_max)
     : path_(path) {
-  if (!path.empty()) journal_.emplace(header, bytes_max);
+  if (!path.empty()) journal_.emplace(header, catalogues, bytes_max);
 }
 
 void JournalFile::open() {

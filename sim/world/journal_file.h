@@ -15,7 +15,8 @@ namespace batchflow::sim {
 class JournalFile {
  public:
   // `path` empty: nothing is recorded.
-  JournalFile(const std::string& path, const JournalHeader& header, Bytes bytes_max);
+  JournalFile(const std::string& path, const JournalHeader& header, const Catalogues& catalogues,
+              Bytes bytes_max);
 
   // What a step was given; in the file before this returns. Throws ConfigError when there is no
   // file yet, and none can be made.

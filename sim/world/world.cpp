@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "configs/reader/job_figures.h"
 #include "configs/reader/output.h"
 #include "core/describe.h"
+#include "core/engine_config_text.h"
 #include "policies/registry.h"
 #include "sim/world/fault_plan.h"
 #include "sim/world/sim_time.h"
@@ -14,14 +16,6 @@
 namespace batchflow::sim {
 
 namespace {
-
-JournalHeader journal_header(const Scenario& scenario, const Workload& workload) {
-  JournalHeader header;
-  header.seed = scenario.seed;
-  for (const Workload::Data& data : workload.datasets()) header.catalogues.push_back(data.version);
-  header.version = BATCHFLOW_VERSION;
-  return header;
-}
 
 ClusterSizes sizes_of(const ClusterModel& cluster) {
   ClusterSizes sizes;
@@ -67,8 +61,8 @@ World::World(const Scenario& scenario, const PolicyList& policies, const Simulat
       engine_(scenario.engine, policies, workload_.catalogues(), explainer()),
       step_(
           [this](Instant now, std::span<const Event> events) { return engine_.step(now, events); }),
-      journal_(options.journal, journal_header(scenario, workload_),
-               scenario.engine.journal_bytes_max) {
+      journal_(options.journal, {scenario.seed, text_of(scenario.engine), BATCHFLOW_VERSION},
+               workload_.catalogues(), scenario.engine.journal_bytes_max) {
   if (scenario.faults.empty()) return;
   faults_.emplace(
       fault_plan(scenario, workload_), scenario.seed, workload_.catalogues(),
@@ -215,19 +209,8 @@ Aggregate World::aggregate(const RunResult& run) const {
   const TotalTime ranks_time =
       counters_.compute + counters_.stall + counters_.idle + counters_.down;
   if (ranks_time.count() > 0) sum.stall_fraction = seconds(counters_.stall) / seconds(ranks_time);
-  if (sum.samples_requested > 0) {
-    // Reads that fail are read again, and may be more than what was asked for.
-    sum.hit_ratio = std::max(
-        0., 1 - static_cast<double>(sum.samples_read) / static_cast<double>(sum.samples_requested));
-  }
-  double compute_s = 0;
-  double time_s = 0;
-  for (const JobResult& job : run.jobs) {
-    const double after_first_s = job.time_s - job.first_step_s;
-    compute_s += job.au * after_first_s * static_cast<double>(job.ranks);
-    time_s += after_first_s * static_cast<double>(job.ranks);
-  }
-  if (time_s > 0) sum.au = compute_s / time_s;
+  sum.hit_ratio = hit_ratio(sum.samples_read, sum.samples_requested);
+  sum.au = mean_au(run.jobs);
   return sum;
 }
 

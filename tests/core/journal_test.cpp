@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/config_error.h"
+#include "core/engine_config_text.h"
 #include "tests/core/random_events.h"
 
 using namespace batchflow;
@@ -14,7 +15,8 @@ using test::RandomEvents;
 
 namespace {
 
-const JournalHeader kHeader{42, 7, {0x1234, 0x5678}, "0.1.0"};
+const JournalHeader kHeader{42, "credits=7\n", "0.1.0"};
+const Catalogues kNone;
 
 // Stands for an engine: its commands depend on all events so far. From `odd_step` on it decides
 // otherwise.
@@ -58,7 +60,7 @@ Recorded record(std::uint64_t steps, Bytes bytes_max = FrameWriter::kNoBound, bo
   Recorded recorded;
   RandomEvents random(9);
   Machine machine;
-  Journal journal(kHeader, bytes_max);
+  Journal journal(kHeader, kNone, bytes_max);
   const auto take = [&] {
     recorded.bytes.insert(recorded.bytes.end(), journal.pending().begin(), journal.pending().end());
     journal.clear_pending();
@@ -154,4 +156,97 @@ TEST_CASE("a journal of another version is refused") {
   recorded.bytes[8] = std::byte{99};
   CHECK_THROWS_WITH_AS(JournalReader(recorded.bytes, "j"), doctest::Contains("version 99"),
                        ConfigError);
+}
+
+TEST_CASE("what events refer to comes back, once, sizes and all") {
+  Catalogues catalogues;
+  catalogues.add(DatasetId(3), Catalogue::uniform("even", 33, 1'000'000'000, 4096));
+  std::string problem;
+  Catalogue::Parts parts;
+  parts.version = 44;
+  parts.samples = 3;
+  parts.bytes = {7, Bytes{1} << 40, 0};
+  parts.classes = 1;
+  parts.labels = {0, 0, 0};
+  catalogues.add(DatasetId(4), *Catalogue::from(parts, problem));
+  PipelineInfo pipeline;
+  pipeline.hash = 55;
+  pipeline.prefix_hash = 5;
+  pipeline.has_random = true;
+  pipeline.decoded_bytes = 600'000;
+  pipeline.prepared_bytes = 150'528;
+  pipeline.decode_cost = 2ms;
+  pipeline.augment_cost = 1ms;
+  catalogues.add(PipelineId(9), pipeline);
+
+  Journal journal(kHeader, catalogues, FrameWriter::kNoBound);
+  const std::vector<Event> first = {CatalogueKnown{DatasetId(3), 33},
+                                    CatalogueKnown{DatasetId(8), 1}};
+  const std::vector<Event> second = {CatalogueKnown{DatasetId(3), 33},
+                                     CatalogueKnown{DatasetId(4), 44},
+                                     PipelineKnown{PipelineId(9), 55}};
+  journal.record(Instant(1ms), first);
+  const std::size_t once = journal.pending().size();
+  CHECK(once < 200);  // not a size for each of 10^9 samples
+  journal.record(Instant(2ms), second);
+  journal.close();
+  JournalReader reader(journal.pending(), "j");
+  REQUIRE(reader.next());
+  const Catalogue* even = reader.catalogues().find(DatasetId(3), 33);
+  REQUIRE(even);
+  CHECK(even->samples() == 1'000'000'000);
+  CHECK(even->bytes(SampleId(999)) == 4096);
+  CHECK(reader.catalogues().find(DatasetId(4), 44) == nullptr);  // not yet
+  REQUIRE(reader.next());
+  const Catalogue* uneven = reader.catalogues().find(DatasetId(4), 44);
+  REQUIRE(uneven);
+  for (std::uint64_t i = 0; i < 3; ++i) CHECK(uneven->bytes(SampleId(i)) == parts.bytes[i]);
+  CHECK(uneven->classes() == 0);
+  const PipelineInfo* back = reader.catalogues().find(PipelineId(9), 55);
+  REQUIRE(back);
+  CHECK(back->prefix_hash == 5);
+  CHECK(back->has_random);
+  CHECK(back->decoded_bytes == 600'000);
+  CHECK(back->prepared_bytes == 150'528);
+  CHECK(back->decode_cost == 2ms);
+  CHECK(back->augment_cost == 1ms);
+  CHECK_FALSE(reader.next());
+  CHECK(reader.end() == LogEnd::closed);
+}
+
+TEST_CASE("an engine's configuration as text is the same one, every setting changed") {
+  EngineConfig config;
+  apply_preset(config, "independent");
+  config.policies = {
+      "equal", {"sieve", "arc", "lru"}, "ready-first", "bounded-lag:blocks=4", "static:depth=3"};
+  config.seed = UINT64_MAX;
+  config.credits = 7;
+  config.ready_window = 9;
+  config.generation_epochs = 11;
+  config.block_bytes = 12345;
+  config.item_slot_bytes = 77;
+  config.corrupt_ratio_max = Ratio{123'456'789'012};
+  config.rank_timeout = Duration(1'234'567'891);
+  config.read_attempts = 6;
+  config.delivery_attempts = 8;
+  config.retry_wait = Duration(10'001);
+  config.share_streams = true;
+  config.share_nodes = true;
+  config.helper_nodes = 3;
+  config.workers_per_rank = 2;
+  config.workers_held_during_reads = false;
+  config.hold_ingredients = false;
+  config.blocks_in_flight_per_worker = 5;
+  config.look_ahead_most = 0;
+  config.late_after_p99 = 13;
+  config.journal_bytes_max = 5000;
+  config.promise_log_bytes_max = 6000;
+  CHECK(engine_config_of(text_of(config), "t") == config);
+  CHECK(engine_config_of(text_of(EngineConfig()), "t") == EngineConfig());
+  CHECK_THROWS_WITH_AS(engine_config_of("credits=3\ncredit=4\n", "t"),
+                       doctest::Contains("t:2: key 'credit'"), ConfigError);
+  for (const char* const broken : {"credits", "=", "\n", "credits=", "a.b=1", "seed.x=1"}) {
+    CAPTURE(broken);
+    CHECK_THROWS_AS(engine_config_of(broken, "t"), ConfigError);
+  }
 }

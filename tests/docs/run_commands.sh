@@ -26,6 +26,9 @@ cd "$folder/here"
 printf '#!/usr/bin/env bash\nexec "%s/dev" "$@"\n' "$tree" >dev
 chmod +x dev
 
+# As if they were installed.
+PATH=$tree/build/release/bin:$PATH
+
 commands=$(awk '/^```sh$/ {inside = 1; next} /^```$/ {inside = 0} inside' "$document")
 [ -n "$commands" ] || { echo "no commands in $document"; exit 1; }
 while IFS= read -r command; do

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/engine_config_text.h"
 #include "core/journal.h"
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
@@ -86,7 +87,12 @@ TEST_CASE("a journal replayed into a new engine gives the same commands") {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const Scenario scenario = random_scenario(seed);
     if (loses_its_engine(scenario)) continue;
-    Journal journal({seed, 0, {}, "test"}, Bytes{1} << 30);
+    Catalogues catalogues;
+    for (const DatasetPlan& plan : scenario.datasets) {
+      catalogues.add(plan.id, Catalogue::uniform("d", plan.version, plan.samples, plan.bytes));
+    }
+    for (const PipelinePlan& plan : scenario.pipelines) catalogues.add(plan.id, plan.info);
+    Journal journal({seed, text_of(scenario.config), "test"}, catalogues, Bytes{1} << 30);
     std::vector<std::byte> bytes;
     Hooks hooks;
     hooks.before_step = [&](Instant now, std::span<const Event> events) {
@@ -98,16 +104,8 @@ TEST_CASE("a journal replayed into a new engine gives the same commands") {
     bytes.assign(journal.pending().begin(), journal.pending().end());
     CHECK(journal.digest() == out.digest);
 
-    Catalogues catalogues;
-    for (const DatasetPlan& plan : scenario.datasets) {
-      catalogues.add(plan.id, Catalogue::uniform("d", plan.version, plan.samples, plan.bytes));
-    }
-    for (const PipelinePlan& plan : scenario.pipelines) catalogues.add(plan.id, plan.info);
-    Engine engine(scenario.config, policy_list(), catalogues);
     JournalReader reader(bytes, "journal");
-    const ReplayResult result = replay(reader, [&](Instant now, std::span<const Event> events) {
-      return engine.step(now, events);
-    });
+    const ReplayResult result = replay(reader, policy_list());
     CHECK_MESSAGE(result.same(), fmt::format("seed {}: {}", seed, result.report));
     CHECK(result.digest == out.digest);
     CHECK(result.steps == out.steps);

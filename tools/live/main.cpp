@@ -11,7 +11,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -23,8 +25,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/client/batchflow.h"
 #include "runtime/protocol/channel.h"
+#include "runtime/toys/toy_job.h"
 #include "tests/runtime/prepare/pictures.h"
 
 namespace {
@@ -46,15 +48,6 @@ struct Plan {
   std::uint32_t workers = 0;
   bool check = false;
   std::string json;
-};
-
-struct JobResult {
-  std::uint64_t samples = 0;
-  std::uint64_t batches = 0;
-  std::uint64_t repeats = 0;
-  std::uint64_t wrong_epochs = 0;  // that had not each sample once
-  double wait_s = 0;
-  double total_s = 0;
 };
 
 double seconds_since(Clock::time_point begin) {
@@ -119,62 +112,16 @@ nlohmann::json ask_status(const fs::path& folder) {
   return nlohmann::json::parse(frame->text);
 }
 
-// In a process of its own, as jobs are.
-JobResult train(const fs::path& folder, const Plan& plan, double compute_ms) {
-  const std::string service = folder / "service.sock";
-  bf_loader_options options = BF_LOADER_OPTIONS_INIT;
-  options.service = service.c_str();
-  options.dataset = "pictures";
-  options.batch_samples = plan.batch;
-  options.epochs = plan.epochs;
-  bf_loader* loader = nullptr;
-  if (bf_loader_open(&options, &loader) != BF_OK) throw std::runtime_error(bf_last_error());
-  bf_loader_info info = BF_LOADER_INFO_INIT;
-  bf_loader_info_get(loader, &info);
-  JobResult result;
-  std::vector<std::uint8_t> had(info.dataset_samples);
-  std::uint64_t in_epoch = 0;
-  const Clock::time_point begin = Clock::now();
-  const auto compute = std::chrono::duration<double, std::milli>(compute_ms);
-  bf_batch batch = BF_BATCH_INIT;
-  bf_status status;
-  for (;;) {
-    const Clock::time_point asked = Clock::now();
-    status = bf_loader_next(loader, &batch);
-    result.wait_s += seconds_since(asked);
-    if (status != BF_OK) break;
-    if (compute_ms > 0) std::this_thread::sleep_for(compute);
-    ++result.batches;
-    result.samples += batch.samples - batch.fillers;
-    result.repeats += batch.repeats;
-    for (std::uint32_t i = 0; i < batch.samples; ++i) {
-      if ((batch.marks[i] & BF_MARK_FILLER) != 0) continue;
-      in_epoch += had[batch.keys[i]] == 0 ? 1 : 0;
-      had[batch.keys[i]] = 1;
-    }
-    if (batch.last_of_epoch != 0) {
-      if (in_epoch != info.dataset_samples) ++result.wrong_epochs;
-      std::fill(had.begin(), had.end(), std::uint8_t{0});
-      in_epoch = 0;
-    }
-    bf_batch_release(loader, batch.handle);
-  }
-  result.total_s = seconds_since(begin);
-  if (status != BF_END) throw std::runtime_error(bf_last_error());
-  bf_loader_close(loader);
-  return result;
-}
-
-struct RunResult {
+struct Served {
   std::string preset;
-  std::vector<JobResult> jobs;
+  std::vector<ToyOutcome> jobs;
   double total_s = 0;
   nlohmann::json status;
 };
 
-RunResult run(const fs::path& folder, const fs::path& data, const Plan& plan,
-              const std::string& preset) {
-  RunResult result;
+Served run(const fs::path& folder, const fs::path& data, const Plan& plan,
+           const std::string& preset) {
+  Served result;
   result.preset = preset;
   const pid_t service = start_service(folder, data, plan, preset);
   const Clock::time_point until = Clock::now() + std::chrono::seconds(60);
@@ -186,52 +133,35 @@ RunResult run(const fs::path& folder, const fs::path& data, const Plan& plan,
           fmt::format("the service did not start; see {}", (folder / "service.log").string()));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  const Clock::time_point begin = Clock::now();
-  struct Child {
-    pid_t process;
-    int pipe;
-  };
-  std::vector<Child> children;
+  std::vector<ToyJob> jobs;
   for (const double compute_ms : plan.compute_ms) {
-    int ends[2];
-    if (pipe(ends) != 0) throw std::runtime_error("no pipe");
-    const pid_t process = fork();
-    if (process == 0) {
-      try {
-        const JobResult one = train(folder, plan, compute_ms);
-        _exit(write(ends[1], &one, sizeof one) == sizeof one ? 0 : 1);
-      } catch (const std::exception& error) {
-        std::fprintf(stderr, "batchflow-live: job: %s\n", error.what());
-        _exit(1);
-      }
-    }
-    close(ends[1]);
-    children.push_back({process, ends[0]});
+    ToyJob& job = jobs.emplace_back();
+    job.service = folder / "service.sock";
+    job.dataset = "pictures";
+    job.batch = plan.batch;
+    job.epochs = plan.epochs;
+    job.compute = std::chrono::nanoseconds(std::llround(compute_ms * 1e6));
   }
-  bool well = true;
-  for (const Child& child : children) {
-    JobResult one;
-    well = read(child.pipe, &one, sizeof one) == sizeof one && well;
-    close(child.pipe);
-    waitpid(child.process, nullptr, 0);
-    result.jobs.push_back(one);
-  }
+  const Clock::time_point begin = Clock::now();
+  result.jobs = run_toys(jobs, static_cast<std::uint32_t>(jobs.size()), [] { return false; });
   result.total_s = seconds_since(begin);
-  if (well) result.status = ask_status(folder);
+  result.status = ask_status(folder);
   kill(service, SIGTERM);
   waitpid(service, nullptr, 0);
-  if (!well) throw std::runtime_error("a job failed");
+  for (const ToyOutcome& job : result.jobs) {
+    if (job.result.state != "done")
+      throw std::runtime_error(fmt::format("a job failed: {}{}", job.result.refusal, job.wrong));
+  }
   return result;
 }
 
-double all_samples_per_s(const RunResult& result) {
+double all_samples_per_s(const Served& result) {
   double sum = 0;
-  for (const JobResult& job : result.jobs)
-    sum += static_cast<double>(job.samples) / std::max(1e-9, job.total_s);
+  for (const ToyOutcome& job : result.jobs) sum += job.result.samples_per_s;
   return sum;
 }
 
-void print(const RunResult& result, const Plan& plan) {
+void print(const Served& result, const Plan& plan) {
   std::printf("%s\n", result.preset == "independent"
                           ? "Without sharing (preset independent): each job prepares for itself"
                       : result.preset == "default"
@@ -239,23 +169,22 @@ void print(const RunResult& result, const Plan& plan) {
                           : result.preset.c_str());
   std::printf("  %-28s %10s %10s %10s %8s\n", "job", "samples/s", "seconds", "stalled", "repeats");
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
-    const JobResult& job = result.jobs[i];
+    const JobResult& job = result.jobs[i].result;
     std::printf("  %-28s %10.1f %10.2f %9.1f%% %8llu\n",
                 fmt::format("{} ms a batch of {}", plan.compute_ms[i], plan.batch).c_str(),
-                static_cast<double>(job.samples) / std::max(1e-9, job.total_s), job.total_s,
-                100 * job.wait_s / std::max(1e-9, job.total_s),
-                static_cast<unsigned long long>(job.repeats));
+                job.samples_per_s, job.time_s, 100 * job.stall_s / std::max(1e-9, job.time_s),
+                static_cast<unsigned long long>(result.jobs[i].repeats));
   }
   const double prepared = result.status.value("prepared_samples", 0.0);
   double samples = 0;
-  for (const JobResult& job : result.jobs) samples += static_cast<double>(job.samples);
+  for (const ToyOutcome& job : result.jobs) samples += static_cast<double>(job.result.samples);
   std::printf(
       "  %.0f samples delivered, %.0f prepared (%.2f each), %.1f MB read; %.2f s in all\n\n",
       samples, prepared, prepared / std::max(1.0, samples),
       result.status.value("read_bytes", 0.0) / 1e6, result.total_s);
 }
 
-nlohmann::json to_json(const RunResult& result) {
+nlohmann::json to_json(const Served& result) {
   nlohmann::json one = {{"policies", {{"preset", result.preset}}},
                         {"makespan_s", result.total_s},
                         {"aggregate",
@@ -263,10 +192,10 @@ nlohmann::json to_json(const RunResult& result) {
                           {"preparations", result.status["prepared_samples"]},
                           {"storage_bytes", result.status["read_bytes"]}}},
                         {"jobs", nlohmann::json::array()}};
-  for (const JobResult& job : result.jobs)
-    one["jobs"].push_back({{"samples", job.samples},
-                           {"time_s", job.total_s},
-                           {"stall_s", job.wait_s},
+  for (const ToyOutcome& job : result.jobs)
+    one["jobs"].push_back({{"samples", job.result.samples},
+                           {"time_s", job.result.time_s},
+                           {"stall_s", job.result.stall_s},
                            {"repeats", job.repeats}});
   return one;
 }
@@ -309,7 +238,7 @@ int serve(int argc, char** argv) {
     std::printf("%u pictures of %d x %d\n\n", plan.pictures, plan.width, plan.height);
   }
   std::fflush(stdout);
-  std::vector<RunResult> results;
+  std::vector<Served> results;
   for (const std::string& preset : plan.presets) {
     results.push_back(run(folder, data, plan, preset));
     print(results.back(), plan);
@@ -322,13 +251,12 @@ int serve(int argc, char** argv) {
   }
   if (!plan.json.empty()) {
     nlohmann::json all = {{"runs", nlohmann::json::array()}};
-    for (const RunResult& result : results) all["runs"].push_back(to_json(result));
+    for (const Served& result : results) all["runs"].push_back(to_json(result));
     std::ofstream(plan.json) << all.dump(2) << "\n";
   }
   bool well = true;
-  for (const RunResult& result : results) {
-    for (const JobResult& job : result.jobs)
-      well = well && job.wrong_epochs == 0 && job.repeats == 0;
+  for (const Served& result : results) {
+    for (const ToyOutcome& job : result.jobs) well = well && job.wrong.empty() && job.repeats == 0;
   }
   if (plan.check && !well) std::fprintf(stderr, "batchflow-live: a job had not each sample once\n");
   return plan.check && !well ? 1 : 0;

@@ -64,7 +64,8 @@ inline void write_rows(const std::filesystem::path& file, std::uint64_t rows, st
 
 class LiveService {
  public:
-  explicit LiveService(NodeConfig config) : service_(config) {
+  explicit LiveService(NodeConfig config, const PolicyList& policies = policy_list())
+      : service_(config, {}, policies) {
     thread_ = std::thread([this] { service_.run([](const std::string&) {}); });
   }
   int http_port() const { return service_.http_port(); }
@@ -114,6 +115,7 @@ struct JobPlan {
   std::size_t width = 16;
   unsigned pause_us = 0;  // of computing, a batch
   bool keep = false;      // batches are not released before the end
+  double timeout_s = 20;
   std::atomic<std::uint64_t>* count = nullptr;
 };
 
@@ -130,7 +132,7 @@ inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
   options.order = plan.order;
   options.epochs = plan.epochs;
   options.drop_last = plan.drop_last;
-  options.timeout_s = 20;
+  options.timeout_s = plan.timeout_s;
   if (!plan.state.empty()) options.state = plan.state.c_str();
   bf_loader* loader = nullptr;
   if (bf_loader_open(&options, &loader) != BF_OK) {

@@ -78,6 +78,92 @@ TEST_CASE("a job that comes while a data set is read ahead is none the worse for
   CHECK(rows.warmed().at("samples") == kRows);
 }
 
+// Whether nothing of it is kept, soon.
+bool leaves(const Rows& rows) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (command(rows.config.socket, "status").at("item_bytes") > 0) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+TEST_CASE("a data set stays when its last job leaves, until it is dropped") {
+  Rows rows;
+  const LiveService service(rows.config);
+  JobPlan plan;
+  plan.service = rows.config.socket;
+  plan.epochs = 1;
+  const auto reads_of_a_job = [&] {
+    const std::uint64_t before = command(rows.config.socket, "status").at("read_samples");
+    CHECK(run_job(plan).wrong == "");
+    return command(rows.config.socket, "status").at("read_samples").get<std::uint64_t>() - before;
+  };
+  CHECK(reads_of_a_job() == kRows);
+  CHECK(reads_of_a_job() <= kRows / 4);
+  CHECK(reads_of_a_job() == 0);
+  CHECK(command(rows.config.socket, "drop", {{"dataset", "rows"}}).at("type") == "answer");
+  CHECK(leaves(rows));
+  CHECK(reads_of_a_job() == kRows);
+
+  CHECK(command(rows.config.socket, "pin", {{"dataset", "rows"}}).at("type") == "answer");
+  CHECK(command(rows.config.socket, "status").at("datasets").at(0).at("pinned") == true);
+  CHECK(command(rows.config.socket, "unpin", {{"dataset", "rows"}}).at("type") == "answer");
+  CHECK(command(rows.config.socket, "status").at("datasets").at(0).at("pinned") == false);
+  CHECK(command(rows.config.socket, "drop", {{"dataset", "rows"}}).at("type") == "answer");
+  CHECK(leaves(rows));
+}
+
+TEST_CASE("a data set that a job reads is not dropped") {
+  Rows rows;
+  const LiveService service(rows.config);
+  JobPlan plan;
+  plan.service = rows.config.socket;
+  plan.epochs = 100000;
+  plan.name = "reader";
+  std::atomic<std::uint64_t> batches{0};
+  plan.count = &batches;
+  std::thread job([&] { run_job(plan); });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (batches == 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(command(rows.config.socket, "drop", {{"dataset", "rows"}}).at("message") ==
+        "job 'reader' reads dataset 'rows'; drop it when no job does");
+  CHECK(command(rows.config.socket, "job_kill", {{"job", "reader"}}).at("type") == "answer");
+  job.join();
+}
+
+TEST_CASE("a data set that is pinned keeps its memory against others") {
+  Rows rows;
+  const auto others = rows.folder.path() / "others";
+  std::filesystem::create_directory(others);
+  // More than all memory: of what no job reads nothing would stay.
+  write_rows(others / "others.npy", 3000, 8192);
+  rows.config.datasets.push_back({"others", others, "", "", 0, {}});
+  rows.config.memory = Bytes{384} << 20;
+  for (const bool pinned : {false, true}) {
+    CAPTURE(pinned);
+    NodeConfig config = rows.config;
+    config.datasets[0].pin = pinned;
+    const LiveService service(config);
+    JobPlan plan;
+    plan.service = config.socket;
+    plan.epochs = 2;
+    CHECK(run_job(plan).wrong == "");
+    JobPlan other = plan;
+    other.dataset = "others";
+    other.width = 8192;
+    CHECK(run_job(other).wrong == "");
+    const std::uint64_t before = command(config.socket, "status").at("read_samples");
+    plan.epochs = 1;
+    CHECK(run_job(plan).wrong == "");
+    const std::uint64_t again =
+        command(config.socket, "status").at("read_samples").get<std::uint64_t>() - before;
+    CAPTURE(again);
+    CHECK((again == 0) == pinned);
+  }
+}
+
 TEST_CASE("what cannot be read ahead is said") {
   Rows rows;
   const LiveService service(rows.config);

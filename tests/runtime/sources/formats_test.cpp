@@ -273,7 +273,7 @@ TEST_CASE("the format is found out, and can be said") {
   data.write("part-a", tfrecord(example(int_feature("label", {1}))));
   auto index = open_index(source(data.path()));
   CHECK(index->kind() == RecordKind::example);
-  CHECK(has_note(*index, "read as tfrecord, which was found out"));
+  CHECK(has_note(*index, "format tfrecord, by what is in it"));
   index = open_index(source(data / "part-a", "files"));
   CHECK(index->kind() == RecordKind::whole);
   CHECK(error_of(source(data.path(), "tfrecords")) ==

@@ -1,0 +1,192 @@
+#include "runtime/ctl/lived.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "configs/reader/job_figures.h"
+#include "core/config_error.h"
+#include "nlohmann/json.hpp"
+
+namespace batchflow::ctl {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint32_t kRanksMost = 256;  // a thread each
+
+bf_order order_of(const JobModel& job) {
+  switch (job.order) {
+    case Order::relaxed:
+      return BF_RELAXED;
+    case Order::strict:
+      return BF_STRICT;
+    case Order::sequential:
+      return BF_SEQUENTIAL;
+    case Order::weighted:
+      return BF_WEIGHTED;
+    case Order::listed:
+      break;
+  }
+  throw ConfigError(
+      fmt::format("job '{}': a listed order cannot be lived; write strict or relaxed", job.name));
+}
+
+void check(const Scenario& scenario) {
+  std::uint64_t ranks = 0;
+  for (const JobModel& job : scenario.jobs) {
+    ranks += job.ranks;
+    if (job.rehearsed > 0)
+      throw ConfigError(
+          fmt::format("job '{}': rehearsal cannot be lived; leave `rehearsed` out", job.name));
+  }
+  if (ranks > kRanksMost)
+    throw ConfigError(
+        fmt::format("{} ranks in all, each a thread, and {} are the most; simulate it, "
+                    "or leave jobs out",
+                    ranks, kRanksMost));
+  if (!scenario.faults.empty())
+    throw ConfigError(
+        "faults are simulated and cannot be lived; leave them out with --set faults=[]");
+  if (scenario.scheduler != Scheduler::fifo)
+    throw ConfigError("GPUs are given to who comes first; write --set scheduler=fifo");
+  if (scenario.grain.epochs_per_block > 1)
+    throw ConfigError("blocks of several epochs are simulated and cannot be lived");
+}
+
+std::string named(const std::map<std::string, std::string>& names, const std::string& name) {
+  const auto found = names.find(name);
+  return found == names.end() ? name : found->second;
+}
+
+// What is not as in the scenario.
+std::string remark(const Scenario& scenario, double time_scale, const json& status) {
+  std::vector<std::string> parts;
+  if (time_scale != 1) parts.push_back(fmt::format("all that is slept times {}", time_scale));
+  const bool varies = std::any_of(scenario.jobs.begin(), scenario.jobs.end(),
+                                  [](const auto& job) { return job.step_spread.ratio > 0; });
+  if (varies) parts.push_back("each step takes the mean time of its job's");
+  if (scenario.cluster.nodes.size() > 1)
+    parts.push_back(fmt::format("one node, not {}", scenario.cluster.nodes.size()));
+  std::uint64_t cores = 0;
+  Bytes cache = 0;
+  for (const NodeModel& node : scenario.cluster.nodes) {
+    cores += node.cores;
+    cache += node.cache;
+  }
+  const std::uint64_t workers = status.value("workers_most", 0u);
+  const Bytes bytes = status.value("cache_bytes", Bytes{0});
+  if (workers != cores) parts.push_back(fmt::format("{} workers, not {} cores", workers, cores));
+  if (bytes != cache) parts.push_back(fmt::format("{} bytes of cache, not {}", bytes, cache));
+  const std::pair<const char*, std::string> policies[] = {
+      {"dispatch", scenario.engine.policies.dispatch},
+      {"selection", scenario.engine.policies.selection},
+      {"allocation", scenario.engine.policies.allocation},
+      {"scaling", scenario.engine.policies.scaling}};
+  for (const auto& [kind, text] : policies) {
+    const std::string live = status.value("policies", json::object()).value(kind, "");
+    if (live != text) parts.push_back(fmt::format("{} by {}, not {}", kind, live, text));
+  }
+  std::string all = "lived";
+  for (const std::string& part : parts) all += (all.size() == 5 ? ": " : "; ") + part;
+  return all;
+}
+
+}  // namespace
+
+std::vector<ToyJob> toys_of(const Scenario& scenario, const LiveNames& names,
+                            const std::string& service, double time_scale) {
+  check(scenario);
+  const auto scaled = [time_scale](Duration duration) {
+    return Duration(std::llround(static_cast<double>(duration.count()) * time_scale));
+  };
+  std::vector<ToyJob> toys;
+  for (const JobModel& job : scenario.jobs) {
+    ToyJob& toy = toys.emplace_back();
+    toy.service = service;
+    toy.name = fmt::format("{}-{}", job.name, getpid());  // not one of another such run
+    toy.dataset =
+        named(names.datasets, scenario.datasets[static_cast<std::size_t>(job.dataset)].name);
+    toy.pipeline =
+        named(names.pipelines, scenario.pipelines[static_cast<std::size_t>(job.pipeline)].name);
+    toy.order = order_of(job);
+    toy.has_shuffle_seed = job.has_shuffle_seed;
+    toy.shuffle_seed = job.shuffle_seed;
+    toy.drop_last = job.drop_last;
+    toy.batch = job.batch;
+    toy.ranks = job.ranks;
+    toy.epochs = job.epochs;
+    toy.steps = job.steps;
+    toy.credits = job.credits;
+    toy.weight = job.weight;
+    toy.compute = scaled(job.step);
+    toy.arrives = scaled(job.arrives.time_since_epoch());
+    toy.start_up = scaled(job.start_up);
+    toy.leaves_after = scaled(job.leaves_after);
+  }
+  return toys;
+}
+
+RunResult lived(const Scenario& scenario, std::span<const ToyOutcome> outcomes, double time_scale,
+                const json& before, const json& after) {
+  const auto grown = [&](const char* key) {
+    const auto of = [key](const json& status) { return status.value(key, std::uint64_t{0}); };
+    return of(after) - std::min(of(after), of(before));
+  };
+  RunResult run;
+  run.scenario = scenario.name;
+  run.seed = scenario.seed;
+  run.policies.emplace_back("preset", after.value("preset", ""));
+  const json policies = after.value("policies", json::object());
+  for (const char* const kind : {"allocation", "eviction.encoded", "eviction.decoded",
+                                 "eviction.prepared", "selection", "dispatch", "scaling"})
+    run.policies.emplace_back(kind, policies.value(kind, ""));
+  run.digest = after.value("digest", "");
+  run.steps = grown("steps");
+  run.stale_completions = grown("stale_completions");
+  run.protocol_errors = grown("protocol_errors");
+  run.refused_proposals = grown("refused_proposals");
+  run.cluster.nodes = 1;
+  run.cluster.cores = after.value("workers_most", std::uint64_t{0});
+  run.cluster.gpus = scenario.cluster.gpus();
+  run.cluster.cache_bytes = after.value("cache_bytes", std::uint64_t{0});
+  run.remark = remark(scenario, time_scale, after);
+
+  Aggregate& sum = run.aggregate;
+  double ranks_s = 0, stall_s = 0;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const JobModel& model = scenario.jobs[i];
+    JobResult job = outcomes[i].result;
+    job.name = model.name;
+    job.user = model.user;
+    job.dataset = scenario.datasets[static_cast<std::size_t>(model.dataset)].name;
+    run.makespan_s = std::max(run.makespan_s, job.ended_s);
+    const auto ranks = static_cast<double>(job.ranks);
+    ranks_s += ranks * (job.compute_s + job.stall_s + job.idle_s);
+    stall_s += ranks * job.stall_s;
+    sum.samples += job.samples;
+    sum.repeats += outcomes[i].repeats;
+    if (run.failure.empty() && !outcomes[i].wrong.empty())
+      run.failure = fmt::format("job {}: {}", model.name, outcomes[i].wrong);
+    run.jobs.push_back(std::move(job));
+  }
+  run.wall_s = run.makespan_s;
+  sum.samples_requested = sum.preparations = grown("prepared_samples");
+  sum.samples_read = grown("read_samples");
+  sum.storage_bytes = grown("read_bytes");
+  sum.storage_reads = grown("reads");
+  sum.failed_reads = grown("failed_reads");
+  sum.replaced_samples = grown("corrupt_samples");
+  sum.prepared_blocks = grown("prepared_blocks");
+  sum.remade_blocks = grown("remakes");
+  sum.preparation_s = after.value("preparing_s", 0.) - before.value("preparing_s", 0.);
+  if (run.makespan_s > 0) sum.samples_per_s = static_cast<double>(sum.samples) / run.makespan_s;
+  if (ranks_s > 0) sum.stall_fraction = stall_s / ranks_s;
+  sum.hit_ratio = hit_ratio(sum.samples_read, sum.samples_requested);
+  sum.au = mean_au(run.jobs);
+  return run;
+}
+
+}  // namespace batchflow::ctl

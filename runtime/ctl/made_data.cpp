@@ -1,0 +1,91 @@
+#include "runtime/ctl/made_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+
+#include "configs/reader/output.h"
+#include "core/config_error.h"
+#include "core/random.h"
+
+namespace batchflow::ctl {
+namespace {
+
+// Of version 1.0 of the format: bytes, a row a sample.
+std::string npy_head(std::uint64_t samples, Bytes bytes) {
+  std::string head = fmt::format("{{'descr': '|u1', 'fortran_order': False, 'shape': ({}, {}), }}",
+                                 samples, bytes);
+  constexpr std::size_t kBefore = 10, kMultiple = 64;
+  head.resize((kBefore + head.size() + kMultiple) / kMultiple * kMultiple - kBefore - 1, ' ');
+  head += '\n';
+  std::string whole("\x93NUMPY\x01\x00", 8);
+  whole += static_cast<char>(head.size() & 0xff);
+  whole += static_cast<char>(head.size() >> 8);
+  return whole + head;
+}
+
+void write_samples(const std::filesystem::path& file, const DatasetModel& dataset) {
+  const std::string head = npy_head(dataset.samples, dataset.bytes);
+  const Bytes size = dataset.samples * dataset.bytes;
+  std::error_code error;
+  if (std::filesystem::exists(file, error)) {
+    if (std::filesystem::file_size(file, error) == head.size() + size) return;
+    throw ConfigError(
+        fmt::format("{}: is there, and of another size than the scenario's; remove it, "
+                    "or name another folder",
+                    file.string()));
+  }
+  std::filesystem::create_directories(file.parent_path(), error);
+  write_file_atomically(file.string(), [&](const Sink& sink) {
+    sink(head);
+    Random random(hash(dataset.samples, dataset.bytes));
+    std::string piece(std::size_t{1} << 16, '\0');
+    for (Bytes left = size; left > 0;) {
+      for (std::size_t at = 0; at < piece.size(); at += sizeof(std::uint64_t)) {
+        const std::uint64_t word = random.draw();
+        std::memcpy(piece.data() + at, &word, sizeof word);
+      }
+      const auto part = static_cast<std::size_t>(std::min<Bytes>(left, piece.size()));
+      sink(std::string_view(piece).substr(0, part));
+      left -= part;
+    }
+  });
+}
+
+}  // namespace
+
+std::map<std::string, std::string> make_data(const Scenario& scenario,
+                                             const std::filesystem::path& folder, Bytes most) {
+  const auto mib = [](Bytes bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  Bytes all = 0;
+  for (const DatasetModel& dataset : scenario.datasets) {
+    Bytes size = 0;
+    if (dataset.bytes == 0)
+      throw ConfigError(fmt::format(
+          "data set '{}': its samples have no bytes; there is nothing to make", dataset.name));
+    if (dataset.name.empty() || dataset.name.front() == '.' ||
+        dataset.name.find('/') != std::string::npos)
+      throw ConfigError(
+          fmt::format("data set '{}': no name for a folder; name it otherwise", dataset.name));
+    if (__builtin_mul_overflow(dataset.samples, dataset.bytes, &size) ||
+        __builtin_add_overflow(all, size, &all))
+      all = UINT64_MAX;
+    if (all > most)
+      throw ConfigError(fmt::format(
+          "data set '{}': with {} samples of {} bytes, {:.1f} MiB would be made, and at most "
+          "{:.1f} "
+          "are; raise --make-most, or make it smaller with --set datasets.N.samples=COUNT",
+          dataset.name, dataset.samples, dataset.bytes, mib(all), mib(most)));
+  }
+  std::map<std::string, std::string> made;
+  for (const DatasetModel& dataset : scenario.datasets) {
+    const std::filesystem::path place = std::filesystem::absolute(folder) / dataset.name;
+    write_samples(place / "samples.npy", dataset);
+    made[dataset.name] = place.lexically_normal().string();
+  }
+  return made;
+}
+
+}  // namespace batchflow::ctl

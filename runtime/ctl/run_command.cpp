@@ -1,0 +1,162 @@
+// batchflowctl run: the jobs of a simulator's scenario, lived on a service that runs.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/reader/output_flags.h"
+#include "configs/reader/results.h"
+#include "configs/reader/terminal.h"
+#include "configs/reader/yaml.h"
+#include "core/config_error.h"
+#include "core/config_value.h"
+#include "nlohmann/json.hpp"
+#include "runtime/ctl/asking.h"
+#include "runtime/ctl/commands.h"
+#include "runtime/ctl/lived.h"
+#include "runtime/ctl/made_data.h"
+#include "runtime/ctl/tables.h"
+
+namespace batchflow::ctl {
+namespace {
+
+constexpr int kInterrupted = 130;
+
+struct RunOptions {
+  std::string scenario;
+  std::vector<std::string> overrides;
+  std::vector<std::string> datasets;   // NAME=PLACE
+  std::vector<std::string> pipelines;  // NAME=NAME
+  std::string make_data;               // a folder; empty: nothing is made
+  std::string make_most = "1gib";
+  double time_scale = 1;
+  OutputFlags outputs;
+};
+
+Scenario scenario_of(const RunOptions& options) {
+  ConfigNode tree = load_scenario(options.scenario);
+  for (const std::string& text : options.overrides) {
+    apply_override(tree, text);
+    resolve_names(tree);  // it may have named a cluster
+  }
+  Scenario scenario = read_scenario(tree);
+  if (scenario.name.empty()) scenario.name = options.scenario;
+  return scenario;
+}
+
+std::map<std::string, std::string> pairs(const char* flag, const std::vector<std::string>& texts) {
+  std::map<std::string, std::string> names;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      throw ConfigError(fmt::format("{} '{}': write NAME={}", flag, text,
+                                    std::string_view(flag) == "--dataset" ? "PLACE" : "PIPELINE"));
+    names[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return names;
+}
+
+LiveNames names_of(const RunOptions& options, const Scenario& scenario) {
+  LiveNames names;
+  if (!options.make_data.empty()) {
+    const std::optional<Bytes> most = parse_bytes(options.make_most);
+    if (!most)
+      throw ConfigError(
+          fmt::format("--make-most {}: not a size; write 1gib or 1gb", options.make_most));
+    names.datasets = make_data(scenario, options.make_data, *most);
+    // Bytes by chance decode to nothing.
+    for (const PipelineModel& pipeline : scenario.pipelines)
+      names.pipelines[pipeline.name] = "bytes";
+  }
+  for (auto& [name, place] : pairs("--dataset", options.datasets)) names.datasets[name] = place;
+  for (auto& [name, live] : pairs("--pipeline", options.pipelines)) names.pipelines[name] = live;
+  return names;
+}
+
+std::string text_of_run(const RunResult& run) {
+  std::vector<std::vector<std::string>> rows = {
+      {"job", "state", "ranks", "epochs", "samples", "time", "compute", "stall", "idle", "AU"}};
+  for (const JobResult& job : run.jobs)
+    rows.push_back({printable(job.name), job.state, fmt::format("{}", job.ranks),
+                    fmt::format("{}", job.epochs), fmt::format("{}", job.samples),
+                    fmt::format("{:.3g} s", job.time_s), fmt::format("{:.3g} s", job.compute_s),
+                    fmt::format("{:.3g} s", job.stall_s), fmt::format("{:.3g} s", job.idle_s),
+                    fmt::format("{:.1f} %", 100 * job.au)});
+  std::string text = table(rows);
+  text += fmt::format(
+      "\n{}: {:.3g} s, {:.1f} samples/s, {:.1f} % stalled, {} samples prepared, {} bytes read, "
+      "repeats {}\n{}\n",
+      printable(run.scenario), run.makespan_s, run.aggregate.samples_per_s,
+      100 * run.aggregate.stall_fraction, run.aggregate.preparations, run.aggregate.storage_bytes,
+      run.aggregate.repeats, printable(run.remark));
+  for (const JobResult& job : run.jobs) {
+    if (!job.refusal.empty())
+      text += fmt::format("job {} was refused: {}\n", printable(job.name), printable(job.refusal));
+  }
+  if (!run.failure.empty()) text += fmt::format("failed: {}\n", printable(run.failure));
+  return text;
+}
+
+// Its own connection for each question: a run may be longer than the service's.
+int run_scenario(const RunOptions& options, const std::string& service) {
+  options.outputs.check(options.scenario);
+  const Scenario scenario = scenario_of(options);
+  const LiveNames names = names_of(options, scenario);
+  const std::vector<ToyJob> toys = toys_of(scenario, names, service, options.time_scale);
+  const nlohmann::json before = Asking(service).ask("status");
+  const std::vector<ToyOutcome> outcomes = run_toys(toys, scenario.cluster.gpus(), was_interrupted);
+  RunResult run =
+      lived(scenario, outcomes, options.time_scale, before, Asking(service).ask("status"));
+  run.interrupted = was_interrupted();
+  if (options.outputs.wanted("json"))
+    options.outputs.write("json", results_json(std::span(&run, 1), "run", BATCHFLOW_VERSION));
+  options.outputs.write_text(text_of_run(run));
+  if (run.interrupted) return kInterrupted;
+  const bool refused = std::any_of(run.jobs.begin(), run.jobs.end(),
+                                   [](const JobResult& job) { return !job.refusal.empty(); });
+  return run.failure.empty() && !refused ? 0 : 1;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, const std::string& service, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("run", "Live a scenario of the simulator: its jobs, but for computing")
+          ->fallthrough();
+  const auto options = std::make_shared<RunOptions>();
+  command
+      ->add_option("SCENARIO", options->scenario, "A file, or the name of one of configs/scenarios")
+      ->required();
+  command
+      ->add_option("--set", options->overrides,
+                   "path.to.key=value: changes the scenario (repeat it)")
+      ->allow_extra_args(false);
+  command
+      ->add_option(
+          "--dataset", options->datasets,
+          "NAME=PLACE: what serves a data set of the scenario: a name of the service's, or\n"
+          "a folder; default: its own name")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--pipeline", options->pipelines,
+                   "NAME=PIPELINE: what prepares it; default: the pipeline of that name")
+      ->allow_extra_args(false);
+  command->add_option(
+      "--make-data", options->make_data,
+      "Make the scenario's data sets in this folder, of bytes by chance, and train on\n"
+      "them as they are stored");
+  command->add_option("--make-most", options->make_most, "That is made (default: 1gib)");
+  command->add_option("--time-scale", options->time_scale, "Of all that is slept: 0.1 is a tenth")
+      ->check(CLI::Range(0.0, 1e6));
+  options->outputs.add(*command, "json", "JSON");
+  command->callback([&service, &action, options] {
+    action = [&service, options] { return run_scenario(*options, service); };
+  });
+}
+
+}  // namespace batchflow::ctl

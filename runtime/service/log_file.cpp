@@ -1,0 +1,41 @@
+#include "runtime/service/log_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "core/config_error.h"
+#include "fmt/format.h"
+
+namespace batchflow {
+
+bool LogFile::open(const std::filesystem::path& path) {
+  file_ = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  bytes_ = 0;
+  return static_cast<bool>(file_);
+}
+
+void LogFile::open_or_throw(const std::filesystem::path& path) {
+  if (!open(path))
+    throw ConfigError(fmt::format("{}: cannot be written: {}; choose another place (--state)",
+                                  path.string(), std::generic_category().message(errno)));
+}
+
+bool LogFile::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file_.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    bytes_ += static_cast<Bytes>(written);
+  }
+  return true;
+}
+
+bool LogFile::sync() const {
+  return fdatasync(file_.get()) == 0;
+}
+
+}  // namespace batchflow

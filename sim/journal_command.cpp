@@ -1,0 +1,130 @@
+// batchflow-sim journal replay: a recorded run, simulated or live, decided once more.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "configs/reader/output_flags.h"
+#include "configs/reader/terminal.h"
+#include "core/config_error.h"
+#include "core/journal.h"
+#include "policies/registry.h"
+#include "sim/commands.h"
+
+namespace batchflow::sim {
+namespace {
+
+struct Options {
+  std::string file;
+  OutputFlags outputs;
+};
+
+std::vector<char> read_journal(const std::string& path) {
+  constexpr std::uintmax_t kMost = std::uintmax_t{8} << 30;  // eight times the default bound
+  std::error_code error;
+  const bool is_file = std::filesystem::is_regular_file(path, error);
+  const std::uintmax_t size = is_file ? std::filesystem::file_size(path, error) : 0;
+  if (is_file && size > kMost)
+    throw ConfigError(
+        fmt::format("{}: {} bytes, and {} are the most that is read", path, size, kMost));
+  std::vector<char> bytes(static_cast<std::size_t>(error ? 0 : size));
+  std::ifstream file(path, std::ios::binary);
+  if (!is_file || error || !file)
+    throw ConfigError(
+        fmt::format("{}: cannot be read; name a file that `batchflowd --journal` or "
+                    "`batchflow-sim run --journal FILE` has written",
+                    path));
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  return bytes;
+}
+
+std::string end_text(const JournalReader& journal) {
+  switch (journal.end()) {
+    case LogEnd::closed:
+      return "";
+    case LogEnd::at_bound:
+      return "the journal ends at its bound in bytes; what came after was not recorded\n";
+    case LogEnd::none:
+      break;
+  }
+  return fmt::format(
+      "the journal has no end: who wrote it died, or still writes ({} bytes of a last step are "
+      "left "
+      "out); what the last whole step ordered was not recorded and is not compared\n",
+      journal.bytes_cut());
+}
+
+std::string json_text(const std::string& file, const JournalReader& journal,
+                      const ReplayResult& result) {
+  constexpr const char* kEnds[] = {"none", "closed", "at_bound"};
+  nlohmann::ordered_json all = {{"command", "journal replay"},
+                                {"version", BATCHFLOW_VERSION},
+                                {"file", file},
+                                {"recorded_by", journal.header().version},
+                                {"seed", journal.header().seed},
+                                {"same", result.same()},
+                                {"digest", fmt::format("{:016x}", result.digest)},
+                                {"steps", result.steps},
+                                {"events", result.events},
+                                {"end", kEnds[static_cast<int>(journal.end())]},
+                                {"bytes_cut", journal.bytes_cut()}};
+  if (!result.same()) {
+    all["first_difference"] = *result.first_difference;
+    all["report"] = result.report;
+  }
+  return all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+int replay_journal(const Options& options) {
+  options.outputs.check(options.file);
+  const std::vector<char> bytes = read_journal(options.file);
+  JournalReader journal(std::as_bytes(std::span(bytes)), options.file);
+  if (!journal.has_header())
+    throw ConfigError(options.file + ": cut before its first step; there is nothing to replay");
+  const ReplayResult result = replay(journal, policy_list(), check_interrupted);
+  if (options.outputs.wanted("json"))
+    options.outputs.write("json", json_text(options.file, journal, result));
+  std::string text;
+  if (result.same()) {
+    text = fmt::format("{}: {} steps, {} events, digest {:016x}: as recorded\n{}",
+                       printable(options.file), result.steps, result.events, result.digest,
+                       end_text(journal));
+  } else {
+    text = fmt::format("{}: not as recorded; {}\n", printable(options.file), result.report);
+    if (journal.header().version != BATCHFLOW_VERSION)
+      text +=
+          fmt::format("version {} recorded it, and this is {}: what is decided may have changed\n",
+                      printable(journal.header().version), BATCHFLOW_VERSION);
+  }
+  options.outputs.write_text(text);
+  return result.same() ? 0 : 1;
+}
+
+}  // namespace
+
+void add_journal_command(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("journal", "Replay what a run has recorded");
+  command->require_subcommand(1);
+  CLI::App* replaying = command->add_subcommand(
+      "replay", "Decide a recorded run once more, and say where the orders first differ");
+  const auto options = std::make_shared<Options>();
+  replaying
+      ->add_option("FILE", options->file,
+                   "What `batchflowd --journal` or `batchflow-sim run --journal FILE` has written")
+      ->required();
+  options->outputs.add(*replaying, "json", "JSON");
+  replaying->callback(
+      [options, &action] { action = [options] { return replay_journal(*options); }; });
+  command->footer(
+      "Exit codes: 0 the same orders, 1 others (the first difference is printed), 2 a file that "
+      "cannot be read.\n"
+      "Example:\n"
+      "  batchflow-sim journal replay /var/lib/batchflow/journal");
+}
+
+}  // namespace batchflow::sim

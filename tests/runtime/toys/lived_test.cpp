@@ -1,0 +1,162 @@
+// One scenario, simulated and lived: the same jobs train on the same samples, and one program
+// compares the two.
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "configs/reader/results.h"
+#include "doctest/doctest.h"
+#include "fmt/format.h"
+#include "tests/runtime/service/daemon.h"
+#include "tests/skip.h"
+
+namespace batchflow::test {
+namespace {
+
+struct Place {
+  std::filesystem::path folder;
+  std::string socket;
+
+  Place() {
+    std::string name = std::filesystem::temp_directory_path() / "batchflow-XXXXXX";
+    folder = mkdtemp(name.data());
+    socket = folder / "b.sock";
+  }
+  ~Place() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+  }
+  std::vector<std::string> arguments() const {
+    return {
+        "--open-datasets", "--memory",       "512mib",    "--http", "-1",       "--socket", socket,
+        "--state",         folder / "state", "--workers", "2",      "--journal"};
+  }
+  std::string name(const char* file) const { return folder / file; }
+};
+
+struct Outcome {
+  int code;
+  std::string text;  // both streams
+};
+Outcome shell(const std::string& command) {
+  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  REQUIRE(pipe);
+  std::string text;
+  std::array<char, 4096> piece{};
+  while (const std::size_t got = std::fread(piece.data(), 1, piece.size(), pipe))
+    text.append(piece.data(), got);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), text};
+}
+
+std::string live(const Place& place, const std::string& words,
+                 const std::string& bound = "timeout -s KILL 120") {
+  return fmt::format("{} {} --service {} run {}", bound, BATCHFLOWCTL, place.socket, words);
+}
+
+bool can_simulate() {
+  return shell(fmt::format("{} run toy-jobs --set ends_after=1ms", BATCHFLOW_SIM)).code == 0;
+}
+
+}  // namespace
+
+TEST_CASE("what is simulated and what is lived agree in samples, epochs and repeats") {
+  if (!can_simulate()) return skipped("SimGrid is not installed");
+  const Place place;
+  const Outcome simulated =
+      shell(fmt::format("{} run toy-jobs --json={}", BATCHFLOW_SIM, place.name("sim.json")));
+  REQUIRE_MESSAGE(simulated.code == 0, simulated.text);
+  Daemon daemon(place.arguments(), place.socket);
+  const Outcome lived =
+      shell(live(place, fmt::format("toy-jobs --make-data {} --json={}", place.name("data"),
+                                    place.name("live.json"))));
+  REQUIRE_MESSAGE(lived.code == 0, lived.text);
+
+  const auto runs = [&](const char* file) {
+    return parse_results(read_results_file(place.name(file)), file);
+  };
+  const RunResult sim = runs("sim.json").at(0), real = runs("live.json").at(0);
+  CHECK(real.scenario == sim.scenario);
+  CHECK(real.seed == sim.seed);
+  CHECK(real.policies == sim.policies);
+  CHECK(real.digest.size() == 16);
+  CHECK(real.failure == "");  // also: each sample once an epoch, by the ids that ranks saw
+  REQUIRE(real.jobs.size() == sim.jobs.size());
+  for (std::size_t i = 0; i < sim.jobs.size(); ++i) {
+    CAPTURE(sim.jobs[i].name);
+    CHECK(real.jobs[i].name == sim.jobs[i].name);
+    CHECK(real.jobs[i].dataset == sim.jobs[i].dataset);
+    CHECK(real.jobs[i].state == "done");
+    CHECK(sim.jobs[i].state == "done");
+    CHECK(real.jobs[i].ranks == sim.jobs[i].ranks);
+    CHECK(real.jobs[i].epochs == sim.jobs[i].epochs);
+    CHECK(real.jobs[i].batches == sim.jobs[i].batches);
+    CHECK(real.jobs[i].samples == sim.jobs[i].samples);
+    CHECK(real.jobs[i].fillers == sim.jobs[i].fillers);
+    CHECK(real.jobs[i].compute_s > 0);
+  }
+  CHECK(real.aggregate.samples == sim.aggregate.samples);
+  CHECK(real.aggregate.repeats == 0);
+  CHECK(sim.aggregate.repeats == 0);
+  const Outcome compared = shell(fmt::format("{} compare {} {}", BATCHFLOW_SIM,
+                                             place.name("sim.json"), place.name("live.json")));
+  CHECK_MESSAGE(compared.code == 0, compared.text);
+  MESSAGE(compared.text);
+  MESSAGE(lived.text);
+
+  CHECK(daemon.kill(SIGTERM) == 0);
+  const Outcome replayed = shell(fmt::format("{} journal replay {}", BATCHFLOW_SIM,
+                                             (place.folder / "state/journal").string()));
+  CHECK_MESSAGE(replayed.code == 0, replayed.text);
+  CHECK(replayed.text.find("digest ") != std::string::npos);
+}
+
+TEST_CASE("what cannot be lived is refused with 2, before anything is made") {
+  const Place place;
+  const auto refused = [&](const std::string& words, const std::string& what) {
+    const Outcome outcome = shell(live(place, words));
+    CHECK_MESSAGE(outcome.code == 2, outcome.text);
+    CHECK_MESSAGE(outcome.text.find(what) != std::string::npos, outcome.text);
+  };
+  const std::string made = "--make-data " + place.name("data");
+  refused("toy-jobs --set 'faults=[{kind: worker-lost, target: node, at: 1s}]'", "faults");
+  refused("toy-jobs " + made + " --make-most 1mib", "8.0 MiB would be made, and at most 1.0");
+  refused("toy-jobs " + made + " --set datasets.0.samples=1000000000", "would be made");
+  refused("toy-jobs " + made + " --set datasets.0.name=../rows", "there is no dataset");
+  refused("toy-jobs --dataset rows", "write NAME=PLACE");
+  refused("toy-job", "toy-jobs");
+  refused("toy-jobs --json=/nowhere/x.json", "/nowhere");
+  CHECK_FALSE(std::filesystem::exists(place.folder / "data"));
+}
+
+TEST_CASE("a service that is not there, or refuses the jobs, is a failure that says what to do") {
+  const Place place;
+  Outcome outcome = shell(live(place, "toy-jobs"));
+  CHECK(outcome.code == 1);
+  CHECK(outcome.text.find("start batchflowd") != std::string::npos);
+  const Daemon daemon(place.arguments(), place.socket);
+  outcome = shell(live(place, "toy-jobs"));
+  CHECK(outcome.code == 1);
+  CHECK_MESSAGE(outcome.text.find("no dataset is called 'rows'") != std::string::npos,
+                outcome.text);
+}
+
+TEST_CASE("interrupted, it ends at once with what there is, and 130") {
+  const Place place;
+  const Daemon daemon(place.arguments(), place.socket);
+  const Outcome outcome =
+      shell(live(place,
+                 fmt::format("toy-jobs --make-data {} --time-scale 100 --json={}",
+                             place.name("data"), place.name("cut.json")),
+                 "timeout -s INT --preserve-status 5"));
+  CHECK_MESSAGE(outcome.code == 130, outcome.text);
+  const RunResult cut = parse_results(read_results_file(place.name("cut.json")), "cut").at(0);
+  CHECK(cut.interrupted);
+  CHECK(cut.jobs.size() == 3);
+  CHECK(cut.makespan_s < 60);
+}
+
+}  // namespace batchflow::test
