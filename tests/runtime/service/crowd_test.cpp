@@ -1,0 +1,221 @@
+// Clients that come and go in masses, and clients that write what no client writes: the service
+// serves all others meanwhile, and has nothing left of them afterwards.
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "core/random.h"
+#include "runtime/protocol/messages.h"
+#include "runtime/protocol/records.h"
+#include "runtime/protocol/ring_files.h"
+#include "tests/runtime/service/command.h"
+#include "tests/runtime/service/live.h"
+
+namespace batchflow::test {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr std::uint64_t kRows = 20000;
+
+struct Place {
+  Folder folder;
+  NodeConfig config;
+  Place() : config(config_in(folder.path())) {
+    std::filesystem::create_directory(folder.path() / "rows");
+    write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
+    config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0, {}});
+  }
+};
+
+Channel::Clock::time_point soon() {
+  return Channel::Clock::now() + 20s;
+}
+
+// A client by hand, as far as it likes.
+struct Raw {
+  Channel channel;
+  Rings rings;
+  Descriptor doorbell;
+
+  explicit Raw(const std::string& socket) {
+    std::string problem;
+    channel = Channel::connect(socket, problem);
+  }
+  bool hello() {
+    return channel.send(encode(Hello{kProtocolVersion, "by hand", 1}), {}, soon()) &&
+           channel.receive(soon()).has_value();
+  }
+  bool ask_to_join() {
+    JoinRequest request;
+    request.dataset = "rows";
+    request.batch_samples = 32;
+    request.credits = 2;
+    return channel.send(encode(request), {}, soon());
+  }
+  bool join() {
+    if (!hello() || !ask_to_join()) return false;
+    auto frame = channel.receive(soon());
+    std::string problem;
+    const auto answer =
+        frame ? decode_join_answer(frame->text, problem) : std::optional<JoinAnswer>();
+    if (!answer || frame->descriptors.size() != 4) return false;
+    rings = map_rings(frame->descriptors[0], frame->descriptors[1], answer->ring_bytes, problem);
+    doorbell = std::move(frame->descriptors[2]);
+    return static_cast<bool>(rings);
+  }
+};
+
+std::size_t entries(const std::string& folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+template <class Holds>
+bool comes_true(Holds holds) {
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(5ms);
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("a thousand clients come, get as far as they like, and leave nothing behind") {
+  const Place place;
+  const std::string socket = place.config.socket;
+  const LiveService service(place.config);
+  // One job has made what is made once.
+  JobPlan plan;
+  plan.service = socket;
+  plan.epochs = 1;
+  CHECK(run_job(plan).wrong == "");
+  REQUIRE(comes_true([&] { return command(socket, "status").at("jobs").empty(); }));
+  const std::size_t before = entries("/proc/self/fd");
+
+  Handed handed;
+  plan.epochs = 3;
+  plan.pause_us = 500;
+  std::thread job([&] { handed = run_job(plan); });
+  Random random(1);
+  std::uint64_t joined = 0;
+  for (int wave = 0; wave < 10; ++wave) {
+    std::vector<Raw> clients;
+    for (int i = 0; i < 100; ++i) {
+      Raw& one = clients.emplace_back(socket);
+      switch (random.below(5)) {
+        case 0:
+          break;
+        case 1:
+          CHECK(one.hello());
+          break;
+        case 2:  // gone before the answer
+          CHECK((one.hello() && one.ask_to_join()));
+          break;
+        case 3:  // half a frame
+          CHECK(send(one.channel.socket().get(), "\x40\0\0\0half", 8, MSG_NOSIGNAL) == 8);
+          break;
+        default:
+          if (joined < 100 && one.join()) ++joined;
+          break;
+      }
+    }
+  }
+  job.join();
+  CHECK(joined == 100);
+  CHECK(handed.wrong == "");
+  for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+  CHECK(comes_true([&] {
+    const json status = command(socket, "status");
+    return status.at("jobs").empty() && status.at("connections") <= 1;
+  }));
+  CHECK(comes_true([&] { return entries("/proc/self/fd") <= before; }));
+  CHECK(command(socket, "status").at("protocol_errors") == 0);
+}
+
+TEST_CASE("a job that scribbles over its rings is ended, and costs nobody a sample") {
+  const Place place;
+  const std::string socket = place.config.socket;
+  const LiveService service(place.config);
+  JobPlan plan;
+  plan.service = socket;
+  plan.epochs = 3;
+  plan.pause_us = 500;
+  Handed handed;
+  std::thread job([&] { handed = run_job(plan); });
+  std::uint64_t ended = 0;
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    CAPTURE(round);
+    Raw one(socket);
+    REQUIRE(one.join());
+    Random random(round);
+    auto* head = reinterpret_cast<RingFileHead*>(one.rings.job_file.memory().data());
+    const std::span<std::byte> memory = one.rings.job_file.memory();
+    const auto until = std::chrono::steady_clock::now() + 20s;
+    bool over = false;
+    while (!over && std::chrono::steady_clock::now() < until) {
+      for (int i = 0; i < 100; ++i) {
+        const std::uint64_t at =
+            kRingRecordsAt + random.below((memory.size() - kRingRecordsAt) / 8) * 8;
+        const std::uint64_t word = random.below(3) == 0 ? random.draw() : random.below(200);
+        std::memcpy(memory.data() + at, &word, sizeof word);
+      }
+      head->writer.tail.fetch_add(random.below(8) * 8);
+      if (random.below(4) == 0) head->reader.head.store(random.draw());
+      ring_doorbell(one.doorbell);
+      while (const auto frame = one.channel.receive(Channel::kAtOnce)) {
+        std::string problem;
+        over = over || decode_refused(frame->text, problem).has_value();
+      }
+      over = over || !one.channel.is_open();
+    }
+    ended += over ? 1 : 0;
+  }
+  job.join();
+  CHECK(ended == 20);
+  CHECK(handed.wrong == "");
+  for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+  CHECK(comes_true([&] { return command(socket, "status").at("jobs").empty(); }));
+}
+
+// At any moment of a batch: with one in its hands, or several.
+TEST_CASE("clients that are killed in mid-batch free what they held; shared memory does not grow") {
+  const Place place;
+  const std::string socket = place.config.socket;
+  const LiveService service(place.config);
+  JobPlan plan;
+  plan.service = socket;
+  plan.epochs = 2;
+  Handed handed;
+  std::thread job([&] { handed = run_job(plan); });
+  for (int round = 0; round < 10; ++round) {
+    CAPTURE(round);
+    const pid_t child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      JobPlan mine = plan;
+      mine.epochs = 1000;
+      mine.keep = round % 2 == 1;  // and copies are made for it
+      mine.batches_most = 1'000'000;
+      run_job(mine);
+      _exit(0);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(30 + 10 * round));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+  job.join();
+  CHECK(handed.wrong == "");
+  for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+  CHECK(comes_true([&] {
+    const json status = command(socket, "status");
+    return status.at("jobs").empty() && status.at("connections") <= 1;
+  }));
+}
+
+}  // namespace batchflow::test
