@@ -48,6 +48,11 @@ void Link::released_in_place(std::uint64_t step) {
   released_copied(step);
 }
 
+void Link::unmapped(std::uint64_t slab) {
+  const UpRecord records[] = {{UpKind::unmapped, 0, slab, 0, 0}};
+  say(records);
+}
+
 bool Link::report(std::span<const Score> scores) {
   const std::lock_guard lock(mutex_);
   if (is_lost()) return true;  // scores are hints; nobody is there to have them

@@ -27,6 +27,7 @@ class Link {
   void hold_in_place() { in_place_.fetch_add(1); }
   void released_in_place(std::uint64_t step);
   void released_copied(std::uint64_t step);
+  void unmapped(std::uint64_t slab);
   // False: the service has not yet read earlier ones.
   bool report(std::span<const Score> scores);
 

@@ -183,13 +183,25 @@ bool Session::take(Frame frame) {
   return problem.empty();
 }
 
+// One that tells the service when it is mapped no more: unless that is in a child of this process,
+// where the link is not its own.
+static std::shared_ptr<Slab> make_slab(const std::shared_ptr<Link>& link) {
+  return {new Slab, [to = std::weak_ptr(link), owner = process_generation()](Slab* slab) {
+            const std::uint64_t number = slab->number;
+            const bool was_mapped = static_cast<bool>(slab->mapping);
+            delete slab;
+            const auto still = to.lock();
+            if (still && was_mapped && owner == process_generation()) still->unmapped(number);
+          }};
+}
+
 bool Session::take_slab(const Frame& frame) {
   std::string problem;
   const auto message = decode_slab(frame.text, problem);
   if (message && message->bytes == 0) {
     slabs_.erase(message->slab);
   } else if (message && frame.descriptors.size() == 1 && slabs_.size() < kSlabsMost) {
-    auto slab = std::make_shared<Slab>();
+    auto slab = make_slab(link_);
     slab->number = message->slab;
     slab->mapping = Mapping::of_sealed(frame.descriptors.front(), message->bytes, false, problem);
     if (slab->mapping) slabs_[message->slab] = std::move(slab);

@@ -97,10 +97,12 @@ void storage(const Window& all, const JobWindow& job, Diagnosis& out) {
   if (const json* dataset = dataset_of(all, job)) {
     const double bytes = number(*dataset, "bytes");
     const double samples = std::max(1.0, number(*dataset, "samples"));
-    if (bytes > all.now("cache_bytes")) {
-      out.advice.push_back(
-          fmt::format("give it more memory: the dataset has {}, and the cache {} in all (--memory)",
-                      bytes_text(bytes), bytes_text(all.now("cache_bytes"))));
+    const double cache = all.now("cache_bytes") + all.now("spill_limit_bytes");
+    if (bytes > cache) {
+      out.advice.push_back(fmt::format(
+          "give it more memory: the dataset has {}, and the cache {} in all (--memory, or --spill "
+          "for a second tier on a local drive)",
+          bytes_text(bytes), bytes_text(cache)));
     } else {
       out.advice.push_back(
           "let it run: the dataset fits the cache, and its next epoch is read from there");

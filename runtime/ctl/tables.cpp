@@ -106,10 +106,21 @@ std::string status_text(const json& status) {
   out += fmt::format("storage     {}; {} read, {:.0f} samples, {:.0f} errors\n",
                      text(status, "storage"), bytes_text(number(status, "read_bytes")),
                      number(status, "read_samples"), number(status, "read_errors"));
-  out += fmt::format("memory      {} of {} for blocks, {} for samples\n",
-                     bytes_text(number(status, "block_bytes")),
+  out += fmt::format("memory      {} of {} used, {} for blocks, {} for samples; {:.0f} waits\n",
+                     bytes_text(number(status, "used_bytes")),
                      bytes_text(number(status, "cache_bytes")),
-                     bytes_text(number(status, "item_bytes")));
+                     bytes_text(number(status, "block_bytes")),
+                     bytes_text(number(status, "item_bytes")), number(status, "no_memory"));
+  if (number(status, "spill_limit_bytes") > 0 || number(status, "spill_errors") > 0) {
+    out += fmt::format(
+        "spill       {} of {}; {} written, {} read back; missed {:.0f}, changed {:.0f}, errors "
+        "{:.0f}{}\n",
+        bytes_text(number(status, "spill_bytes")), bytes_text(number(status, "spill_limit_bytes")),
+        bytes_text(number(status, "spill_written_bytes")),
+        bytes_text(number(status, "spill_read_bytes")), number(status, "spill_missed"),
+        number(status, "spill_mismatched"), number(status, "spill_errors"),
+        number(status, "spill_limit_bytes") > 0 ? "" : ": given up");
+  }
   out += fmt::format(
       "preparation {:.0f} samples by {:.0f} of {:.0f} workers, {:.2f} ms each; from the cache: {} "
       "decoded, {} as stored\n",
@@ -131,6 +142,7 @@ std::string cache_text(const json& status) {
   std::vector<std::vector<std::string>> rows = {
       {"form", "tier", "dataset", "pipeline", "share", "items", "bytes", "of all"}};
   const double all = number(status, "cache_bytes");
+  const double spill = number(status, "spill_limit_bytes");
   for (const json& one : list(status, "cache")) {
     const double bytes = number(one, "bytes");
     const double room = number(one, "room");
@@ -138,7 +150,8 @@ std::string cache_text(const json& status) {
                     printable(text(one, "pipeline")), fmt::format("{:.0f}", number(one, "share")),
                     room > 0 ? fmt::format("{:.0f} of {:.0f}", number(one, "items"), room)
                              : fmt::format("{:.0f}", number(one, "items")),
-                    bytes_text(bytes), share_text(bytes, all)});
+                    bytes_text(bytes),
+                    share_text(bytes, text(one, "tier") == "nvme" ? spill : all)});
   }
   const double prepared = number(status, "prepared_samples");
   return (rows.size() == 1 ? "nothing is kept\n" : table(rows)) +
@@ -156,6 +169,7 @@ json cache_json(const json& status) {
     return prepared > 0 ? number(status, hits) / prepared : 0;
   };
   return {{"limit_bytes", number(status, "cache_bytes")},
+          {"spill_limit_bytes", number(status, "spill_limit_bytes")},
           {"shares", list(status, "cache")},
           {"prepared_samples", prepared},
           {"decoded_hit_ratio", ratio("decoded_hits")},

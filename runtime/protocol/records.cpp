@@ -117,7 +117,7 @@ bool read_up(std::span<const std::byte> record, UpMessage& out, std::string& pro
       return true;
     }
   } else if (kind >= static_cast<std::uint32_t>(UpKind::wanted) &&
-             kind <= static_cast<std::uint32_t>(UpKind::released) && take(record, out.up) &&
+             kind <= static_cast<std::uint32_t>(UpKind::unmapped) && take(record, out.up) &&
              record.empty()) {
     return true;
   }

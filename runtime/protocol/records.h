@@ -3,7 +3,8 @@
 //
 // A job that has been admitted says `wanted` once with all its credits, and with one more after
 // each `released`. A batch is released when nobody reads it any more, which may be before it is
-// consumed.
+// consumed. A slab that the service has said is gone is `unmapped` when the last batch in it has
+// been released: until then it counts as the service's memory.
 #pragma once
 
 #include <cstddef>
@@ -74,12 +75,18 @@ struct FinishedRecord {
 
 // ------------------------------------------------------------------------------------ up ----
 
-enum class UpKind : std::uint32_t { wanted = 1, consumed = 2, released = 3, scores = 4 };
+enum class UpKind : std::uint32_t {
+  wanted = 1,
+  consumed = 2,
+  released = 3,
+  scores = 4,
+  unmapped = 5
+};
 
 struct UpRecord {
   UpKind kind = UpKind::wanted;
   std::uint32_t credits = 0;     // wanted
-  std::uint64_t step = 0;        // consumed, released
+  std::uint64_t step = 0;        // consumed, released; unmapped: the slab
   std::uint64_t compute_ns = 0;  // consumed: the user's time with the batch, waiting not included
   std::uint64_t wait_ns = 0;     // consumed: how long the user waited for it
 };

@@ -7,13 +7,12 @@
 
 #include "core/check.h"
 #include "core/keys.h"
+#include "runtime/service/backend_tags.h"
 
 namespace batchflow {
 namespace {
 
 constexpr std::size_t kCorruptKept = 1000;
-// A tag of the reader's names a read and a sample of it.
-constexpr unsigned kSampleBits = 24;
 
 // An error that says something of the sample, not of the moment: its file is gone, is none, or may
 // not be read. The sample is treated as one that cannot be decoded.
@@ -32,7 +31,10 @@ Backend::Backend(const Options& options, Datasets& datasets, Inbox& inbox, Custo
       customer_(customer),
       stalls_(stalls),
       post_(std::move(post)),
-      slots_(options.slots_most, [this](std::uint64_t slab) { customer_.slab_gone(slab); }) {
+      budget_(options.memory),
+      slots_(budget_, [this](std::uint64_t slab) { customer_.slab_gone(slab); }),
+      items_(budget_) {
+  if (!options.spill.path.empty()) spill_ = std::make_unique<Spill>(options.spill, budget_);
   reader_ = make_read_engine(options.storage, [this](std::span<const ReadResult> results) {
     post_([this, copy = std::vector<ReadResult>(results.begin(), results.end())] {
       read_done(copy);
@@ -61,6 +63,8 @@ void Backend::carry_out(std::span<const Command> commands) {
   for (const Command& command : commands) {
     std::visit([this](const auto& order) { on(order); }, command);
   }
+  // What is decoded is kept by workers, who cannot give back slabs.
+  slots_.make_room(budget_.most() / 32);
 }
 
 // ----------------------------------------------------------------------------------- reads ----
@@ -82,7 +86,13 @@ void Backend::on(const Read& order) {
   reading.pipeline = order.lineage.pipeline;
   reading.keep = order.keep;
   reading.staged = order.keep.is_none() || order.keep_at != order.to;
-  if (!order.keep.is_none()) note_kept(order.dataset, 0, order.keep);
+  reading.from_spill = order.from.tier == Tier::nvme;
+  reading.to_spill = !order.keep.is_none() && order.keep_at.tier == Tier::nvme;
+  if (reading.to_spill) {
+    spill_->open(order.keep, order.dataset);
+  } else if (!order.keep.is_none()) {
+    note_kept(order.dataset, 0, order.keep);
+  }
   std::vector<SampleId> ids;
   if (order.samples.empty()) {
     expander_.expand(order.lineage, dataset.index->samples(), ids);
@@ -92,7 +102,9 @@ void Backend::on(const Read& order) {
   reading.samples.reserve(ids.size());
   for (const SampleId sample : ids) {
     const Extent extent = dataset.index->extent(sample);
-    Staged one{sample, nullptr, 0, extent.bytes, false};
+    Staged one;
+    one.sample = sample;
+    one.bytes = extent.bytes;
     reading.samples.push_back(one);
     reading.area_bytes += room_for(extent.offset, extent.bytes);
   }
@@ -111,6 +123,7 @@ void Backend::submit(std::uint32_t index) {
     // Rather than wait for others, which may wait for this one: the engine bounds how many blocks
     // are in the making.
     ++counters_.unregistered_staging;
+    reading.own_charge = MemoryCharge(budget_, reading.area_bytes);
     reading.own_area = std::make_unique_for_overwrite<std::byte[]>(reading.area_bytes + kSector);
     void* aligned = reading.own_area.get();
     std::size_t space = reading.area_bytes + kSector;
@@ -123,27 +136,46 @@ void Backend::submit(std::uint32_t index) {
     Staged& one = reading.samples[i];
     const Extent extent = dataset.index->extent(one.sample);
     one.memory = memory;
-    one.lead = lead(extent.offset);
-    ReadPiece& piece = reading.pieces[i];
-    piece.root = dataset.root_descriptor;
-    piece.path = dataset.paths[extent.file].c_str();
-    piece.file = std::uint64_t{dataset.id.value} << 32 | extent.file;
-    piece.whole_file = dataset.index->kind() == RecordKind::whole;
-    piece.offset = extent.offset;
-    piece.bytes = extent.bytes;
-    piece.to = memory;
-    piece.tag = std::uint64_t{index} << kSampleBits | i;
+    reading.pieces[i] = reading.from_spill ? spill_piece(index, i) : source_piece(index, i);
     memory += room_for(extent.offset, extent.bytes);
   }
   reader_->submit(reading.pieces);
 }
 
+// From where the dataset has it.
+ReadPiece Backend::source_piece(std::uint32_t index, std::size_t place) {
+  Reading& reading = readings_[index];
+  const ServedDataset& dataset = datasets_.dataset(reading.dataset);
+  Staged& one = reading.samples[place];
+  const Extent extent = dataset.index->extent(one.sample);
+  one.spilled = false;
+  one.lead = lead(extent.offset);
+  one.bytes = extent.bytes;
+  ReadPiece piece;
+  piece.root = dataset.root_descriptor;
+  piece.path = dataset.paths[extent.file].c_str();
+  piece.file = std::uint64_t{dataset.id.value} << 32 | extent.file;
+  piece.whole_file = dataset.index->kind() == RecordKind::whole;
+  piece.offset = extent.offset;
+  piece.bytes = extent.bytes;
+  piece.to = one.memory;
+  piece.tag = std::uint64_t{index} << kSampleBits | place;
+  return piece;
+}
+
 void Backend::read_done(std::span<const ReadResult> results) {
   for (const ReadResult& result : results) {
+    if ((result.tag & kSpillWrite) != 0) {
+      spill_written(result);
+      continue;
+    }
     const auto index = static_cast<std::uint32_t>(result.tag >> kSampleBits);
     Reading& reading = readings_[index];
-    Staged& one = reading.samples[result.tag & ((std::uint64_t{1} << kSampleBits) - 1)];
-    if (result.error != 0) {
+    const std::size_t place = result.tag & ((std::uint64_t{1} << kSampleBits) - 1);
+    Staged& one = reading.samples[place];
+    if (one.spilled) {
+      if (reads_again(index, place, result)) continue;
+    } else if (result.error != 0) {
       ++counters_.read_errors;
       one.failed = !is_lasting(result.error);
       one.bytes = 0;
@@ -158,21 +190,24 @@ void Backend::read_done(std::span<const ReadResult> results) {
 
 void Backend::finish_read(std::uint32_t index) {
   Reading& reading = readings_[index];
-  stalls_.reading(reading.pipeline, -1);
-  if (reading.cancelled) return free_staging(index);
   std::vector<SampleId> failed;
   for (const Staged& one : reading.samples) {
-    if (one.failed) {
-      failed.push_back(one.sample);
-    } else if (!reading.keep.is_none()) {
-      if (!reading.staged)
-        fresh_.insert(std::uint64_t{reading.dataset.value} << 32 | one.sample.value);
-      items_.put(reading.keep, ItemId(static_cast<std::uint32_t>(one.sample.value)),
-                 std::span<const std::byte>(one.memory + one.lead, one.bytes));
-    }
+    if (one.failed) failed.push_back(one.sample);
+  }
+  const bool well = failed.empty();
+  if (well && !reading.cancelled && !reading.written && write_spill(index)) return;
+  stalls_.reading(reading.pipeline, -1);
+  if (reading.cancelled) return free_staging(index);
+  // Nothing is kept of a read that failed: the engine may give it up.
+  for (const Staged& one : reading.samples) {
+    if (!well || reading.keep.is_none() || reading.to_spill) break;
+    if (!reading.staged)
+      fresh_.insert(std::uint64_t{reading.dataset.value} << 32 | one.sample.value);
+    if (!items_.put(reading.keep, ItemId(static_cast<std::uint32_t>(one.sample.value)),
+                    std::span<const std::byte>(one.memory + one.lead, one.bytes)))
+      ++counters_.not_kept;
   }
   const Request request = reading.request;
-  const bool well = failed.empty();
   inbox_.add(ReadDone{request, well ? Outcome::done : Outcome::failed,
                       well ? std::span<const SampleId>() : inbox_.keep(std::move(failed))});
   // A failed one is ordered anew, as another attempt.
@@ -229,16 +264,11 @@ void Backend::on(const Prepare& order) {
                                       order.lineage.seed, static_cast<std::uint64_t>(family));
   const std::optional<Slot> slot = slot_of(order.share, order.slot, order.lineage.pipeline,
                                            order.lineage.block_samples, audience);
-  if (!slot) {
-    inbox_.add(PreparationDone{order.request, Outcome::failed, {}});
-    return;
-  }
   PreparationOrder out;
   out.request = order.request;
   out.worker = order.worker;
   out.pipeline = pipeline.pipeline.get();
   out.layout = pipeline.layout(order.lineage.block_samples);
-  out.slot = *slot;
   out.decoded_share = order.decoded_share;
   const Digest prefix = pipeline.pipeline->info().prefix_hash;
   if (!order.decoded_share.is_none()) note_kept(order.lineage.dataset, prefix, order.decoded_share);
@@ -268,9 +298,19 @@ void Backend::on(const Prepare& order) {
     }
   }
   const Preparing entry{order.request, order.lineage.dataset, order.lineage.pipeline};
-  if (preparing_.insert_or_assign(order.request.id.value, entry).second)
-    stalls_.preparing(order.lineage.pipeline, 1);
-  workers_->prepare(std::move(out));
+  if (slot) {
+    out.slot = *slot;
+    return hand_to_worker(std::move(out), entry);
+  }
+  ++counters_.no_memory;
+  unplaced_.push_back({std::move(out), entry, order.share, order.slot, order.lineage.block_samples,
+                       audience, std::chrono::steady_clock::now()});
+}
+
+void Backend::hand_to_worker(PreparationOrder&& order, const Preparing& entry) {
+  if (preparing_.insert_or_assign(entry.request.id.value, entry).second)
+    stalls_.preparing(entry.pipeline, 1);
+  workers_->prepare(std::move(order));
 }
 
 // A sample whose bytes are not where they should be is given none, and so turns out corrupt: the
@@ -294,7 +334,7 @@ void Backend::add_sample(PreparationOrder& out, const Prepare& order, const Serv
     if (one) sample.input.bytes = {one->memory + one->lead, one->bytes};
   } else {
     sample.kept = kept(order.lineage.dataset, form == Form::decoded ? prefix : 0, used);
-    if (sample.kept) sample.input.bytes = *sample.kept;
+    if (sample.kept) sample.input.bytes = ItemStore::bytes_of(sample.kept);
     // What was read for this very block is no hit.
     const bool fresh =
         form == Form::encoded &&
@@ -332,6 +372,8 @@ void Backend::prepared(const PreparationReport& report) {
   }
   stalls_.preparing(found->second.pipeline, -1);
   preparing_.erase(found);
+  counters_.not_kept += report.not_kept;
+  counters_.no_memory += report.no_memory ? 1 : 0;
   counters_.prepared_samples += report.samples;
   ++counters_.prepared_blocks;
   inbox_.add(
@@ -341,6 +383,11 @@ void Backend::prepared(const PreparationReport& report) {
 void Backend::on(const SetWorkers& order) {
   workers_wanted_ = order.workers;
   settle_workers();
+}
+
+void Backend::set_memory(Bytes bytes) {
+  budget_.set_most(bytes);
+  slots_.make_room(0);
 }
 
 void Backend::set_workers_most(std::uint32_t workers) {
@@ -357,6 +404,7 @@ void Backend::settle_workers() {
     inbox_.add(WorkerJoined{worker, options_.node});
   }
   while (working_.size() > wanted) {
+    fail_waiting(working_.back());
     workers_->retire(working_.back());
     working_.pop_back();
   }
@@ -374,6 +422,7 @@ void Backend::on(const Transfer& order) {
     target = slot_of(order.to_share, order.to_slot, from->second.pipeline, order.slot_samples,
                      from->second.audience);
   if (!target) {
+    ++counters_.no_memory;
     inbox_.add(TransferDone{order.request, Outcome::failed});
     return;
   }
@@ -448,6 +497,9 @@ void Backend::released(ShareId share, SlotId slot) {
 void Backend::on(const Drop& order) {
   if (order.form == Form::prepared) {
     slots_.free(order.share, order.slot);
+    if (!unplaced_.empty()) retry_waiting();
+  } else if (order.place.tier == Tier::nvme) {
+    spill_->drop(order.share, order.item);
   } else {
     items_.drop(order.share, order.item);
   }
@@ -478,6 +530,7 @@ void Backend::on(const Cancel& order) {
     }
     return;
   }
+  std::erase_if(unplaced_, [&](const Unplaced& one) { return one.entry.request.id.value == id; });
   if (const auto found = preparing_.find(id); found != preparing_.end()) {
     stalls_.preparing(found->second.pipeline, -1);
     preparing_.erase(found);

@@ -5,6 +5,7 @@
 // Lives on the service's thread. Other threads report through `Post`, which runs a function there.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -24,7 +25,9 @@
 #include "runtime/service/datasets.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/item_store.h"
+#include "runtime/service/memory_budget.h"
 #include "runtime/service/slot_memory.h"
+#include "runtime/service/spill.h"
 #include "runtime/service/stalls.h"
 #include "runtime/service/worker_pool.h"
 #include "runtime/storage/read_engine.h"
@@ -58,6 +61,8 @@ struct BackendCounters {
   std::uint64_t delivered_batches = 0;
   std::uint64_t delivered_samples = 0;
   std::uint64_t unregistered_staging = 0;  // reads that found no room in the staging memory
+  std::uint64_t not_kept = 0;              // samples that were to be kept, and found no memory
+  std::uint64_t no_memory = 0;  // blocks and batches that had to wait for memory, or got none
 };
 
 class Backend {
@@ -67,9 +72,12 @@ class Backend {
   struct Options {
     NodeId node{0};
     std::uint32_t workers_most = 1;
-    Bytes slots_most = 0;  // of shared memory for blocks and batches
+    Bytes memory = 0;  // for blocks, batches and kept samples
     ReadEngineOptions storage;
+    SpillOptions spill;
+    std::function<void(const std::string&)> say;  // what people should know of
   };
+  // Throws ConfigError where the spill file cannot be had.
   Backend(const Options& options, Datasets& datasets, Inbox& inbox, Customer& customer,
           StallBook& stalls, Post post);
   ~Backend();
@@ -80,14 +88,18 @@ class Backend {
   Instant next_timer() const { return timers_.empty() ? kNever : timers_.begin()->first; }
   // May differ from what it began with: fewer workers than the engine wants, another budget.
   void set_workers_most(std::uint32_t workers);
-  void set_slots_most(Bytes bytes) { slots_.set_bytes_most(bytes); }
+  void set_memory(Bytes bytes);
   // A gathered batch that its rank has released: its slot is free.
   void released(ShareId share, SlotId slot);
+  // Tries anew what waits for memory, for whoever has given some back, and now and then.
+  void retry_waiting();
 
   const BackendCounters& counters() const { return counters_; }
   std::string_view storage() const { return reader_->description(); }
   Bytes item_bytes() const { return items_.bytes(); }
   Bytes slot_bytes() const { return slots_.bytes(); }
+  MemoryBudget& budget() { return budget_; }
+  const Spill* spill() const { return spill_.get(); }  // null: there is none
   std::uint32_t workers() const { return workers_there_; }
   Duration preparing() const { return workers_->busy(); }
   // The last samples that could not be decoded, and why.
@@ -107,6 +119,10 @@ class Backend {
     Bytes lead = 0;
     Bytes bytes = 0;
     bool failed = false;
+    bool spilled = false;      // is read from the spill file
+    bool heals = false;        // should have been there: is written anew
+    Digest sum = 0;            // that it must have then
+    std::uint32_t record = 0;  // of the spill file, while it is written
   };
   struct Reading {
     Request request;
@@ -114,10 +130,14 @@ class Backend {
     PipelineId pipeline;
     ShareId keep = ShareId::none();
     bool staged = true;  // until it is released
+    bool from_spill = false;
+    bool to_spill = false;
+    bool written = false;  // to the spill file, as far as it is to be
     bool cancelled = false;
-    std::uint32_t left = 0;
+    std::uint32_t left = 0;  // reads, then writes
     std::byte* area = nullptr;
     std::unique_ptr<std::byte[]> own_area;  // where the engine of reads had none
+    MemoryCharge own_charge;                // as far as the budget has room for it
     Bytes area_bytes = 0;
     std::vector<Staged> samples;
     std::size_t found_last = 0;  // of these, as blocks ask for them in the same order
@@ -127,6 +147,15 @@ class Backend {
     Request request;
     DatasetId dataset;
     PipelineId pipeline;
+  };
+  struct Unplaced {  // a block that waits for memory
+    PreparationOrder order;
+    Preparing entry;
+    ShareId share;
+    SlotId slot;
+    std::uint32_t samples;
+    std::uint64_t audience;
+    std::chrono::steady_clock::time_point since;
   };
   struct Gathering {  // a ragged batch: its pieces are copied in turn
     std::uint32_t next = 0;
@@ -153,6 +182,14 @@ class Backend {
 
   void settle_workers();
   void submit(std::uint32_t index);
+  ReadPiece source_piece(std::uint32_t index, std::size_t place);
+  ReadPiece spill_piece(std::uint32_t index, std::size_t place);
+  bool reads_again(std::uint32_t index, std::size_t place, const ReadResult& result);
+  bool write_spill(std::uint32_t index);
+  void spill_written(const ReadResult& result);
+  void tell_spill();
+  void hand_to_worker(PreparationOrder&& order, const Preparing& entry);
+  void fail_waiting(WorkerId worker);
   void read_done(std::span<const ReadResult> results);
   void finish_read(std::uint32_t index);
   void free_staging(std::uint32_t index);
@@ -175,8 +212,10 @@ class Backend {
   Post post_;
   BackendCounters counters_;
   std::deque<Corrupt> corrupt_;
+  MemoryBudget budget_;
   SlotMemory slots_;
   ItemStore items_;
+  std::unique_ptr<Spill> spill_;
   Expander expander_;
   std::map<std::uint32_t, ShareInfo> shares_;  // of blocks and batches
   // Shares in which samples of a dataset are kept: as stored (prefix 0), or as a prefix of
@@ -188,8 +227,9 @@ class Backend {
 
   std::deque<Reading> readings_;  // never moved; reused
   std::vector<std::uint32_t> free_readings_;
-  std::unordered_map<std::uint64_t, std::uint32_t> reading_of_;             // by request id
-  std::unordered_map<std::uint64_t, Preparing> preparing_;                  // by request id
+  std::unordered_map<std::uint64_t, std::uint32_t> reading_of_;  // by request id
+  std::unordered_map<std::uint64_t, Preparing> preparing_;       // by request id
+  std::deque<Unplaced> unplaced_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gathering_;  // by share and slot
   struct Copying {
     CopyOrder order;

@@ -27,6 +27,12 @@ std::vector<CacheShare> Backend::cache() const {
                      datasets_.dataset(DatasetId(dataset)).name, "", sum.items, 0, sum.bytes});
     }
   }
+  if (spill_) {
+    for (const auto& [dataset, sum] : spill_->sums()) {
+      all.push_back({sum.share, Form::encoded, Tier::nvme,
+                     datasets_.dataset(DatasetId(dataset)).name, "", sum.items, 0, sum.bytes});
+    }
+  }
   for (const SlotMemory::Use& use : slots_.uses()) {
     CacheShare one{use.share, Form::prepared, Tier::dram, "", "", use.taken, use.slots, use.bytes};
     if (const auto info = shares_.find(use.share.value); info != shares_.end()) {

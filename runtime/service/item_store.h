@@ -1,8 +1,12 @@
 // Samples kept in this process's own memory, as stored or decoded: what the engine's shares of
 // items hold. Nobody else sees them.
 //
-// An item's bytes stay valid while somebody holds its pointer, also if it is dropped meanwhile.
-// Thread-safe: reads put items in, workers take them out.
+// Each has whole pages, as the engine counts, out of one range of addresses that is several times
+// as large as the budget: so a run of addresses is always found, and a page that nobody has is the
+// system's again at once, however the sizes of those that come and go differ.
+//
+// An item's bytes stay valid while somebody holds its pointer, also if it is dropped meanwhile, and
+// count until then. Thread-safe: reads put items in, workers take them out.
 #pragma once
 
 #include <cstddef>
@@ -11,37 +15,55 @@
 #include <mutex>
 #include <span>
 #include <unordered_map>
-#include <vector>
 
 #include "core/types.h"
+#include "runtime/service/memory_budget.h"
+#include "runtime/storage/extents.h"
 
 namespace batchflow {
 
 class ItemStore {
- public:
-  using Item = std::shared_ptr<const std::vector<std::byte>>;
+ private:
+  struct Kept;
 
-  void put(ShareId share, ItemId item, std::span<const std::byte> bytes);
-  void put(ShareId share, ItemId item, std::vector<std::byte>&& bytes);
+ public:
+  // Holds the bytes. Not to outlive the store.
+  using Item = std::shared_ptr<const Kept>;
+  static std::span<const std::byte> bytes_of(const Item& item);
+
+  // Throws std::system_error when there are no addresses.
+  explicit ItemStore(MemoryBudget& budget);
+  ~ItemStore();
+  ItemStore(const ItemStore&) = delete;
+
+  // Replaces what was there. False, and nothing is there: the budget or the machine has no memory
+  // for it.
+  bool put(ShareId share, ItemId item, std::span<const std::byte> bytes);
   Item find(ShareId share, ItemId item) const;  // null if it is not there
   void drop(ShareId share, ItemId item);
   void drop_all(ShareId share);
-  Bytes bytes() const;
+  Bytes bytes() const;  // that they take, also those that were dropped and are still held
   struct Sum {
     std::uint64_t items = 0;
     Bytes bytes = 0;
   };
-  Sum sum(ShareId share) const;
+  Sum sum(ShareId share) const;  // of what can be found
   std::size_t items() const;
 
  private:
   static std::uint64_t key(ShareId share, ItemId item) {
     return std::uint64_t{share.value} << 32 | item.value;
   }
-  void put(std::uint64_t key, Item item);
-  void forget(std::uint64_t key, Bytes bytes);
+  // Memory of its own for so many bytes; null: there is none.
+  std::unique_ptr<Kept> make(Bytes bytes);
+  void release(const Kept& kept);
+  void forget(ShareId share, const Kept& kept);
 
+  MemoryBudget& budget_;
+  std::byte* begin_ = nullptr;
+  Bytes addresses_ = 0;
   mutable std::mutex mutex_;
+  Extents free_{0};
   std::unordered_map<std::uint64_t, Item> items_;
   Bytes bytes_ = 0;
   std::unordered_map<std::uint32_t, Sum> sums_;  // by share

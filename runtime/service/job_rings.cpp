@@ -46,7 +46,7 @@ bool Jobs::deliver(const Deliver& order, const Slot& slot, std::uint32_t slot_sa
   const std::size_t bytes = ring_bytes(order.slices.size());
   if (order.slices.size() > kSlicesMost || !end->down->has_room_for(end->unwritten + bytes))
     return false;
-  if (end->slabs.insert(record.slab).second) {
+  if (end->slabs.emplace(record.slab, slot.slab->charge()).second) {
     end->peer->send(encode(SlabMessage{record.slab, slot.slab->bytes()}),
                     {slot.slab->descriptor()});
   }
@@ -87,7 +87,10 @@ void Jobs::finish(RankEnd& end) {
 
 void Jobs::slab_gone(std::uint64_t slab) {
   for (const auto& [peer, end] : ends_) {
-    if (end->slabs.erase(slab) > 0) end->peer->send(encode(SlabMessage{slab, 0}), {});
+    if (auto handed = end->slabs.extract(slab)) {
+      end->slabs_gone.insert(std::move(handed));
+      end->peer->send(encode(SlabMessage{slab, 0}), {});
+    }
   }
 }
 
@@ -212,6 +215,10 @@ bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
         inbox_.add(BatchConsumed{job.id, end.rank, record.step, bounded(record.compute_ns)});
       return true;
     }
+    case UpKind::unmapped:
+      if (end.slabs_gone.erase(record.step) + end.slabs.erase(record.step) == 0) return false;
+      if (backend_) backend_->retry_waiting();
+      return true;
     case UpKind::released: {
       const auto found = end.held.find(record.step);
       if (found == end.held.end()) return false;

@@ -231,7 +231,12 @@ void Jobs::admitted(const Admit& order) {
       refuse(*end->peer, "no_memory", fmt::format("no memory for its pace: {}", problem));
       continue;
     }
-    end->files = make_rings(options_.ring_bytes, problem);
+    if (backend_) end->ring_charge = MemoryCharge(backend_->budget(), 2 * options_.ring_bytes);
+    if (backend_ && !end->ring_charge) {
+      problem = "the service's memory is used up (--memory)";
+    } else {
+      end->files = make_rings(options_.ring_bytes, problem);
+    }
     if (!end->files) {
       refuse(*end->peer, "no_memory", fmt::format("no memory for its rings: {}", problem));
       continue;

@@ -150,13 +150,16 @@ class Jobs final : public Customer {
     Rank rank = 0;
     JoinRequest request;
     RingFiles files;
+    MemoryCharge ring_charge;
     std::unique_ptr<RingWriter> down;
     std::unique_ptr<RingReader> up;
     std::map<std::uint64_t, Held> held;  // by step
     std::uint64_t delivered = 0;         // steps
     std::size_t unwritten = 0;           // bytes of its parts of steps that are not whole
     std::uint64_t consumed = 0;
-    std::set<std::uint64_t> slabs;  // that it was handed
+    // Slabs it was handed and has not said it has unmapped: until then they count.
+    std::map<std::uint64_t, std::shared_ptr<const MemoryCharge>> slabs;
+    std::map<std::uint64_t, std::shared_ptr<const MemoryCharge>> slabs_gone;
     std::uint64_t first_step = 0;
     StallBook::Wait wait;
     Duration waited_here{0};  // for the last batch it was delivered

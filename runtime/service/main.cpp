@@ -33,7 +33,7 @@ int serve(int argc, char** argv) {
   std::string config_file;
   std::vector<std::string> dataset_texts;
   std::vector<std::string> policies;
-  std::string memory, socket, state, io_engine;
+  std::string memory, spill, socket, state, io_engine;
   std::uint32_t workers = 0;
   int http_port = INT_MIN;
   bool open_datasets = false, direct = true, journal = false, explain = false;
@@ -43,6 +43,8 @@ int serve(int argc, char** argv) {
       "NAME=PATH[,pipeline=NAME][,format=NAME][,tokens=COUNT][,pin][,split=NAME:RULE...]; "
       "may be repeated");
   app.add_option("--memory", memory, "For everything: 4gib; default: half of what is left");
+  app.add_option("--spill", spill,
+                 "PATH,SIZE: samples that memory has no room for are kept in a file there");
   app.add_option("--workers", workers, "Threads that prepare; default: one a core");
   app.add_option("--socket", socket, "Where jobs find the service");
   app.add_option("--state", state, "Where indices and logs are kept");
@@ -69,6 +71,8 @@ int serve(int argc, char** argv) {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
   }
+  // A file that may not grow any more is an error of its write, not the end of the service.
+  std::signal(SIGXFSZ, SIG_IGN);
   if (const char* const failing = std::getenv("BATCHFLOW_FAILPOINTS"))
     configure_failpoints(failing);
   // As the file is written by now, and the command line beside it.
@@ -87,6 +91,7 @@ int serve(int argc, char** argv) {
         throw ConfigError(fmt::format("--memory {}: not a size; write 4gib or 4gb", memory));
       config.memory = *bytes;
     }
+    if (!spill.empty()) config.spill = spill_from_argument(spill);
     if (http_port != INT_MIN) config.http_port = http_port;
     if (workers != 0) config.workers = workers;
     if (!socket.empty()) config.socket = socket;

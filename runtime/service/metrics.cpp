@@ -52,15 +52,18 @@ struct Kept {
   Bytes bytes = 0;
 };
 
-// Every form in every tier that anything can be in, also where there is nothing.
+// Every form in every tier that it can be in, also where there is nothing.
 std::vector<Kept> kept_by_form(const std::vector<CacheShare>& cache) {
+  constexpr std::pair<Form, Tier> kPlaces[] = {{Form::encoded, Tier::dram},
+                                               {Form::decoded, Tier::dram},
+                                               {Form::prepared, Tier::dram},
+                                               {Form::encoded, Tier::nvme}};
   std::vector<Kept> all;
-  for (std::size_t i = 0; i < kForms; ++i) {
-    const auto form = static_cast<Form>(i);
+  for (const auto& [form, tier] : kPlaces) {
     Kept kept;
-    kept.labels = label("form", form_name(form)) + "," + label("tier", tier_name(Tier::dram));
+    kept.labels = label("form", form_name(form)) + "," + label("tier", tier_name(tier));
     for (const CacheShare& one : cache) {
-      if (one.form != form) continue;
+      if (one.form != form || one.tier != tier) continue;
       kept.items += one.items;
       kept.bytes += one.bytes;
     }
@@ -113,12 +116,33 @@ std::string metrics_text(const Snapshot& now) {
   text.head("cache_hits_total", "counter", "Samples prepared from what was kept, by its form.");
   text.value("cache_hits_total", label("form", "decoded"), number(now.moved.decoded_hits));
   text.value("cache_hits_total", label("form", "encoded"), number(now.moved.encoded_hits));
-  text.head("cache_bytes", "gauge", "Memory in use, by what it holds.");
+  text.head("cache_bytes", "gauge", "What is kept takes so much, by form and tier.");
   const std::vector<Kept> kept = kept_by_form(now.cache);
   for (const Kept& one : kept) text.value("cache_bytes", one.labels, number(one.bytes));
   text.head("cache_items", "gauge", "Samples, or blocks and batches, that are kept.");
   for (const Kept& one : kept) text.value("cache_items", one.labels, number(one.items));
-  text.one("cache_limit_bytes", "gauge", "What these may take together.", number(now.cache_bytes));
+  text.one("cache_used_bytes", "gauge", "Memory in use, with what jobs have not yet unmapped.",
+           number(now.used_bytes));
+  text.head("cache_limit_bytes", "gauge", "What these may take together.");
+  text.value("cache_limit_bytes", label("tier", "dram"), number(now.cache_bytes));
+  text.value("cache_limit_bytes", label("tier", "nvme"), number(now.spill_limit_bytes));
+  text.one("cache_refusals_total", "counter", "Samples that were to be kept, and found no room.",
+           number(now.moved.not_kept));
+  text.one("memory_waits_total", "counter", "Blocks and batches that found no memory at once.",
+           number(now.moved.no_memory));
+  text.one("spill_read_bytes_total", "counter", "Read back from the spill file.",
+           number(now.spill.read_bytes));
+  text.one("spill_reads_total", "counter", "Samples read back from the spill file.",
+           number(now.spill.read_samples));
+  text.one("spill_written_bytes_total", "counter", "Written to the spill file.",
+           number(now.spill.written_bytes));
+  text.one("spill_missed_total", "counter",
+           "Samples that should have been in the spill file, and were read from their source.",
+           number(now.spill.missed));
+  text.one("spill_mismatched_total", "counter", "Of these, samples that had changed there.",
+           number(now.spill.mismatched));
+  text.one("spill_errors_total", "counter", "Reads and writes of the spill file that failed.",
+           number(now.spill.errors));
   text.one("workers", "gauge", "Threads that prepare.", now.workers);
   text.one("workers_limit", "gauge", "What these may be at most.", now.workers_most);
   text.one("connections", "gauge", "Open connections.", number(now.connections));

@@ -6,9 +6,11 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "core/config_value.h"
 #include "fmt/format.h"
 #include "policies/registry.h"
 #include "runtime/service/dataset_splits.h"
@@ -125,6 +127,19 @@ NodeDataset dataset_from_argument(std::string_view text) {
   return dataset;
 }
 
+SpillOptions spill_from_argument(std::string_view text) {
+  const std::size_t comma = text.rfind(',');
+  const std::optional<Bytes> bytes = comma == std::string_view::npos
+                                         ? std::nullopt
+                                         : parse_bytes(std::string(text.substr(comma + 1)));
+  if (!bytes || comma == 0)
+    throw ConfigError(
+        fmt::format("--spill '{}': write a folder and a size, as "
+                    "--spill /nvme/batchflow,500gib",
+                    text));
+  return {std::filesystem::absolute(std::string(text.substr(0, comma))).lexically_normal(), *bytes};
+}
+
 void check_policy(std::string_view kind, std::string_view text) {
   const std::string_view of = kind.substr(0, kind.find('.'));
   policy_list().choose(policy_kind(of == "eviction" ? of : kind), text);
@@ -180,6 +195,12 @@ NodeConfig read_node_config(ConfigSection& section) {
     });
     config.datasets.push_back(std::move(dataset));
   });
+  section.section("spill", [&](ConfigSection& spill) {
+    spill.require("path", "a folder on a local drive");
+    spill.require("bytes", "how much of the drive");
+    config.spill.path = spill.text("path", "");
+    config.spill.bytes = spill.bytes("bytes", 0);
+  });
   section.section("http", [&](ConfigSection& http) {
     config.http_address = http.text("address", config.http_address);
     config.http_port = static_cast<int>(http.integer("port", config.http_port, -1, 65535));
@@ -221,14 +242,20 @@ void settle(NodeConfig& config, Bytes held) {
   if (config.memory == 0) config.memory = left / 2;
   if (config.workers == 0) config.workers = std::max(1u, std::thread::hardware_concurrency());
   // Staging holds the blocks that are being read: a fraction of a small budget.
-  config.storage.staging = std::min(config.storage.staging, config.memory / 4);
+  if (held == 0) config.storage.staging = std::min(config.storage.staging, config.memory / 4);
   const auto mib = [](Bytes bytes) { return bytes >> 20; };
+  if (!config.spill.path.empty() && config.spill.bytes < Spill::kLeast)
+    throw ConfigError(
+        fmt::format("spill: {} bytes are too little; give it {} MiB or more "
+                    "(--spill PATH,SIZE), or leave it out",
+                    config.spill.bytes, mib(Spill::kLeast)));
   if (config.cache_bytes() < kCacheLeast)
     throw ConfigError(fmt::format(
         "memory: {} MiB are too little: {} MiB go to staging and {} MiB to the service itself, and "
         "at least {} MiB must be left for batches; give it {} MiB or more (--memory)",
         mib(config.memory), mib(config.storage.staging), mib(kOwn), mib(kCacheLeast),
-        (mib(kCacheLeast + kOwn) * 4 + 2) / 3));
+        held == 0 ? (mib(kCacheLeast + kOwn) * 4 + 2) / 3
+                  : mib(kCacheLeast + kOwn + config.storage.staging)));
   if (config.memory > left)
     throw ConfigError(
         fmt::format("memory: {} MiB are asked for, and the machine has {} MiB left; "

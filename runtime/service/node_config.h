@@ -10,6 +10,7 @@
 #include "core/config.h"
 #include "core/engine_config.h"
 #include "core/types.h"
+#include "runtime/service/spill.h"
 #include "runtime/service/users.h"
 #include "runtime/sources/split.h"
 #include "runtime/storage/read_engine.h"
@@ -43,14 +44,18 @@ struct NodeConfig {
   Quotas quotas;
   Duration drain = std::chrono::seconds(30);  // how long SIGTERM lets jobs go on, at most
   ReadEngineOptions storage;
+  SpillOptions spill;
   std::string http_address = "127.0.0.1";
   int http_port = 9837;  // 0: any that is free; -1: none
   bool journal = false;
   bool explain = false;  // keep the last decisions in words
   EngineConfig engine;
 
-  // Of the place the engine divides: what is left beside staging and the service itself.
+  // For blocks, batches and kept samples: what is left beside staging and the service itself.
   Bytes cache_bytes() const;
+  // What of it the engine divides. The rest covers what it does not count: slabs with slots that
+  // nobody has, entries of tables, what a job has not yet unmapped.
+  Bytes engine_bytes() const { return cache_bytes() - cache_bytes() / 16; }
 };
 
 // Defaults of this machine and user.
@@ -59,12 +64,14 @@ NodeConfig default_node_config();
 NodeConfig read_node_config(ConfigSection& section);
 // `name=path[,key=value...]` of the command line; a path alone is named after its folder.
 NodeDataset dataset_from_argument(std::string_view text);
+// `path,size` of the command line. Throws ConfigError.
+SpillOptions spill_from_argument(std::string_view text);
 // `preset=name` or `kind=name[:parameter=value...]` of the command line. Throws ConfigError.
 void choose_policy(EngineConfig& config, std::string_view text);
 // Throws ConfigError unless the engine would take it.
 void check_policy(std::string_view kind, std::string_view text);
 // What is left for 0, and whether it is enough. Throws ConfigError with numbers and what to do.
-// `held`: what this service has of the machine already.
+// `held`: what this service has of the machine already, and then its staging memory stays as it is.
 void settle(NodeConfig& config, Bytes held = 0);
 
 }  // namespace batchflow

@@ -127,8 +127,10 @@ struct Service::Parts final : ConnectionHost {
       recorder.open(config.state / "journal", config.engine, datasets.catalogues());
     Backend::Options options;
     options.workers_most = config.workers;
-    options.slots_most = config.cache_bytes();
+    options.memory = config.cache_bytes();
     options.storage = config.storage;
+    options.spill = config.spill;
+    options.say = [this](const std::string& line) { say(line); };
     const auto post = [this](std::function<void()> what) {
       asio::post(loop, [this, what = std::move(what)] {
         what();
@@ -147,7 +149,9 @@ struct Service::Parts final : ConnectionHost {
         *joining, *warming, [this] { return snapshot(); }, [this] { drain(); },
         [this] { return reload(); }, [this](const std::string& line) { say(line); }});
     inbox.add(NodeJoined{NodeId(0), config.workers});
-    inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, config.cache_bytes()});
+    inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
+    if (const Spill* spill = backend->spill(); spill && spill->capacity() > 0)
+      inbox.add(CapacityChanged{{NodeId(0), Tier::nvme, 0}, spill->capacity()});
     for (const NodeDataset& dataset : config.datasets) joining->open(dataset);
     acceptor.assign(dup(listening.get()));
     if (config.http_port >= 0)
@@ -230,6 +234,7 @@ struct Service::Parts final : ConnectionHost {
     ReloadPlan plan = plan_reload(written, wanted);
     NodeConfig next = wanted;
     next.storage = config.storage;
+    next.spill = config.spill;
     if (!plan.memory) next.memory = config.memory;
     settle(next, config.memory);
     if (plan.workers && next.workers > workers_at_start) {
@@ -243,8 +248,8 @@ struct Service::Parts final : ConnectionHost {
     }
     // From here on nothing can fail.
     if (plan.memory) {
-      inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, next.cache_bytes()});
-      backend->set_slots_most(next.cache_bytes());
+      inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, next.engine_bytes()});
+      backend->set_memory(next.cache_bytes());
     }
     if (plan.workers) backend->set_workers_most(next.workers);
     for (const std::string& text : plan.policies) inbox.add(PolicyChanged{inbox.keep(text)});
@@ -369,6 +374,7 @@ struct Service::Parts final : ConnectionHost {
       if (error) return;
       jobs.check_waiting(now());
       jobs.wake();
+      backend->retry_waiting();
       schedule();
       check();
     });
@@ -454,8 +460,14 @@ struct Service::Parts final : ConnectionHost {
     all.storage = backend->storage();
     all.memory_bytes = config.memory;
     all.cache_bytes = config.cache_bytes();
+    all.used_bytes = backend->budget().used();
     all.item_bytes = backend->item_bytes();
     all.block_bytes = backend->slot_bytes();
+    if (const Spill* spill = backend->spill()) {
+      all.spill_limit_bytes = spill->capacity();
+      all.spill_bytes = spill->used();
+      all.spill = spill->counters();
+    }
     all.workers = backend->workers();
     all.workers_most = config.workers;
     all.cores = std::thread::hardware_concurrency();
@@ -510,6 +522,8 @@ int Service::run(const std::function<void(const std::string&)>& log) {
   log(fmt::format("serving at {}: {} MiB for batches and samples, up to {} workers, storage {}",
                   config.socket.string(), config.cache_bytes() >> 20, config.workers,
                   parts_->backend->storage()));
+  if (const Spill* spill = parts_->backend->spill(); spill && !spill->note().empty())
+    log(fmt::format("spill: {}", spill->note()));
   if (parts_->http)
     log(fmt::format("http://{}:{}/ shows what it does; /metrics is for Prometheus",
                     config.http_address, parts_->http->port()));

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/failpoint/failpoint.h"
+
 namespace batchflow {
 namespace {
 
@@ -23,8 +25,9 @@ constexpr Bytes kSlabLeast = Bytes{4} << 20;
 
 // ------------------------------------------------------------------------------------- slabs ----
 
-SharedSlab::SharedSlab(std::uint64_t id, Bytes bytes)
-    : id_(id),
+SharedSlab::SharedSlab(std::uint64_t id, Bytes bytes, std::shared_ptr<const MemoryCharge> charge)
+    : charge_(std::move(charge)),
+      id_(id),
       bytes_(bytes),
       descriptor_(memfd_create("batchflow", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (descriptor_ < 0) fail("memfd_create");
@@ -51,14 +54,15 @@ SharedSlab::~SharedSlab() {
 }
 
 bool Slot::fill() const {
+  if (BF_FAILPOINT("service.slot.fill")) return false;
   // Without it, writing to a page the machine has no memory for would end the process.
   return madvise(memory(), bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
 }
 
 // --------------------------------------------------------------------------------- slots ----
 
-SlotMemory::SlotMemory(Bytes bytes_most, std::function<void(std::uint64_t)> gone)
-    : bytes_most_(bytes_most), gone_(std::move(gone)) {}
+SlotMemory::SlotMemory(MemoryBudget& budget, std::function<void(std::uint64_t)> gone)
+    : budget_(budget), gone_(std::move(gone)) {}
 
 std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes bytes,
                                      std::uint64_t audience) {
@@ -75,19 +79,16 @@ std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes bytes,
   auto part = std::find_if(pool.parts.begin(), pool.parts.end(),
                            [](const Part& one) { return one.slab && !one.free.empty(); });
   if (part == pool.parts.end()) {
-    const auto slots = static_cast<std::uint32_t>(std::max<Bytes>(1, kSlabLeast / size));
-    const Bytes slab_bytes = size * slots;
-    if (!make_room(slab_bytes)) return std::nullopt;
+    auto slots = static_cast<std::uint32_t>(std::max<Bytes>(1, kSlabLeast / size));
+    // What the engine has granted is not refused for others that might come.
+    if (slots > 1 && !make_room(size * slots)) slots = 1;
+    std::shared_ptr<SharedSlab> slab = make_slab(size * slots);
+    if (!slab) return std::nullopt;
     part = std::find_if(pool.parts.begin(), pool.parts.end(),
                         [](const Part& one) { return !one.slab; });
     if (part == pool.parts.end()) part = pool.parts.emplace(pool.parts.end());
-    try {
-      part->slab = std::make_shared<SharedSlab>(next_slab_, slab_bytes);
-    } catch (const std::system_error&) {
-      return std::nullopt;  // no descriptors, or no memory
-    }
-    ++next_slab_;
-    bytes_ += slab_bytes;
+    part->slab = std::move(slab);
+    bytes_ += part->slab->bytes();
     part->slots = slots;
     part->free.clear();
     for (std::uint32_t i = slots; i-- > 0;) part->free.push_back(i);
@@ -105,8 +106,9 @@ std::vector<SlotMemory::Use> SlotMemory::uses() const {
   for (const auto& [share, pool] : pools_) {
     Use& use = all.emplace_back(Use{ShareId(share), 0, pool.taken.size(), 0});
     for (const Part& part : pool.parts) {
+      if (!part.slab) continue;
       use.slots += part.slots;
-      if (part.slab) use.bytes += part.slab->bytes();
+      use.bytes += part.slab->bytes();
     }
   }
   return all;
@@ -130,21 +132,29 @@ void SlotMemory::free(ShareId share, SlotId slot) {
   pool.taken.erase(taken);
 }
 
-void SlotMemory::set_bytes_most(Bytes bytes) {
-  bytes_most_ = bytes;
-  (void)make_room(0);
-}
-
-// Slabs nobody has anything in leave until there is room.
 bool SlotMemory::make_room(Bytes bytes) {
+  const auto there = [&] { return budget_.used() + bytes <= budget_.most(); };
+  if (there()) return true;
   for (auto& [id, pool] : pools_) {
     for (std::uint32_t part = 0; part < pool.parts.size(); ++part) {
-      if (bytes_ + bytes <= bytes_most_) return true;
-      if (pool.parts[part].slab && pool.parts[part].free.size() == pool.parts[part].slots)
-        give_back(pool, part);
+      if (!pool.parts[part].slab || pool.parts[part].free.size() != pool.parts[part].slots)
+        continue;
+      give_back(pool, part);
+      if (there()) return true;
     }
   }
-  return bytes_ + bytes <= bytes_most_;
+  return false;
+}
+
+std::shared_ptr<SharedSlab> SlotMemory::make_slab(Bytes bytes) {
+  if (!make_room(bytes)) return nullptr;
+  auto charge = std::make_shared<const MemoryCharge>(budget_, bytes);
+  if (!*charge) return nullptr;
+  try {
+    return std::make_shared<SharedSlab>(next_slab_++, bytes, std::move(charge));
+  } catch (const std::system_error&) {
+    return nullptr;  // no descriptors, or no memory
+  }
 }
 
 void SlotMemory::give_back(Pool& pool, std::uint32_t part) {

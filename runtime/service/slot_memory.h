@@ -4,7 +4,9 @@
 // share's slots lie in slabs, each a sealed memory file: mapped writable here, and read-only by the
 // jobs of the share's stream, which are the only ones that are handed its descriptor. So a job sees
 // the blocks of its own stream and nobody else's. A slab whose slots are all free is given back
-// when another share needs the memory; a job that still maps it keeps what it holds.
+// when others need the memory. A job that still maps it keeps what it holds, and until it has
+// unmapped it, or its connection has ended, the slab counts in the budget: who is handed a slab's
+// descriptor holds its charge.
 //
 // Used by the service's own thread, but for Slot::fill, which a worker calls.
 #pragma once
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "core/types.h"
+#include "runtime/service/memory_budget.h"
 
 namespace batchflow {
 
@@ -26,7 +29,7 @@ namespace batchflow {
 class SharedSlab {
  public:
   // Throws std::system_error.
-  SharedSlab(std::uint64_t id, Bytes bytes);
+  SharedSlab(std::uint64_t id, Bytes bytes, std::shared_ptr<const MemoryCharge> charge);
   ~SharedSlab();
   SharedSlab(const SharedSlab&) = delete;
   SharedSlab& operator=(const SharedSlab&) = delete;
@@ -35,8 +38,10 @@ class SharedSlab {
   int descriptor() const { return descriptor_; }
   Bytes bytes() const { return bytes_; }
   std::byte* memory() const { return memory_; }
+  const std::shared_ptr<const MemoryCharge>& charge() const { return charge_; }
 
  private:
+  std::shared_ptr<const MemoryCharge> charge_;
   std::uint64_t id_;
   Bytes bytes_;
   int descriptor_;
@@ -56,7 +61,7 @@ struct Slot {
 class SlotMemory {
  public:
   // `gone` is told of a slab that no later slot will be in.
-  SlotMemory(Bytes bytes_most, std::function<void(std::uint64_t slab)> gone);
+  SlotMemory(MemoryBudget& budget, std::function<void(std::uint64_t slab)> gone);
 
   // The slot's place, made if it has none; empty when there is no memory for it now. `audience`
   // says who may read the share: its name may be that of an earlier one, whose slabs others have
@@ -65,9 +70,6 @@ class SlotMemory {
   // Null if it has no place.
   const Slot* find(ShareId share, SlotId slot) const;
   void free(ShareId share, SlotId slot);
-  // What no slot lies in any more is given back at once, what lies beyond the bound when it is
-  // free.
-  void set_bytes_most(Bytes bytes);
   // That a slot of so many bytes takes: whole pages.
   static constexpr Bytes slot_bytes(Bytes bytes) { return (bytes + 4095) / 4096 * 4096; }
   Bytes bytes() const { return bytes_; }  // of all slabs
@@ -78,6 +80,8 @@ class SlotMemory {
     Bytes bytes = 0;
   };
   std::vector<Use> uses() const;
+  // Gives back slabs that nothing is in until so much of the budget is left, if that helps.
+  bool make_room(Bytes bytes);
 
  private:
   struct Part {  // a slab and which of its slots are free
@@ -97,10 +101,10 @@ class SlotMemory {
     std::map<std::uint32_t, Taken> taken;  // by slot id
   };
 
-  bool make_room(Bytes bytes);
+  std::shared_ptr<SharedSlab> make_slab(Bytes bytes);
   void give_back(Pool& pool, std::uint32_t part);
 
-  Bytes bytes_most_;
+  MemoryBudget& budget_;
   std::function<void(std::uint64_t)> gone_;
   std::map<std::uint32_t, Pool> pools_;  // by share
   std::uint64_t next_slab_ = 1;

@@ -32,8 +32,12 @@ struct Snapshot {
   std::string storage;
   Bytes memory_bytes = 0;
   Bytes cache_bytes = 0;
+  Bytes used_bytes = 0;  // of these, with what jobs have not yet unmapped
   Bytes item_bytes = 0;
   Bytes block_bytes = 0;
+  Bytes spill_limit_bytes = 0;  // 0: there is no second tier
+  Bytes spill_bytes = 0;
+  SpillCounters spill;
   std::uint32_t workers = 0;
   std::uint32_t workers_most = 0;
   std::uint32_t cores = 0;

@@ -94,13 +94,16 @@ std::string jobs_table(const Snapshot& now) {
 
 std::string memory_table(const Snapshot& now) {
   std::string out = "<table><tr><th>what</th><th>in use</th><th>of all</th><th></th></tr>\n";
-  const auto line = [&](std::string_view what, Bytes bytes) {
-    const double part = share(static_cast<double>(bytes), static_cast<double>(now.cache_bytes));
+  const auto line = [&](std::string_view what, Bytes bytes, Bytes all) {
+    const double part = share(static_cast<double>(bytes), static_cast<double>(all));
     out += fmt::format("<tr><td>{}</td><td>{}</td><td>{:.1f} %</td><td>{}</td></tr>\n", what,
                        bytes_text(bytes), 100 * part, bar(part, false));
   };
-  line("blocks ready to train on", now.block_bytes);
-  line("samples, as stored or decoded", now.item_bytes);
+  line("blocks ready to train on", now.block_bytes, now.cache_bytes);
+  line("samples, as stored or decoded", now.item_bytes, now.cache_bytes);
+  line("all of it, with what jobs still map", now.used_bytes, now.cache_bytes);
+  if (now.spill_limit_bytes > 0)
+    line("samples as stored, on the local drive", now.spill_bytes, now.spill_limit_bytes);
   return out + "</table>\n";
 }
 

@@ -97,9 +97,12 @@ void WorkerPool::run(Worker& worker) {
 }
 
 PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& preparer) {
-  PreparationReport report{order.request, order.worker, Outcome::done, {}, {}, {}, 0};
+  PreparationReport report;
+  report.request = order.request;
+  report.worker = order.worker;
   if (!order.slot.fill() || BF_FAILPOINT("service.prepare.memory")) {
     report.outcome = Outcome::failed;
+    report.no_memory = true;
     return report;
   }
   const BlockLayout& layout = *order.layout;
@@ -126,10 +129,9 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
     if (made == Prepared::done) {
       if (apart) insert_sample(one, scratch.data(), layout, order.slot.memory(), sample.place);
       if (sample.keep_decoded) {
-        items_.put(order.decoded_share,
-                   ItemId(static_cast<std::uint32_t>(sample.input.sample.value)),
-                   std::move(decoded));
-        decoded = {};
+        if (!items_.put(order.decoded_share,
+                        ItemId(static_cast<std::uint32_t>(sample.input.sample.value)), decoded))
+          ++report.not_kept;
       }
       continue;
     }

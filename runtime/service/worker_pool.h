@@ -50,6 +50,8 @@ struct PreparationReport {
   std::vector<std::string> problems;  // of these, in turn
   Duration took{0};
   std::uint32_t samples = 0;
+  std::uint32_t not_kept = 0;  // decoded, for which there was no memory
+  bool no_memory = false;      // for the block's pages
 };
 
 class WorkerPool {

@@ -87,12 +87,14 @@ class OpenFiles {
 };
 
 // EINVAL: this file cannot be read with O_DIRECT after all.
-int read_to_end(const File& file, Progress& progress) {
+int move_all(int fd, Progress& progress) {
   int tries = kTries;
   for (;;) {
     const Progress::Next next = progress.next();
-    const ssize_t got = ::pread(file.fd, next.to, next.length, static_cast<off_t>(next.offset));
-    const int answer = read_as(got < 0 ? -errno : static_cast<int>(got));
+    const auto offset = static_cast<off_t>(next.offset);
+    const ssize_t moved = progress.piece().write ? ::pwrite(fd, next.to, next.length, offset)
+                                                 : ::pread(fd, next.to, next.length, offset);
+    const int answer = moved_as(progress.piece(), moved < 0 ? -errno : static_cast<int>(moved));
     if (answer >= 0) {
       if (progress.advance(static_cast<Bytes>(answer))) return 0;
     } else if ((answer != -EINTR && answer != -EAGAIN) || --tries == 0) {
@@ -155,16 +157,17 @@ class PreadPool final : public Reader {
 
   int read(Progress& progress) {
     const ReadPiece& piece = progress.piece();
+    if (piece.fd >= 0) return move_all(piece.fd, progress);
     bool direct = options_.direct && !BF_FAILPOINT("storage.direct.refused");
     const OpenedFile opened =
         piece.whole_file ? open_file(piece, direct) : files_.get(piece, direct);
     if (opened.file == nullptr) return opened.error;
-    const int error = read_to_end(*opened.file, progress);
+    const int error = move_all(opened.file->fd, progress);
     if (error != EINVAL || !opened.file->direct) return error;
     // Whoever asked may be gone by now, and the path with them.
     if (is_ending()) return ECANCELED;
     const OpenedFile buffered = open_file(piece, false);
-    return buffered.file == nullptr ? buffered.error : read_to_end(*buffered.file, progress);
+    return buffered.file == nullptr ? buffered.error : move_all(buffered.file->fd, progress);
   }
 
   const ReadEngineOptions options_;

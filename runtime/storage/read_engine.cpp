@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 
 #include "core/check.h"
+#include "core/random.h"
 #include "runtime/storage/reader.h"
 
 namespace batchflow {
@@ -43,7 +47,8 @@ class Engine final : public ReadEngine {
   std::string_view description() const override { return description_; }
   void submit(std::span<const ReadPiece> pieces) override {
     for (const ReadPiece& piece : pieces) {
-      BF_CHECK(piece.path != nullptr && piece.to != nullptr);
+      BF_CHECK((piece.path != nullptr || piece.fd >= 0) && piece.to != nullptr);
+      BF_CHECK(!piece.write || piece.fd >= 0);
       BF_CHECK(reinterpret_cast<std::uintptr_t>(piece.to) % kSector == 0);
     }
     if (!pieces.empty()) reader_->submit(pieces);
@@ -65,6 +70,25 @@ void check(bool good, std::string_view what) {
 }
 
 }  // namespace
+
+// Four lanes, so that the multiplications of one do not wait for another's. Each step can be undone
+// by who knows the word, so no single word is lost.
+Digest checksum(const std::byte* bytes, Bytes count) {
+  std::uint64_t lanes[4] = {count, kGolden, ~count, ~kGolden};
+  const auto add = [](std::uint64_t& lane, const std::byte* from, Bytes length) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, from, length);
+    lane = std::rotl((lane ^ word) * kGolden, 29);
+  };
+  Bytes at = 0;
+  for (; at + 32 <= count; at += 32) {
+    for (std::size_t i = 0; i < 4; ++i) add(lanes[i], bytes + at + 8 * i, 8);
+  }
+  for (std::size_t i = 0; at < count; ++i, at += 8)
+    add(lanes[i], bytes + at, std::min<Bytes>(8, count - at));
+  return mix(lanes[0]) + std::rotl(mix(lanes[1]), 16) + std::rotl(mix(lanes[2]), 32) +
+         std::rotl(mix(lanes[3]), 48);
+}
 
 std::unique_ptr<ReadEngine> make_read_engine(const ReadEngineOptions& options,
                                              ReadEngine::Done done) {

@@ -1,5 +1,5 @@
-// Reads pieces of files into memory, many at a time: by io_uring on a thread of its own, or by a
-// pool of threads that call pread where the kernel refuses a ring.
+// Reads pieces of files into memory, and writes to the spill file, many at a time: by io_uring on a
+// thread of its own, or by a pool of threads that call pread where the kernel refuses a ring.
 //
 // A file is named by the dataset's root, an open directory, and a path below it. Links and `..` are
 // followed as long as they stay below the root, else the error is EXDEV; where the kernel has no
@@ -24,11 +24,14 @@
 
 namespace batchflow {
 
-// One piece of one file. With O_DIRECT whole sectors are read around it: `to` begins at a multiple
-// of 4096 and has `room` >= room_for(offset, bytes); the bytes asked for are at `to +
-// lead(offset)`.
+// One piece of one file: below a root, or (`fd`) of a file that whoever asks keeps open, which may
+// be written, too, and whose pieces come with a checksum. With O_DIRECT whole sectors are read
+// around it: `to` begins at a multiple of 4096 and has `room` >= room_for(offset, bytes); the bytes
+// asked for are at `to + lead(offset)`.
 struct ReadPiece {
-  int root = -1;  // of the dataset
+  int fd = -1;         // of an open file; then nothing is opened
+  bool write = false;  // from `to`, to that file
+  int root = -1;       // of the dataset
   const char* path = nullptr;
   std::uint64_t file = 0;   // names the file among all of all roots; large ones stay open by it
   bool whole_file = false;  // opened, read, closed at once: small files
@@ -49,7 +52,10 @@ struct ReadResult {
   std::uint64_t tag = 0;
   int error = 0;    // errno; 0: all bytes are there. EIO and its like are worth another try
   Bytes bytes = 0;  // what was read; less than asked for at the end of a file that has shrunk
+  Digest sum = 0;   // of these bytes, if the piece was of an open file
 };
+// What `sum` is. Of two runs of bytes that differ in one 64-bit word it always differs.
+Digest checksum(const std::byte* bytes, Bytes count);
 
 struct ReadEngineOptions {
   std::string engine = "auto";  // auto, io_uring, pread

@@ -14,8 +14,8 @@ Progress::Next Progress::next() const {
           .length = std::min(left, kMostAtOnce)};
 }
 
-bool Progress::advance(Bytes read) {
-  const Bytes end = at() + read;
+bool Progress::advance(Bytes moved) {
+  const Bytes end = at() + moved;
   if (end <= got_) return true;  // the end of the file
   got_ = end;
   return got_ >= lead(piece_.offset) + piece_.bytes;
@@ -24,14 +24,25 @@ bool Progress::advance(Bytes read) {
 ReadResult Progress::result(int error) const {
   const Bytes before = lead(piece_.offset);
   const Bytes bytes = got_ <= before ? 0 : std::min(piece_.bytes, got_ - before);
-  return {.tag = piece_.tag, .error = error, .bytes = error == 0 ? bytes : 0};
+  // A file that takes no more, and says nothing.
+  if (error == 0 && piece_.write && bytes < piece_.bytes) error = ENOSPC;
+  if (error != 0) return {.tag = piece_.tag, .error = error, .bytes = 0, .sum = 0};
+  return {.tag = piece_.tag,
+          .error = 0,
+          .bytes = bytes,
+          .sum = piece_.fd < 0 ? 0 : checksum(piece_.to + before, bytes)};
 }
 
 int opened_as(int answer) {
   return BF_FAILPOINT("storage.open.error") ? -EIO : answer;
 }
 
-int read_as(int answer) {
+int moved_as(const ReadPiece& piece, int answer) {
+  if (piece.write) {
+    if (BF_FAILPOINT("storage.spill.full")) return -ENOSPC;
+    return BF_FAILPOINT("storage.spill.write") ? -EIO : answer;
+  }
+  if (piece.fd >= 0 && BF_FAILPOINT("storage.spill.read")) return -EIO;
   if (BF_FAILPOINT("storage.read.error")) return -EIO;
   if (BF_FAILPOINT("storage.read.again")) return -EAGAIN;
   if (answer <= 0) return answer;

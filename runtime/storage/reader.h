@@ -33,21 +33,23 @@ class Progress {
     Bytes length = 0;
   };
   Next next() const;
-  // `read` bytes came of next(). Whether that is all: what was asked for, or the end of the file.
-  bool advance(Bytes read);
+  // `moved` bytes came of next(), or went. Whether that is all: what was asked for, or the end of
+  // the file.
+  bool advance(Bytes moved);
   ReadResult result(int error) const;
 
  private:
-  // Again from the beginning of the sector in which a read ended.
+  // Again from the beginning of the sector in which a read or write ended.
   Bytes at() const { return got_ / kSector * kSector; }
 
   ReadPiece piece_;
   Bytes got_ = 0;  // from the first sector's beginning
 };
 
-// What open and read answered, or what failpoints make of it: >= 0, or -errno.
+// What open, and reading or writing the piece, answered, or what failpoints make of it: >= 0, or
+// -errno.
 int opened_as(int answer);
-int read_as(int answer);
+int moved_as(const ReadPiece& piece, int answer);
 
 // Calls Done, for one thread at a time: with everything that came while it was called before.
 class Delivery {

@@ -85,18 +85,32 @@ void Ring::submit_and_wait_for(unsigned completions) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
+int Ring::buffer_of(const std::byte* memory, std::size_t length) const {
+  if (!has_buffers() || length == 0 || !staging_->contains(memory, length)) return -1;
+  const auto at = static_cast<Bytes>(memory - staging_->begin());
+  const Bytes buffer = at / kBufferMost;
+  return buffer == (at + length - 1) / kBufferMost ? static_cast<int>(buffer) : -1;
+}
+
 void Ring::prepare_read(io_uring_sqe* sqe, int file, bool in_table, std::byte* to,
                         std::size_t length, std::uint64_t offset) const {
-  const auto at = static_cast<Bytes>(to - staging_->begin());
-  const bool registered = has_buffers() && staging_->contains(to, length) &&
-                          at / kBufferMost == (at + length - 1) / kBufferMost;
-  if (registered && length > 0) {
-    io_uring_prep_read_fixed(sqe, file, to, static_cast<unsigned>(length), offset,
-                             static_cast<int>(at / kBufferMost));
+  const int buffer = buffer_of(to, length);
+  if (buffer >= 0) {
+    io_uring_prep_read_fixed(sqe, file, to, static_cast<unsigned>(length), offset, buffer);
   } else {
     io_uring_prep_read(sqe, file, to, static_cast<unsigned>(length), offset);
   }
   if (in_table) sqe->flags |= IOSQE_FIXED_FILE;
+}
+
+void Ring::prepare_write(io_uring_sqe* sqe, int file, const std::byte* from, std::size_t length,
+                         std::uint64_t offset) const {
+  const int buffer = buffer_of(from, length);
+  if (buffer >= 0) {
+    io_uring_prep_write_fixed(sqe, file, from, static_cast<unsigned>(length), offset, buffer);
+  } else {
+    io_uring_prep_write(sqe, file, from, static_cast<unsigned>(length), offset);
+  }
 }
 
 }  // namespace batchflow

@@ -31,15 +31,19 @@ class Ring {
   void submit();
   void submit_and_wait();
 
-  // A read of a descriptor, or of the file at `file` in the table, from registered memory where it
-  // is.
+  // A read of a descriptor, or of the file at `file` in the table, to registered memory where it
+  // is; or a write from there.
   void prepare_read(io_uring_sqe* sqe, int file, bool in_table, std::byte* to, std::size_t length,
                     std::uint64_t offset) const;
+  void prepare_write(io_uring_sqe* sqe, int file, const std::byte* from, std::size_t length,
+                     std::uint64_t offset) const;
 
  private:
   void submit_and_wait_for(unsigned completions);
   int open_ring(unsigned entries);
   int register_buffers();
+  // The number of the registered buffer that holds all of it; -1: none does.
+  int buffer_of(const std::byte* memory, std::size_t length) const;
 
   io_uring ring_{};
   bool is_open_ = false;

@@ -121,7 +121,7 @@ bool RingReader::take_orders() {
     asleep_ = true;
   }
   for (const ReadPiece& order : taken_) {
-    if (order.path != nullptr) {
+    if (order.path != nullptr || order.fd >= 0) {
       queue_.push_back(order);
       continue;
     }
@@ -152,6 +152,7 @@ void RingReader::start_read(unsigned slot) {
   const ReadPiece& piece = read.progress.piece();
   read.direct = options_.direct && !buffered_roots_.contains(piece.root) &&
                 !BF_FAILPOINT("storage.direct.refused");
+  if (piece.fd >= 0) return prepare_read(slot);
   if (!piece.whole_file) {
     read.large = large_->acquire(piece, read.direct);
     LargeFiles::File& file = (*large_)[read.large];

@@ -107,7 +107,7 @@ class RingReader final : public Reader {
   std::thread::id thread_;
   std::atomic<bool> ending_{false};
   std::mutex mutex_;
-  std::vector<ReadPiece> orders_;  // without a path: closes the root
+  std::vector<ReadPiece> orders_;  // of no file: closes the root
   bool asleep_ = false;            // and wants to be woken
 
   Threads threads_;

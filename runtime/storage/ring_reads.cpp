@@ -82,9 +82,14 @@ void RingReader::prepare_open_large(unsigned place) {
 
 void RingReader::prepare_read(unsigned slot) {
   const Slot& read = slots_[slot];
+  const ReadPiece& piece = read.progress.piece();
   const Progress::Next next = read.progress.next();
   io_uring_sqe* sqe = entry();
-  if (read.large != kNoPlace) {
+  if (piece.write) {
+    ring_.prepare_write(sqe, piece.fd, next.to, next.length, next.offset);
+  } else if (piece.fd >= 0) {
+    ring_.prepare_read(sqe, piece.fd, false, next.to, next.length, next.offset);
+  } else if (read.large != kNoPlace) {
     const LargeFiles::File& file = (*large_)[read.large];
     ring_.prepare_read(sqe, file.file, file.in_table, next.to, next.length, next.offset);
   } else {
@@ -96,7 +101,8 @@ void RingReader::prepare_read(unsigned slot) {
 void RingReader::chain_ended(unsigned slot) {
   Slot& read = slots_[slot];
   if (--read.chain_left > 0) return;
-  const int answer = read.chain_opened < 0 ? read.chain_opened : read_as(read.chain_read);
+  const int answer =
+      read.chain_opened < 0 ? read.chain_opened : moved_as(read.progress.piece(), read.chain_read);
   if (answer >= 0) {
     return read.progress.advance(static_cast<Bytes>(answer)) ? finish(slot, 0)
                                                              : prepare_chain(slot);
@@ -153,11 +159,12 @@ void RingReader::opened_large(unsigned place, int answer) {
 void RingReader::has_read(unsigned slot, int answer) {
   Slot& read = slots_[slot];
   const bool was_direct = read.large == kNoPlace ? read.direct : (*large_)[read.large].direct;
-  answer = read_as(answer);
+  const ReadPiece& piece = read.progress.piece();
+  answer = moved_as(piece, answer);
   if (answer >= 0) {
     return read.progress.advance(static_cast<Bytes>(answer)) ? finish(slot, 0) : prepare_read(slot);
   }
-  if (answer == -EINVAL && was_direct) {
+  if (answer == -EINVAL && was_direct && piece.fd < 0) {
     let_go(read);
     read.direct = false;
     return prepare_open(slot);

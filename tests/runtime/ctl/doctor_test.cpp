@@ -65,7 +65,9 @@ TEST_CASE("the stage that took most of the waits is the slow link") {
   CHECK(has(storage.facts, "gives 100 samples/s"));
   CHECK(has(storage.facts, "busy 50 % of the time"));
   CHECK(has(storage.facts, "it takes 100 samples/s, and would take 250"));
-  CHECK(has(storage.advice, "the dataset has 3.7 GiB, and the cache 1.0 GiB in all (--memory)"));
+  CHECK(has(storage.advice,
+            "the dataset has 3.7 GiB, and the cache 1.0 GiB in all (--memory, or --spill "
+            "for a second tier on a local drive)"));
   CHECK_FALSE(has(storage.advice, "batchflowctl pack"));  // 4 MB a sample are no small files
 
   const Diagnosis preparation = judged({{"storage", 1.0}, {"preparation", 9.0}});

@@ -81,7 +81,7 @@ TEST_CASE("the cache is told share by share, and adds up to what the status says
   }
   CHECK(bytes["encoded"] + bytes["decoded"] == status.at("item_bytes"));
   CHECK(bytes["prepared"] == status.at("block_bytes"));
-  CHECK(bytes["encoded"] == encoded * 16 * 8);
+  CHECK(bytes["encoded"] == encoded * 4096);  // 16 * 8 bytes each, in a page of its own
 }
 
 TEST_CASE("policy list says what runs, also after it was changed") {

@@ -1,0 +1,70 @@
+// Which pages of a range are free: handed out in runs, the smallest that suffices first, and joined
+// with their neighbours when they come back. Used for staging memory, kept samples and the spill
+// file; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "core/types.h"
+
+namespace batchflow {
+
+class Extents {
+ public:
+  using Page = std::uint64_t;
+  static constexpr Bytes kPage = 4096;
+  static constexpr Page pages_of(Bytes bytes) { return (bytes + kPage - 1) / kPage; }
+
+  explicit Extents(Page pages) {
+    if (pages > 0) add(0, pages);
+  }
+
+  // The first of `count` pages in a row; empty if there is no such run.
+  std::optional<Page> take(Page count) {
+    const auto fit = sizes_.lower_bound({count, 0});
+    if (fit == sizes_.end()) return std::nullopt;
+    const auto [size, first] = *fit;
+    remove(first, size);
+    if (size > count) add(first + count, size - count);
+    return first;
+  }
+
+  // REQUIRES: they were taken
+  void give_back(Page first, Page count) {
+    const auto after = free_.lower_bound(first);
+    if (after != free_.begin()) {
+      const auto [before, size] = *std::prev(after);
+      if (before + size == first) {
+        remove(before, size);
+        first = before;
+        count += size;
+      }
+    }
+    if (const auto next = free_.find(first + count); next != free_.end()) {
+      const Page size = next->second;
+      remove(first + count, size);
+      count += size;
+    }
+    add(first, count);
+  }
+
+ private:
+  void add(Page first, Page count) {
+    free_.emplace(first, count);
+    sizes_.emplace(count, first);
+  }
+  void remove(Page first, Page count) {
+    free_.erase(first);
+    sizes_.erase({count, first});
+  }
+
+  std::map<Page, Page> free_;              // first page and how many
+  std::set<std::pair<Page, Page>> sizes_;  // how many, and the first page
+};
+
+}  // namespace batchflow

@@ -1,0 +1,144 @@
+#include "runtime/service/item_store.h"
+
+#include <cstring>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "core/random.h"
+#include "doctest/doctest.h"
+#include "runtime/failpoint/failpoint.h"
+
+namespace batchflow::test {
+namespace {
+
+constexpr Bytes kMib = Bytes{1} << 20;
+
+std::vector<std::byte> bytes_for(std::uint32_t item, Bytes count) {
+  std::vector<std::byte> bytes(count);
+  for (Bytes i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(hash(item, i / 8) >> (i % 8));
+  return bytes;
+}
+bool holds(const ItemStore::Item& item, const std::vector<std::byte>& bytes) {
+  const auto kept = ItemStore::bytes_of(item);
+  return kept.size() == bytes.size() &&
+         (bytes.empty() || std::memcmp(kept.data(), bytes.data(), bytes.size()) == 0);
+}
+Bytes resident_anonymous() {
+  std::ifstream file("/proc/self/status");
+  std::string word;
+  Bytes kib = 0;
+  while (file >> word) {
+    if (word == "RssAnon:" && file >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+TEST_CASE("an item is there until it is dropped, and its bytes as long as somebody holds them") {
+  MemoryBudget budget(kMib);
+  ItemStore store(budget);
+  const ShareId share(3);
+  for (const Bytes count : {Bytes{0}, Bytes{1}, Bytes{4096}, Bytes{4097}}) {
+    const auto item = ItemId(static_cast<std::uint32_t>(count));
+    CHECK(store.put(share, item, bytes_for(item.value, count)));
+    CHECK(holds(store.find(share, item), bytes_for(item.value, count)));
+  }
+  CHECK(store.items() == 4);
+  CHECK(store.bytes() == 5 * 4096);
+  ItemStore::Item held = store.find(share, ItemId(4097));
+  store.drop(share, ItemId(4097));
+  CHECK(store.find(share, ItemId(4097)) == nullptr);
+  CHECK(store.put(share, ItemId(7), bytes_for(7, 8192)));
+  CHECK(holds(held, bytes_for(4097, 4097)));
+  CHECK(store.bytes() == 7 * 4096);
+  held.reset();
+  CHECK(store.bytes() == 5 * 4096);
+  store.drop_all(share);
+  CHECK(store.bytes() == 0);
+  CHECK(budget.used() == 0);
+}
+
+TEST_CASE("no more is kept than the budget has, and what is refused is not there") {
+  MemoryBudget budget(kMib);
+  ItemStore store(budget);
+  std::uint32_t kept = 0;
+  for (std::uint32_t item = 0; item < 100; ++item)
+    kept += store.put(ShareId(0), ItemId(item), bytes_for(item, 64 << 10)) ? 1 : 0;
+  CHECK(kept == 15);  // 16 of them and their entries are more than 1 MiB
+  CHECK(store.items() == 15);
+  CHECK(budget.used() <= kMib);
+  // One that is replaced makes room for itself; a larger one in its place finds none.
+  CHECK(store.put(ShareId(0), ItemId(3), bytes_for(3, 64 << 10)));
+  CHECK_FALSE(store.put(ShareId(0), ItemId(3), bytes_for(3, 512 << 10)));
+  CHECK(store.find(ShareId(0), ItemId(3)) == nullptr);
+}
+
+TEST_CASE("sizes of any kind come and go for long, and all of the budget stays of use") {
+  MemoryBudget budget(32 * kMib);
+  ItemStore store(budget);
+  Random chance(7);
+  std::vector<std::uint32_t> there;
+  const Bytes before = resident_anonymous();
+  Bytes most = 0;
+  for (std::uint32_t item = 0; item < 20000; ++item) {
+    // Ever larger, so that what smaller ones leave never suffices for one.
+    const Bytes count = 1 + chance.below(100 + item * 10);
+    const std::vector<std::byte> bytes(count, static_cast<std::byte>(item));
+    while (!store.put(ShareId(1), ItemId(item), bytes)) {
+      REQUIRE_FALSE(there.empty());
+      REQUIRE(budget.used() + count + 8192 > budget.most());  // it is full, and not cut up
+      const std::size_t at = chance.below(there.size());
+      store.drop(ShareId(1), ItemId(there[at]));
+      there[at] = there.back();
+      there.pop_back();
+    }
+    there.push_back(item);
+    if (item % 500 == 0) most = std::max(most, resident_anonymous());
+  }
+#ifndef __SANITIZE_ADDRESS__
+  CHECK(most - before < 36 * kMib);
+#endif
+  for (const std::uint32_t item : there) {
+    const auto kept = store.find(ShareId(1), ItemId(item));
+    REQUIRE(kept);
+    CHECK(ItemStore::bytes_of(kept).front() == static_cast<std::byte>(item));
+  }
+}
+
+TEST_CASE("a machine without pages keeps nothing, and the budget is as before") {
+  MemoryBudget budget(kMib);
+  ItemStore store(budget);
+  configure_failpoints("service.items.fill=fail:1:2");
+  CHECK_FALSE(store.put(ShareId(0), ItemId(1), bytes_for(1, 5000)));
+  CHECK_FALSE(store.put(ShareId(0), ItemId(1), bytes_for(1, 5000)));
+  CHECK(budget.used() == 0);
+  CHECK(store.put(ShareId(0), ItemId(1), bytes_for(1, 5000)));
+  configure_failpoints("");
+}
+
+TEST_CASE("threads that put, find and drop the same items see whole ones or none") {
+  MemoryBudget budget(8 * kMib);
+  ItemStore store(budget);
+  std::vector<std::thread> threads;
+  std::atomic<std::uint32_t> wrong{0};
+  for (std::uint32_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      Random chance(thread);
+      for (int i = 0; i < 3000; ++i) {
+        const auto item = static_cast<std::uint32_t>(chance.below(16));
+        const auto bytes = bytes_for(item, 100 + item * 3000);
+        if (chance.below(3) == 0) store.drop(ShareId(0), ItemId(item));
+        if (chance.below(2) == 0) store.put(ShareId(0), ItemId(item), bytes);
+        const auto found = store.find(ShareId(0), ItemId(item));
+        if (found && !holds(found, bytes)) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  store.drop_all(ShareId(0));
+  CHECK(budget.used() == 0);
+}
+
+}  // namespace
+}  // namespace batchflow::test

@@ -1,0 +1,246 @@
+#include "runtime/service/spill.h"
+
+#include <fcntl.h>
+
+#include "core/config_error.h"
+#include "runtime/failpoint/failpoint.h"
+#include "tests/runtime/service/daemon.h"
+#include "tests/runtime/service/live.h"
+#include "tests/runtime/service/status.h"
+#include "tests/skip.h"
+
+namespace batchflow::test {
+namespace {
+
+constexpr Bytes kMib = Bytes{1} << 20;
+constexpr DatasetId kSet{2};
+
+// ------------------------------------------------------------------------------ the file alone --
+
+TEST_CASE("what is written is found where it was put, what is dropped or being written is not") {
+  Folder folder;
+  MemoryBudget budget(64 * kMib);
+  Spill spill({folder.path() / "drive", 16 * kMib}, budget);
+  CHECK(spill.capacity() == 15 * kMib);
+  CHECK(std::filesystem::is_empty(folder.path() / "drive"));  // nothing would be left of it
+  const auto first = spill.begin(kSet, SampleId(5), 5000);
+  REQUIRE(first);
+  CHECK(spill.used() == 8192);
+  CHECK_FALSE(spill.find(kSet, SampleId(5)));
+  spill.end(first->record, 99, 0);
+  const auto there = spill.find(kSet, SampleId(5));
+  REQUIRE(there);
+  CHECK(there->offset == first->offset);
+  CHECK(there->bytes == 5000);
+  CHECK(there->sum == 99);
+  CHECK_FALSE(spill.find(DatasetId(3), SampleId(5)));
+
+  // Dropped while it is written: its place is another's only when the write is over.
+  const auto second = spill.begin(kSet, SampleId(6), 4096);
+  spill.drop(kSet, SampleId(6));
+  const auto third = spill.begin(kSet, SampleId(6), 4096);
+  REQUIRE(third);
+  CHECK(third->offset != second->offset);
+  CHECK(spill.used() == 4 * 4096);
+  spill.end(third->record, 1, 0);
+  spill.end(second->record, 2, 0);
+  CHECK(spill.used() == 3 * 4096);
+  CHECK(spill.find(kSet, SampleId(6))->sum == 1);
+
+  spill.open(ShareId(9), kSet);
+  spill.drop(ShareId(9), ItemId(6));
+  spill.drop(ShareId(8), ItemId(5));  // of a share that keeps nothing here
+  CHECK_FALSE(spill.find(kSet, SampleId(6)));
+  CHECK(spill.find(kSet, SampleId(5)));
+}
+
+TEST_CASE("a full drive makes the tier as large as what is there, one that fails ends it") {
+  Folder folder;
+  MemoryBudget budget(64 * kMib);
+  Spill spill({folder.path(), 64 * kMib}, budget);
+  for (std::uint64_t sample = 0; sample < 40; ++sample)
+    spill.end(spill.begin(kSet, SampleId(sample), kMib)->record, sample, 0);
+  CHECK_FALSE(spill.take_change());
+  spill.end(spill.begin(kSet, SampleId(50), kMib)->record, 0, ENOSPC);
+  const auto change = spill.take_change();
+  REQUIRE(change);
+  CHECK(change->capacity == 40 * kMib);
+  CHECK(spill.capacity() == 40 * kMib);
+  CHECK(change->why.find("No space left") != std::string::npos);
+  CHECK_FALSE(spill.find(kSet, SampleId(50)));
+  CHECK(spill.find(kSet, SampleId(39)));
+
+  for (std::uint64_t sample = 0; sample < 30; ++sample) {
+    spill.failed(kSet, SampleId(sample), sample % 2 == 0 ? EIO : 0);
+    CHECK_FALSE(spill.find(kSet, SampleId(sample)));
+  }
+  CHECK_FALSE(spill.take_change());
+  for (int i = 0; i < 34; ++i) spill.failed(kSet, SampleId(60), EIO);
+  const auto end = spill.take_change();
+  REQUIRE(end);
+  CHECK(end->capacity == 0);
+  CHECK_FALSE(spill.begin(kSet, SampleId(1), 4096));
+}
+
+TEST_CASE("room that is not there is not promised, and a folder that is none is said") {
+  Folder folder;
+  MemoryBudget budget(64 * kMib);
+  configure_failpoints("service.spill.allocate=fail:1:1");
+  const Spill smaller({folder.path(), Bytes{1} << 43}, budget);
+  CHECK(smaller.note().find("has room for") != std::string::npos);
+  CHECK(smaller.capacity() < Bytes{1} << 43);
+  configure_failpoints("service.spill.allocate=fail");
+  const Spill none({folder.path(), 64 * kMib}, budget);
+  CHECK(none.note().find("there is no spill tier") != std::string::npos);
+  CHECK(none.capacity() == 0);
+  configure_failpoints("");
+  std::ofstream(folder.path() / "file") << "x";
+  CHECK_THROWS_AS(Spill({folder.path() / "file", 64 * kMib}, budget), ConfigError);
+}
+
+// --------------------------------------------------------------------------- in a live service --
+
+// 1600 samples of 64 KiB, half of which have room in memory.
+constexpr std::uint64_t kRows = 1600;
+constexpr std::size_t kWidth = 8192;
+
+struct Tiers {
+  Folder folder;
+  NodeConfig config;
+  explicit Tiers(Bytes spill) : config(config_in(folder.path())) {
+    std::filesystem::create_directory(folder.path() / "rows");
+    write_rows(folder.path() / "rows" / "rows.npy", kRows, kWidth);
+    config.memory = 192 * kMib;
+    config.engine.block_bytes = kMib;
+    config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0});
+    if (spill > 0) config.spill = {folder.path() / "drive", spill};
+  }
+  // Runs a job for so many epochs, each of which must be whole.
+  void run(std::uint32_t epochs) const {
+    JobPlan plan;
+    plan.service = config.socket;
+    plan.epochs = epochs;
+    plan.width = kWidth;
+    const Handed handed = run_job(plan);
+    CHECK(handed.wrong == "");
+    REQUIRE(handed.epochs.size() == epochs);
+    for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+    CHECK(handed.repeats == 0);
+  }
+  nlohmann::json status() const { return status_of(config.socket); }
+};
+
+std::uint64_t number(const nlohmann::json& status, const char* key) {
+  return status.at(key).get<std::uint64_t>();
+}
+
+TEST_CASE("with a second tier each sample is read once from its source, without one more often") {
+  Tiers without(0);
+  {
+    const LiveService service(without.config);
+    without.run(3);
+    CHECK(number(without.status(), "read_samples") > kRows + 2 * (kRows / 4));
+    CHECK(number(without.status(), "spill_limit_bytes") == 0);
+  }
+  for (const char* engine : {"auto", "pread"}) {
+    CAPTURE(engine);
+    Tiers with(256 * kMib);
+    with.config.storage.engine = engine;
+    const LiveService service(with.config);
+    with.run(3);
+    const auto status = with.status();
+    CHECK(number(status, "read_samples") == kRows);
+    CHECK(number(status, "spill_written_samples") > kRows / 4);
+    CHECK(number(status, "spill_bytes") == number(status, "spill_written_bytes"));
+    CHECK(number(status, "spill_read_samples") == 2 * number(status, "spill_written_samples"));
+    CHECK(number(status, "spill_missed") == 0);
+    CHECK(number(status, "spill_errors") == 0);
+    CHECK(number(status, "not_kept") == 0);
+    // The next job finds it all.
+    with.run(1);
+    CHECK(number(with.status(), "read_samples") == kRows);
+  }
+}
+
+// The service's own spill file, which has no name.
+std::string spill_file(const std::filesystem::path& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string to = std::filesystem::read_symlink(entry, gone).string();
+    if (to.rfind(folder.string(), 0) == 0 && to.find("(deleted)") != std::string::npos)
+      return entry.path();
+  }
+  return {};
+}
+
+TEST_CASE("a byte that has changed in the spill file is noticed, and harms nobody") {
+  Tiers tiers(256 * kMib);
+  const LiveService service(tiers.config);
+  tiers.run(1);
+  const std::uint64_t written = number(tiers.status(), "spill_written_samples");
+  const std::string name = spill_file(tiers.folder.path() / "drive");
+  REQUIRE(name != "");
+  const int file = open(name.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(file >= 0);
+  for (int place = 0; place < 3; ++place) {  // one in each of three samples
+    const off_t at = place * (off_t{64} << 10) + 1000 * place + 17;
+    char byte = 0;
+    REQUIRE(pread(file, &byte, 1, at) == 1);
+    byte = static_cast<char>(byte ^ 1);
+    REQUIRE(pwrite(file, &byte, 1, at) == 1);
+  }
+  fsync(file);
+  close(file);
+  tiers.run(1);
+  auto status = tiers.status();
+  CHECK(number(status, "spill_mismatched") == 3);
+  CHECK(number(status, "spill_missed") == 3);
+  CHECK(number(status, "read_samples") == kRows + 3);
+  CHECK(number(status, "spill_written_samples") == written + 3);  // they are there again
+  tiers.run(1);
+  status = tiers.status();
+  CHECK(number(status, "spill_mismatched") == 3);
+  CHECK(number(status, "read_samples") == kRows + 3);
+}
+
+TEST_CASE("a drive that is full, or fails, costs copies and no sample") {
+  struct Case {
+    const char* failing;
+    bool given_up;
+  };
+  for (const Case& one :
+       {Case{"storage.spill.full=fail:0.05", true}, Case{"storage.spill.write=fail:0.02", false},
+        Case{"storage.spill.read=fail:0.02", false}, Case{"storage.spill.write=fail", true},
+        Case{"storage.spill.read=fail", true}}) {
+    CAPTURE(one.failing);
+    Tiers tiers(256 * kMib);
+    const LiveService service(tiers.config);
+    configure_failpoints(one.failing);
+    tiers.run(3);
+    configure_failpoints("");
+    const auto status = tiers.status();
+    CHECK(number(status, "spill_errors") > 0);
+    CHECK(number(status, "read_samples") > kRows);
+    CHECK((number(status, "spill_limit_bytes") == 0) == one.given_up);
+    if (one.given_up) CHECK(number(status, "spill_bytes") == 0);
+    tiers.run(1);
+  }
+}
+
+TEST_CASE("without pages for its blocks a service tries again, and then says why it cannot") {
+  Tiers tiers(0);
+  const LiveService service(tiers.config);
+  configure_failpoints("service.slot.fill=fail:0.3:20");
+  tiers.run(1);
+  CHECK(number(tiers.status(), "no_memory") > 0);
+  configure_failpoints("service.slot.fill=fail");
+  JobPlan plan;
+  plan.service = tiers.config.socket;
+  const Handed handed = run_job(plan);
+  configure_failpoints("");
+  CHECK(handed.wrong.find("nobody could prepare batches for it") != std::string::npos);
+  tiers.run(1);  // and goes on when there are pages again
+}
+
+}  // namespace
+}  // namespace batchflow::test
