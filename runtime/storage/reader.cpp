@@ -46,9 +46,11 @@ int moved_as(const ReadPiece& piece, int answer) {
   if (BF_FAILPOINT("storage.read.error")) return -EIO;
   if (BF_FAILPOINT("storage.read.again")) return -EAGAIN;
   if (answer <= 0) return answer;
+  const auto whole = static_cast<Bytes>(answer);
+  const Bytes shorter = BF_FAILPOINT_SHORT("storage.read.short", whole);
   // In whole sectors, as the kernel does it.
-  const Bytes shorter = BF_FAILPOINT_SHORT("storage.read.short", static_cast<Bytes>(answer));
-  return shorter < kSector ? answer : static_cast<int>(shorter / kSector * kSector);
+  return shorter == whole || shorter < kSector ? answer
+                                               : static_cast<int>(shorter / kSector * kSector);
 }
 
 void Delivery::add(std::span<const ReadResult> results) {

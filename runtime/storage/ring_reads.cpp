@@ -101,6 +101,7 @@ void RingReader::prepare_read(unsigned slot) {
 void RingReader::chain_ended(unsigned slot) {
   Slot& read = slots_[slot];
   if (--read.chain_left > 0) return;
+  if (BF_FAILPOINT("storage.chain.refused")) read.chain_read = -EINVAL;
   const int answer =
       read.chain_opened < 0 ? read.chain_opened : moved_as(read.progress.piece(), read.chain_read);
   if (answer >= 0) {
@@ -176,6 +177,7 @@ void RingReader::has_read(unsigned slot, int answer) {
 // A file that could be read in one way alone says so of its root. One that cannot be read at all
 // (no regular file, an offset that no file has) says nothing.
 void RingReader::learn(const Slot& read) {
+  if (read.progress.piece().fd >= 0) return;
   const int root = read.progress.piece().root;
   if (read.chain_refused) unchained_roots_.insert(root);
   if (options_.direct && !read.direct) buffered_roots_.insert(root);
@@ -188,6 +190,7 @@ void RingReader::let_go(Slot& read) {
 
 void RingReader::finish(unsigned slot, int error) {
   Slot& read = slots_[slot];
+  if (error == 0) learn(read);
   let_go(read);
   results_.push_back(read.progress.result(error));
   free_.push_back(slot);

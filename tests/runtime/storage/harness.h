@@ -174,12 +174,14 @@ inline std::vector<std::string> engines() {
 struct Failpoints {
   explicit Failpoints(std::string_view text) { configure_failpoints(text); }
   ~Failpoints() { configure_failpoints(""); }
-  static std::uint64_t acted(std::string_view name) {
-    for (const FailpointCount& count : failpoint_counts()) {
-      if (count.name == name) return count.acted;
+  static FailpointCount count(std::string_view name) {
+    for (const FailpointCount& one : failpoint_counts()) {
+      if (one.name == name) return one;
     }
-    return 0;
+    return {};
   }
+  static std::uint64_t acted(std::string_view name) { return count(name).acted; }
+  static std::uint64_t reached(std::string_view name) { return count(name).reached; }
 };
 
 }  // namespace batchflow::test

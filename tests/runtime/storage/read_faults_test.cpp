@@ -70,7 +70,71 @@ Outcome read_all(const std::string& engine) {
   return outcome;
 }
 
+// Writes a file that is kept open, and reads what was written: pieces that fail say how.
+struct Kept {
+  std::size_t full = 0, failed = 0, wrong = 0;
+};
+Kept write_and_read(const std::string& engine) {
+  constexpr std::size_t kPieces = 100;
+  constexpr Bytes kBytes = 10'000, kRoom = 12'288;
+  Kept kept;
+  const int fd = ::open(files().folder.path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  REQUIRE(fd >= 0);
+  Gathered gathered(test::small(engine));
+  std::vector<ReadPiece> pieces(kPieces);
+  for (const bool write : {true, false}) {
+    for (std::size_t i = 0; i < kPieces; ++i) {
+      ReadPiece& piece = pieces[i];
+      if (write) piece.to = gathered.engine().stage(kRoom);
+      REQUIRE(piece.to != nullptr);
+      std::memset(piece.to, write ? static_cast<int>(i) : 255, kRoom);
+      piece.fd = fd;
+      piece.write = write;
+      piece.offset = i * kRoom;
+      piece.bytes = kBytes;
+      piece.tag = (write ? 0 : kPieces) + i;
+    }
+    gathered.engine().submit(pieces);
+    REQUIRE(gathered.wait(write ? kPieces : 2 * kPieces));
+  }
+  const auto results = gathered.results();
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    const ReadResult written = results.at(i), read = results.at(kPieces + i);
+    kept.full += written.error == ENOSPC;
+    kept.failed += (written.error == EIO) + (read.error == EIO);
+    if (written.error != 0 || read.error != 0) continue;
+    kept.wrong += read.bytes != kBytes || read.sum != written.sum ||
+                  pieces[i].to[kBytes - 1] != static_cast<std::byte>(i);
+  }
+  gathered.destroy();
+  ::close(fd);
+  CHECK(gathered.each_once());
+  return kept;
+}
+
 }  // namespace
+
+TEST_CASE("writes to a file that is kept open fail each for itself") {
+  for (const std::string& engine : test::engines()) {
+    CAPTURE(engine);
+    CHECK(write_and_read(engine).wrong == 0);
+    {
+      const Failpoints configured("storage.spill.full=fail:0.2");
+      const Kept kept = write_and_read(engine);
+      CHECK(kept.wrong == 0);
+      CHECK(kept.full > 5);
+      CHECK(kept.full == Failpoints::acted("storage.spill.full"));
+    }
+    for (const std::string what : {"storage.spill.write", "storage.spill.read"}) {
+      CAPTURE(what);
+      const Failpoints configured(what + "=fail:0.2");
+      const Kept kept = write_and_read(engine);
+      CHECK(kept.wrong == 0);
+      CHECK(kept.failed > 5);
+      CHECK(kept.failed == Failpoints::acted(what));
+    }
+  }
+}
 
 TEST_CASE("reads and opens that fail are told of, and no others") {
   for (const std::string& engine : test::engines()) {
@@ -122,6 +186,36 @@ TEST_CASE("no O_DIRECT, no table, no registered memory, a kernel without memory 
       const Failpoints configured(what);
       CHECK(read_all(engine).good == kFiles);
     }
+  }
+}
+
+TEST_CASE("what a root has refused once is not asked of it again, until it is closed") {
+  for (const std::string& engine : test::engines()) {
+    if (engine == "pread") continue;  // remembers nothing
+    // The other is never refused: so each is learnt from its own refusal.
+    for (const std::string what : {"storage.chain.refused", "storage.direct.refused"}) {
+      CAPTURE(what);
+      const Failpoints configured(what + "=fail:1:1");
+      Gathered gathered(test::small(engine));
+      const int root = files().folder.root();
+      for (const char* name : {"1", "2", "4", "5"}) {
+        const std::uint64_t file = std::stoull(name);
+        const auto read = gathered.read(root, name, 0, bytes_of(file), true, file);
+        CHECK(read.result.error == 0);
+        CHECK(test::holds(file, 0, bytes_of(file), read.bytes.data()));
+      }
+      CHECK(Failpoints::reached(what) == 1);
+      gathered.engine().close_root(root);
+      CHECK(gathered.read(root, "1", 0, 5000).result.error == 0);
+      CHECK(Failpoints::reached(what) == 2);
+    }
+    // Nothing follows from a file that could be read in no way, linked or not.
+    const Failpoints configured("storage.chain.refused=fail:1:1,storage.read.error=fail:1:2");
+    Gathered gathered(test::small(engine));
+    CHECK(gathered.read(files().folder.root(), "1", 0, 5000).result.error == EIO);
+    CHECK(gathered.read(files().folder.root(), "2", 0, 5000).result.error == 0);
+    CHECK(gathered.read(files().folder.root(), "4", 0, 5000).result.error == 0);
+    CHECK(Failpoints::reached("storage.chain.refused") == 3);
   }
 }
 
@@ -234,7 +328,10 @@ TEST_CASE("Done may submit, and take and give staging") {
 
 TEST_CASE("every failpoint of storage has been reached") {
   const Failpoints configured("*=count");
-  for (const std::string& engine : test::engines()) CHECK(read_all(engine).good == kFiles);
+  for (const std::string& engine : test::engines()) {
+    CHECK(read_all(engine).good == kFiles);
+    CHECK(write_and_read(engine).wrong == 0);
+  }
   const bool has_ring = test::engines().size() == 2;
   std::set<std::string_view> missed;
   for (const FailpointCount& count : failpoint_counts()) {
