@@ -73,16 +73,16 @@ void Jobs::epoch_ended(const EpochEnded& order) {
   for (RankEnd* end : job->ranks) {
     if (!end || !end->down) continue;
     write(*end, bytes_of(record));
-    if (last) finish(*end);
+    if (last) finish(*end, DownKind::finished);
   }
   if (draining_ && !last) let_go(*job);
 }
 
-// What the job asked for has been had: the rank need not wait for more.
-void Jobs::finish(RankEnd& end) {
+// What the job asked for has been had, or it is refused: the rank need not wait for more.
+void Jobs::finish(RankEnd& end, DownKind how) {
   if (std::exchange(end.finished, true)) return;
   end_wait(end);
-  write(end, bytes_of(FinishedRecord{}));
+  write(end, bytes_of(FinishedRecord{how}));
 }
 
 void Jobs::slab_gone(std::uint64_t slab) {
@@ -194,7 +194,7 @@ bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
     case UpKind::consumed: {
       if (record.step != end.consumed || record.step >= end.delivered) return false;
       ++end.consumed;
-      if (end.consumed - end.first_step == job.steps_left) finish(end);
+      if (end.consumed - end.first_step == job.steps_left) finish(end, DownKind::finished);
       // Nobody computes for longer than a year.
       const auto bounded = [](std::uint64_t nanoseconds) {
         return std::min(

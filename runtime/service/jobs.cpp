@@ -272,7 +272,9 @@ void Jobs::refused(const Refuse& order) {
   const std::string message =
       fmt::format("job '{}' on '{}': {}", job->name, job->dataset->name, refusal_text(order));
   for (RankEnd* end : job->ranks) {
-    if (end) end->peer->send(encode(Refused{std::string(refusal_word(order.why)), message}), {});
+    if (!end) continue;
+    end->peer->send(encode(Refused{std::string(refusal_word(order.why)), message}), {});
+    if (end->down) finish(*end, DownKind::refused);
   }
 }
 

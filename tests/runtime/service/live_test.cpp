@@ -1,5 +1,6 @@
 #include <thread>
 
+#include "runtime/failpoint/failpoint.h"
 #include "tests/runtime/service/live.h"
 
 namespace batchflow::test {
@@ -140,6 +141,38 @@ TEST_CASE("what cannot be served is refused with what to do") {
   plan = rows.plan();
   plan.state = "{\"no\": \"state\"}";
   CHECK(run_job(plan).wrong.find("state") != std::string::npos);
+}
+
+TEST_CASE("a job that began and cannot go on is told why at once, all ranks of it") {
+  Rows rows;
+  const LiveService service(rows.config);
+  configure_failpoints("storage.read.error=fail");
+  const auto began = std::chrono::steady_clock::now();
+  std::vector<Handed> handed(2);
+  std::vector<std::thread> ranks;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      JobPlan plan = rows.plan();
+      plan.name = "both";
+      plan.rank = rank;
+      plan.world = 2;
+      handed[rank] = run_job(plan);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  configure_failpoints("");
+  for (const Handed& one : handed) {
+    CAPTURE(one.wrong);
+    CHECK(one.wrong.find("reading the dataset failed again and again") != std::string::npos);
+  }
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(10));
+  // When it can be read again the next job goes well, but for one that shares a read which fails
+  // yet.
+  std::string wrong;
+  do {
+    wrong = run_job(rows.plan()).wrong;
+  } while (wrong != "" && std::chrono::steady_clock::now() - began < std::chrono::seconds(20));
+  CHECK(wrong == "");
 }
 
 }  // namespace
