@@ -112,6 +112,7 @@ class Backend {
   std::vector<CacheShare> cache() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
   // One sample of a read: where its bytes are once they are there.
   struct Staged {
     SampleId sample;
@@ -147,15 +148,20 @@ class Backend {
     Request request;
     DatasetId dataset;
     PipelineId pipeline;
-  };
-  struct Unplaced {  // a block that waits for memory
-    PreparationOrder order;
-    Preparing entry;
     ShareId share;
     SlotId slot;
     std::uint32_t samples;
     std::uint64_t audience;
-    std::chrono::steady_clock::time_point since;
+    Clock::time_point since;
+  };
+  struct Unplaced {  // a block that waits for memory
+    PreparationOrder order;
+    Preparing entry;
+  };
+  struct Copying {
+    Transfer order;
+    PipelineId pipeline;
+    Clock::time_point since;
   };
   struct Gathering {  // a ragged batch: its pieces are copied in turn
     std::uint32_t next = 0;
@@ -171,7 +177,7 @@ class Backend {
   void on(const Refuse& order) { customer_.refused(order); }
   void on(const Read& order);
   void on(const Prepare& order);
-  void on(const Transfer& order);
+  void on(const Transfer& order) { gather(order, Clock::now()); }
   void on(const Deliver& order);
   void on(const Drop& order);
   void on(const Cancel& order);
@@ -199,8 +205,12 @@ class Backend {
                   std::uint32_t place, SampleId used, SampleId wanted, std::uint32_t occurrence,
                   Form form, Digest prefix, Reading* reading);
   static const Staged* staged(Reading& reading, SampleId sample);
-  void prepared(const PreparationReport& report);
+  void prepared(PreparationReport& report);
+  void gather(const Transfer& order, Clock::time_point since);
   void copied(Request request, Outcome outcome);
+  void note_short();
+  void wait_for_memory(PreparationOrder&& order, const Preparing& entry);
+  void say_no_memory();
   std::optional<Slot> slot_of(ShareId share, SlotId slot, PipelineId pipeline,
                               std::uint32_t samples, std::uint64_t audience);
 
@@ -213,6 +223,7 @@ class Backend {
   BackendCounters counters_;
   std::deque<Corrupt> corrupt_;
   MemoryBudget budget_;
+  Bytes used_before_ = 0;  // of it, when orders were last carried out
   SlotMemory slots_;
   ItemStore items_;
   std::unique_ptr<Spill> spill_;
@@ -222,6 +233,9 @@ class Backend {
   // pipelines leaves them.
   std::map<std::pair<std::uint32_t, Digest>, std::vector<ShareId>> kept_in_;
   std::multimap<Instant, TimerId> timers_;
+  // Since when nothing has got memory that waited for it, and when something last waited.
+  Clock::time_point short_since_, short_last_;
+  Clock::time_point say_no_memory_after_;
 
   std::unordered_set<std::uint64_t> fresh_;  // samples read and not used yet
 
@@ -231,11 +245,8 @@ class Backend {
   std::unordered_map<std::uint64_t, Preparing> preparing_;       // by request id
   std::deque<Unplaced> unplaced_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gathering_;  // by share and slot
-  struct Copying {
-    CopyOrder order;
-    PipelineId pipeline;
-  };
-  std::unordered_map<std::uint64_t, Copying> copying_;  // by request id
+  std::deque<Copying> ungathered_;                                          // waits for memory
+  std::unordered_map<std::uint64_t, Copying> copying_;                      // by request id
   std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> copy_to_;
 
   std::uint32_t workers_there_ = 0;

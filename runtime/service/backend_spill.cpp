@@ -1,5 +1,5 @@
 // The backend's part in the second tier: samples that are read from the spill file, and written to
-// it after they were read for it. And what waits for memory.
+// it after they were read for it.
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -9,12 +9,6 @@
 #include "runtime/service/backend_tags.h"
 
 namespace batchflow {
-namespace {
-
-// For a job to unmap a slab, or for a batch to be let go. Then the engine is told that it failed.
-constexpr std::chrono::seconds kWaitForMemory{5};
-
-}  // namespace
 
 // From the spill file, or, where it is not there, from the source.
 ReadPiece Backend::spill_piece(std::uint32_t index, std::size_t place) {
@@ -119,30 +113,6 @@ void Backend::tell_spill() {
                    : fmt::format("spill: {}; the tier shrinks to {} MiB; give the disk room, or "
                                  "the service less of it (--spill)",
                                  change->why, change->capacity >> 20));
-}
-
-// A worker that goes takes nothing more.
-void Backend::fail_waiting(WorkerId worker) {
-  std::erase_if(unplaced_, [&](const Unplaced& one) {
-    if (one.order.worker != worker) return false;
-    inbox_.add(PreparationDone{one.entry.request, Outcome::failed, {}});
-    return true;
-  });
-}
-
-void Backend::retry_waiting() {
-  for (std::size_t left = unplaced_.size(); left > 0; --left) {
-    Unplaced one = std::move(unplaced_.front());
-    unplaced_.pop_front();
-    if (auto slot = slot_of(one.share, one.slot, one.entry.pipeline, one.samples, one.audience)) {
-      one.order.slot = *slot;
-      hand_to_worker(std::move(one.order), one.entry);
-    } else if (std::chrono::steady_clock::now() - one.since > kWaitForMemory) {
-      inbox_.add(PreparationDone{one.entry.request, Outcome::failed, {}});
-    } else {
-      unplaced_.push_back(std::move(one));
-    }
-  }
 }
 
 }  // namespace batchflow

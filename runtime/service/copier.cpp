@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/failpoint/failpoint.h"
+
 namespace batchflow {
 
 Copier::Copier(Done done) : done_(std::move(done)), thread_([this] { run(); }) {}
@@ -41,7 +43,7 @@ void Copier::run() {
     waiting_.pop_front();
     running_ = order.request;
     lock.unlock();
-    const bool filled = order.to.fill();
+    const bool filled = order.to.fill() && !BF_FAILPOINT("service.gather.memory");
     if (filled) {
       copy_samples(*order.from_layout, order.from.memory(), order.first, order.last,
                    *order.to_layout, order.to.memory(), order.at, order.marks);

@@ -151,7 +151,11 @@ std::shared_ptr<SharedSlab> SlotMemory::make_slab(Bytes bytes) {
   auto charge = std::make_shared<const MemoryCharge>(budget_, bytes);
   if (!*charge) return nullptr;
   try {
-    return std::make_shared<SharedSlab>(next_slab_++, bytes, std::move(charge));
+    return {new SharedSlab(next_slab_++, bytes, std::move(charge)),
+            [unmapper = unmapper_](SharedSlab* slab) {
+              slab->drop_charge();
+              unmapper->add(std::unique_ptr<SharedSlab>(slab));
+            }};
   } catch (const std::system_error&) {
     return nullptr;  // no descriptors, or no memory
   }

@@ -6,7 +6,8 @@
 // the blocks of its own stream and nobody else's. A slab whose slots are all free is given back
 // when others need the memory. A job that still maps it keeps what it holds, and until it has
 // unmapped it, or its connection has ended, the slab counts in the budget: who is handed a slab's
-// descriptor holds its charge.
+// descriptor holds its charge. Here it is unmapped on a thread of its own, within milliseconds,
+// which do not count.
 //
 // Used by the service's own thread, but for Slot::fill, which a worker calls.
 #pragma once
@@ -22,6 +23,7 @@
 
 #include "core/types.h"
 #include "runtime/service/memory_budget.h"
+#include "runtime/service/unmapper.h"
 
 namespace batchflow {
 
@@ -39,6 +41,8 @@ class SharedSlab {
   Bytes bytes() const { return bytes_; }
   std::byte* memory() const { return memory_; }
   const std::shared_ptr<const MemoryCharge>& charge() const { return charge_; }
+  // It is about to be unmapped.
+  void drop_charge() { charge_.reset(); }
 
  private:
   std::shared_ptr<const MemoryCharge> charge_;
@@ -106,6 +110,7 @@ class SlotMemory {
 
   MemoryBudget& budget_;
   std::function<void(std::uint64_t)> gone_;
+  const std::shared_ptr<Unmapper> unmapper_ = std::make_shared<Unmapper>();
   std::map<std::uint32_t, Pool> pools_;  // by share
   std::uint64_t next_slab_ = 1;
   Bytes bytes_ = 0;

@@ -51,6 +51,7 @@ Descriptor open_unnamed(const std::string& folder) {
 
 int allocate(int file, Bytes bytes) {
   if (BF_FAILPOINT("service.spill.allocate")) return ENOSPC;
+  if (BF_FAILPOINT("service.spill.reserve")) return EOPNOTSUPP;  // as some file systems answer
   while (::fallocate(file, 0, 0, static_cast<off_t>(bytes)) != 0) {
     if (errno != EINTR) return errno;
   }

@@ -102,7 +102,7 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
   report.worker = order.worker;
   if (!order.slot.fill() || BF_FAILPOINT("service.prepare.memory")) {
     report.outcome = Outcome::failed;
-    report.no_memory = true;
+    report.unbegun = std::move(order);
     return report;
   }
   const BlockLayout& layout = *order.layout;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -51,7 +52,8 @@ struct PreparationReport {
   Duration took{0};
   std::uint32_t samples = 0;
   std::uint32_t not_kept = 0;  // decoded, for which there was no memory
-  bool no_memory = false;      // for the block's pages
+  // What could not be begun, as the machine has no memory for the block's pages.
+  std::optional<PreparationOrder> unbegun;
 };
 
 class WorkerPool {

@@ -18,9 +18,13 @@ namespace batchflow::test {
 
 class Daemon {
  public:
-  // `arguments` beside the program's name. It listens at `socket` when this returns.
-  Daemon(std::vector<std::string> arguments, const std::string& socket)
-      : arguments_(std::move(arguments)) {
+  // `arguments` beside the program's name, `before` of a program that runs it in its own place. It
+  // listens at `socket` when this returns.
+  Daemon(std::vector<std::string> arguments, const std::string& socket,
+         std::vector<std::string> before = {})
+      : words_(std::move(before)) {
+    words_.emplace_back(BATCHFLOWD);
+    words_.insert(words_.end(), arguments.begin(), arguments.end());
     start();
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     std::string problem;
@@ -37,12 +41,10 @@ class Daemon {
     if (process_ > 0) return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // it must not outlive a test that crashes
     std::vector<char*> words;
-    std::string program = BATCHFLOWD;
-    words.push_back(program.data());
-    for (std::string& one : arguments_) words.push_back(one.data());
+    for (std::string& one : words_) words.push_back(one.data());
     words.push_back(nullptr);
     if (!freopen("/dev/null", "w", stderr)) _exit(126);
-    execv(words[0], words.data());
+    execvp(words[0], words.data());
     _exit(127);
   }
   // Its exit code, or minus the signal that ended it.
@@ -57,7 +59,7 @@ class Daemon {
   pid_t process() const { return process_; }
 
  private:
-  std::vector<std::string> arguments_;
+  std::vector<std::string> words_;
   pid_t process_ = -1;
 };
 

@@ -11,7 +11,9 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -66,9 +68,18 @@ class LiveService {
  public:
   explicit LiveService(NodeConfig config, const PolicyList& policies = policy_list())
       : service_(config, {}, policies) {
-    thread_ = std::thread([this] { service_.run([](const std::string&) {}); });
+    thread_ = std::thread([this] {
+      service_.run([this](const std::string& line) {
+        const std::lock_guard lock(mutex_);
+        said_ += line + '\n';
+      });
+    });
   }
   int http_port() const { return service_.http_port(); }
+  bool has_said(std::string_view words) const {
+    const std::lock_guard lock(mutex_);
+    return said_.find(words) != said_.npos;
+  }
   ~LiveService() {
     service_.stop();
     thread_.join();
@@ -76,6 +87,8 @@ class LiveService {
 
  private:
   Service service_;
+  mutable std::mutex mutex_;
+  std::string said_;
   std::thread thread_;
 };
 

@@ -112,7 +112,7 @@ struct Tiers {
     write_rows(folder.path() / "rows" / "rows.npy", kRows, kWidth);
     config.memory = 192 * kMib;
     config.engine.block_bytes = kMib;
-    config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0});
+    config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0, {}});
     if (spill > 0) config.spill = {folder.path() / "drive", spill};
   }
   // Runs a job for so many epochs, each of which must be whole.
@@ -251,13 +251,60 @@ TEST_CASE("a drive that is full, or fails, costs copies and no sample") {
   }
 }
 
-TEST_CASE("without pages for its blocks a service tries again, and counts it") {
-  Tiers tiers(0);
-  const LiveService service(tiers.config);
-  configure_failpoints("service.slot.fill=fail:0.3:20");
-  tiers.run(1);
-  CHECK(number(tiers.status(), "no_memory") > 0);
-  configure_failpoints("");
+// A drive of its own, in memory: only the service sees it, and it goes with the service.
+std::vector<std::string> on_small_drive(const Tiers& tiers, const char* failing) {
+  const std::string drive = tiers.folder.path() / "drive";
+  std::filesystem::create_directory(drive);
+  return {"unshare",
+          "-rm",
+          "sh",
+          "-c",
+          fmt::format("mount -t tmpfs -o size=32m none {} && export BATCHFLOW_FAILPOINTS={} && "
+                      "exec \"$@\" 2> {}",
+                      drive, failing, (tiers.folder.path() / "log").string()),
+          "sh"};
+}
+
+TEST_CASE("a drive that is really full costs copies and no sample") {
+  if (std::system("unshare -rm mount -t tmpfs none /tmp 2> /dev/null") != 0)
+    return skipped("a file system may not be mounted in a namespace of its own here");
+  struct Case {
+    const char* failing;
+    const char* said;
+  };
+  // Told at once, where room is set aside; or when it is written.
+  for (const Case& one : {Case{"service.spill.allocate=count", "has room for 30 MiB of 256 MiB"},
+                          Case{"service.spill.reserve=fail", "room cannot be set aside"}}) {
+    CAPTURE(one.failing);
+    Tiers tiers(0);
+    const bool reserves = one.failing == std::string_view("service.spill.allocate=count");
+    {
+      const std::string file = tiers.folder.path() / "node.yaml";
+      std::ofstream(file) << "kind: node\nengine: {block_bytes: 1mib}\n";
+      const Daemon daemon(
+          {"--config", file, "--dataset", "rows=" + (tiers.folder.path() / "rows").string(),
+           "--memory", "192mib", "--workers", "2", "--http", "-1", "--socket", tiers.config.socket,
+           "--state", tiers.folder.path() / "state", "--spill",
+           (tiers.folder.path() / "drive").string() + ",256mib"},
+          tiers.config.socket, on_small_drive(tiers, one.failing));
+      const Idle idle(tiers);
+      tiers.run(3);
+      const auto status = tiers.status();
+      const Bytes limit = number(status, "spill_limit_bytes");
+      CHECK(limit >= 16 * kMib);
+      CHECK(limit <= 32 * kMib);
+      CHECK(number(status, "spill_bytes") <= limit);
+      CHECK(number(status, "spill_read_samples") > 0);
+      CHECK(number(status, "spill_mismatched") == 0);
+      CHECK((number(status, "spill_errors") > 0) == !reserves);
+    }
+    std::ifstream log(tiers.folder.path() / "log");
+    const std::string said{std::istreambuf_iterator<char>(log), {}};
+    CAPTURE(said);
+    CHECK(said.find(one.said) != said.npos);
+    CHECK((said.find("No space left on device; the tier shrinks to") != said.npos) == !reserves);
+    CHECK(std::filesystem::is_empty(tiers.folder.path() / "drive"));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,183 @@
+// The backend's part in preparation: what workers are handed, and what becomes of it.
+#include <algorithm>
+#include <utility>
+
+#include "core/keys.h"
+#include "runtime/service/backend.h"
+
+namespace batchflow {
+namespace {
+
+constexpr std::size_t kCorruptKept = 1000;
+
+}  // namespace
+
+std::optional<Slot> Backend::slot_of(ShareId share, SlotId slot, PipelineId pipeline,
+                                     std::uint32_t samples, std::uint64_t audience) {
+  shares_[share.value] = {pipeline, samples, audience};
+  return slots_.take(share, slot, datasets_.pipeline(pipeline).layout(samples)->bytes, audience);
+}
+
+void Backend::on(const Prepare& order) {
+  const ServedDataset& dataset = datasets_.dataset(order.lineage.dataset);
+  ServedPipeline& pipeline = datasets_.pipeline(order.lineage.pipeline);
+  // Strict jobs and relaxed ones of one seed group share blocks.
+  const Order family = order.lineage.order == Order::strict ? Order::relaxed : order.lineage.order;
+  const std::uint64_t audience = hash(order.lineage.dataset.value, order.lineage.pipeline.value,
+                                      order.lineage.seed, static_cast<std::uint64_t>(family));
+  const std::optional<Slot> slot = slot_of(order.share, order.slot, order.lineage.pipeline,
+                                           order.lineage.block_samples, audience);
+  PreparationOrder out;
+  out.request = order.request;
+  out.worker = order.worker;
+  out.pipeline = pipeline.pipeline.get();
+  out.layout = pipeline.layout(order.lineage.block_samples);
+  out.decoded_share = order.decoded_share;
+  const Digest prefix = pipeline.pipeline->info().prefix_hash;
+  if (!order.decoded_share.is_none()) note_kept(order.lineage.dataset, prefix, order.decoded_share);
+  const auto reading_of = [this](RequestId id) -> Reading* {
+    const auto found = reading_of_.find(id.value);
+    return found == reading_of_.end() ? nullptr : &readings_[found->second];
+  };
+  std::vector<SampleId> ids;
+  if (order.lineage.order != Order::weighted)
+    expander_.expand(order.lineage, dataset.index->samples(), ids);
+  if (order.ingredients.empty()) {
+    Reading* reading = reading_of(order.staging);
+    for (std::uint32_t place = 0; place < ids.size(); ++place)
+      add_sample(out, order, dataset, place, ids[place], ids[place], 0, Form::encoded, prefix,
+                 reading);
+  } else {
+    out.anew = order.ingredients.size() == order.lineage.samples;
+    for (const Ingredient& one : order.ingredients) {
+      Reading* reading = one.staging.is_none() ? nullptr : reading_of(one.staging);
+      SampleId wanted = one.sample;
+      for (const Replacement& replacement : order.replacements) {
+        if (replacement.place == one.place) wanted = replacement.corrupt;
+      }
+      add_sample(out, order, dataset, one.place, one.sample, wanted, one.occurrence, one.form,
+                 prefix, reading);
+      out.samples.back().keep_decoded = one.keep_decoded;
+    }
+  }
+  const Preparing entry{order.request,
+                        order.lineage.dataset,
+                        order.lineage.pipeline,
+                        order.share,
+                        order.slot,
+                        order.lineage.block_samples,
+                        audience,
+                        Clock::now()};
+  if (slot) {
+    out.slot = *slot;
+    return hand_to_worker(std::move(out), entry);
+  }
+  wait_for_memory(std::move(out), entry);
+}
+
+void Backend::hand_to_worker(PreparationOrder&& order, const Preparing& entry) {
+  if (preparing_.insert_or_assign(entry.request.id.value, entry).second)
+    stalls_.preparing(entry.pipeline, 1);
+  workers_->prepare(std::move(order));
+}
+
+// A sample whose bytes are not where they should be is given none, and so turns out corrupt: the
+// engine then reads it anew.
+void Backend::add_sample(PreparationOrder& out, const Prepare& order, const ServedDataset& dataset,
+                         std::uint32_t place, SampleId used, SampleId wanted,
+                         std::uint32_t occurrence, Form form, Digest prefix, Reading* reading) {
+  const KeyRoot root{order.lineage.dataset_version, order.lineage.seed};
+  PreparationOrder::Sample sample;
+  sample.place = place;
+  sample.wanted = wanted;
+  sample.input.sample = used;
+  sample.input.decoded = form == Form::decoded;
+  sample.input.label = dataset.index->label(used).value_or(-1);
+  sample.input.draw_key =
+      order.lineage.order == Order::weighted
+          ? occurrence_draw_key(root, order.lineage.name.generation, wanted, occurrence)
+          : draw_key(root, order.lineage.name.generation, order.lineage.name.pass, wanted);
+  if (reading) {
+    const Staged* one = staged(*reading, used);
+    if (one) sample.input.bytes = {one->memory + one->lead, one->bytes};
+  } else {
+    sample.kept = kept(order.lineage.dataset, form == Form::decoded ? prefix : 0, used);
+    if (sample.kept) sample.input.bytes = ItemStore::bytes_of(sample.kept);
+    // What was read for this very block is no hit.
+    const bool fresh =
+        form == Form::encoded &&
+        fresh_.erase(std::uint64_t{order.lineage.dataset.value} << 32 | used.value) > 0;
+    if (!fresh) ++(form == Form::decoded ? counters_.decoded_hits : counters_.encoded_hits);
+  }
+  out.samples.push_back(std::move(sample));
+}
+
+void Backend::note_kept(DatasetId dataset, Digest prefix, ShareId share) {
+  std::vector<ShareId>& shares = kept_in_[{dataset.value, prefix}];
+  if (std::find(shares.begin(), shares.end(), share) != shares.end()) return;
+  // The number may have been another's before.
+  for (auto& [of, others] : kept_in_) std::erase(others, share);
+  items_.drop_all(share);
+  shares.push_back(share);
+}
+
+ItemStore::Item Backend::kept(DatasetId dataset, Digest prefix, SampleId sample) const {
+  const auto shares = kept_in_.find({dataset.value, prefix});
+  if (shares == kept_in_.end()) return nullptr;
+  for (const ShareId share : shares->second) {
+    if (ItemStore::Item item = items_.find(share, ItemId(static_cast<std::uint32_t>(sample.value))))
+      return item;
+  }
+  return nullptr;
+}
+
+void Backend::prepared(PreparationReport& report) {
+  const auto found = preparing_.find(report.request.id.value);
+  if (found == preparing_.end() || found->second.request != report.request) return;
+  stalls_.preparing(found->second.pipeline, -1);
+  const Preparing entry = found->second;
+  preparing_.erase(found);
+  if (!report.unbegun) {
+    short_since_ = Clock::now();
+  } else if (std::find(working_.begin(), working_.end(), report.worker) != working_.end()) {
+    return wait_for_memory(std::move(*report.unbegun), entry);
+  }
+  for (std::size_t i = 0; i < report.corrupt.size(); ++i) {
+    corrupt_.push_back({entry.dataset, report.corrupt[i], report.problems[i]});
+    if (corrupt_.size() > kCorruptKept) corrupt_.pop_front();
+  }
+  counters_.not_kept += report.not_kept;
+  counters_.prepared_samples += report.samples;
+  ++counters_.prepared_blocks;
+  inbox_.add(
+      PreparationDone{report.request, report.outcome, inbox_.keep(std::vector(report.corrupt))});
+}
+
+void Backend::on(const SetWorkers& order) {
+  workers_wanted_ = order.workers;
+  settle_workers();
+}
+
+void Backend::set_workers_most(std::uint32_t workers) {
+  options_.workers_most = workers;
+  settle_workers();
+}
+
+void Backend::settle_workers() {
+  const std::uint32_t wanted = std::min(workers_wanted_, options_.workers_most);
+  while (working_.size() < wanted) {
+    const WorkerId worker(next_worker_++);
+    working_.push_back(worker);
+    workers_->start(worker);
+    inbox_.add(WorkerJoined{worker, options_.node});
+  }
+  while (working_.size() > wanted) {
+    fail_waiting(working_.back());
+    workers_->retire(working_.back());
+    working_.pop_back();
+  }
+  workers_there_ = static_cast<std::uint32_t>(working_.size());
+  stalls_.set_workers(workers_there_);
+}
+
+}  // namespace batchflow

@@ -1,0 +1,201 @@
+// The backend's part in reads: from the storage engine into staging memory, and from there to what
+// is kept.
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "core/check.h"
+#include "runtime/service/backend.h"
+#include "runtime/service/backend_tags.h"
+
+namespace batchflow {
+namespace {
+
+// An error that says something of the sample, not of the moment: its file is gone, is none, or may
+// not be read. The sample is treated as one that cannot be decoded.
+bool is_lasting(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ELOOP || error == EACCES ||
+         error == EXDEV || error == EINVAL || error == EISDIR || error == EPERM;
+}
+
+}  // namespace
+
+void Backend::on(const Read& order) {
+  const ServedDataset& dataset = datasets_.dataset(order.dataset);
+  std::uint32_t index;
+  if (free_readings_.empty()) {
+    index = static_cast<std::uint32_t>(readings_.size());
+    readings_.emplace_back();
+  } else {
+    index = free_readings_.back();
+    free_readings_.pop_back();
+    readings_[index] = Reading();
+  }
+  Reading& reading = readings_[index];
+  reading.request = order.request;
+  reading.dataset = order.dataset;
+  reading.pipeline = order.lineage.pipeline;
+  reading.keep = order.keep;
+  reading.staged = order.keep.is_none() || order.keep_at != order.to;
+  reading.from_spill = order.from.tier == Tier::nvme;
+  reading.to_spill = !order.keep.is_none() && order.keep_at.tier == Tier::nvme;
+  if (reading.to_spill) {
+    spill_->open(order.keep, order.dataset);
+  } else if (!order.keep.is_none()) {
+    note_kept(order.dataset, 0, order.keep);
+  }
+  std::vector<SampleId> ids;
+  if (order.samples.empty()) {
+    expander_.expand(order.lineage, dataset.index->samples(), ids);
+  } else {
+    ids.assign(order.samples.begin(), order.samples.end());
+  }
+  reading.samples.reserve(ids.size());
+  for (const SampleId sample : ids) {
+    const Extent extent = dataset.index->extent(sample);
+    Staged one;
+    one.sample = sample;
+    one.bytes = extent.bytes;
+    reading.samples.push_back(one);
+    reading.area_bytes += room_for(extent.offset, extent.bytes);
+  }
+  reading_of_[order.request.id.value] = index;
+  stalls_.reading(reading.pipeline, 1);
+  submit(index);
+}
+
+void Backend::submit(std::uint32_t index) {
+  Reading& reading = readings_[index];
+  const ServedDataset& dataset = datasets_.dataset(reading.dataset);
+  if (reading.area_bytes <= reader_->staging_bytes())
+    reading.area = reader_->stage(reading.area_bytes);
+  std::byte* memory = reading.area;
+  if (!memory) {
+    // Rather than wait for others, which may wait for this one: the engine bounds how many blocks
+    // are in the making.
+    ++counters_.unregistered_staging;
+    reading.own_charge = MemoryCharge(budget_, reading.area_bytes);
+    reading.own_area = std::make_unique_for_overwrite<std::byte[]>(reading.area_bytes + kSector);
+    void* aligned = reading.own_area.get();
+    std::size_t space = reading.area_bytes + kSector;
+    memory = static_cast<std::byte*>(std::align(kSector, reading.area_bytes, aligned, space));
+  }
+  reading.pieces.resize(reading.samples.size());
+  reading.left = static_cast<std::uint32_t>(reading.samples.size());
+  BF_CHECK(reading.samples.size() < (std::size_t{1} << kSampleBits));
+  for (std::size_t i = 0; i < reading.samples.size(); ++i) {
+    Staged& one = reading.samples[i];
+    const Extent extent = dataset.index->extent(one.sample);
+    one.memory = memory;
+    reading.pieces[i] = reading.from_spill ? spill_piece(index, i) : source_piece(index, i);
+    memory += room_for(extent.offset, extent.bytes);
+  }
+  reader_->submit(reading.pieces);
+}
+
+// From where the dataset has it.
+ReadPiece Backend::source_piece(std::uint32_t index, std::size_t place) {
+  Reading& reading = readings_[index];
+  const ServedDataset& dataset = datasets_.dataset(reading.dataset);
+  Staged& one = reading.samples[place];
+  const Extent extent = dataset.index->extent(one.sample);
+  one.spilled = false;
+  one.lead = lead(extent.offset);
+  one.bytes = extent.bytes;
+  ReadPiece piece;
+  piece.root = dataset.root_descriptor;
+  piece.path = dataset.paths[extent.file].c_str();
+  piece.file = std::uint64_t{dataset.id.value} << 32 | extent.file;
+  piece.whole_file = dataset.index->kind() == RecordKind::whole;
+  piece.offset = extent.offset;
+  piece.bytes = extent.bytes;
+  piece.to = one.memory;
+  piece.tag = std::uint64_t{index} << kSampleBits | place;
+  return piece;
+}
+
+void Backend::read_done(std::span<const ReadResult> results) {
+  for (const ReadResult& result : results) {
+    if ((result.tag & kSpillWrite) != 0) {
+      spill_written(result);
+      continue;
+    }
+    const auto index = static_cast<std::uint32_t>(result.tag >> kSampleBits);
+    Reading& reading = readings_[index];
+    const std::size_t place = result.tag & ((std::uint64_t{1} << kSampleBits) - 1);
+    Staged& one = reading.samples[place];
+    if (one.spilled) {
+      if (reads_again(index, place, result)) continue;
+    } else if (result.error != 0) {
+      ++counters_.read_errors;
+      one.failed = !is_lasting(result.error);
+      one.bytes = 0;
+    } else {
+      one.bytes = std::min(one.bytes, result.bytes);
+      ++counters_.read_samples;
+      counters_.read_bytes += one.bytes;
+    }
+    if (--reading.left == 0) finish_read(index);
+  }
+}
+
+void Backend::finish_read(std::uint32_t index) {
+  Reading& reading = readings_[index];
+  std::vector<SampleId> failed;
+  for (const Staged& one : reading.samples) {
+    if (one.failed) failed.push_back(one.sample);
+  }
+  const bool well = failed.empty();
+  if (well && !reading.cancelled && !reading.written && write_spill(index)) return;
+  stalls_.reading(reading.pipeline, -1);
+  if (reading.cancelled) return free_staging(index);
+  // Nothing is kept of a read that failed: the engine may give it up.
+  for (const Staged& one : reading.samples) {
+    if (!well || reading.keep.is_none() || reading.to_spill) break;
+    if (!reading.staged)
+      fresh_.insert(std::uint64_t{reading.dataset.value} << 32 | one.sample.value);
+    if (!items_.put(reading.keep, ItemId(static_cast<std::uint32_t>(one.sample.value)),
+                    std::span<const std::byte>(one.memory + one.lead, one.bytes)))
+      ++counters_.not_kept;
+  }
+  const Request request = reading.request;
+  inbox_.add(ReadDone{request, well ? Outcome::done : Outcome::failed,
+                      well ? std::span<const SampleId>() : inbox_.keep(std::move(failed))});
+  // A failed one is ordered anew, as another attempt.
+  if (!reading.staged || !well) {
+    reading_of_.erase(request.id.value);
+    free_staging(index);
+  }
+}
+
+void Backend::free_staging(std::uint32_t index) {
+  Reading& reading = readings_[index];
+  if (reading.area) reader_->unstage(reading.area);
+  reading = Reading();
+  free_readings_.push_back(index);
+}
+
+void Backend::on(const Release& order) {
+  const auto found = reading_of_.find(order.request.id.value);
+  if (found == reading_of_.end()) return;
+  const std::uint32_t index = found->second;
+  reading_of_.erase(found);
+  if (readings_[index].left > 0) {
+    readings_[index].cancelled = true;
+  } else {
+    free_staging(index);
+  }
+}
+
+const Backend::Staged* Backend::staged(Reading& reading, SampleId sample) {
+  const std::size_t count = reading.samples.size();
+  for (std::size_t tried = 0; tried < count; ++tried) {
+    const std::size_t at = (reading.found_last + tried) % count;
+    if (reading.samples[at].sample != sample) continue;
+    reading.found_last = at;
+    return &reading.samples[at];
+  }
+  return nullptr;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,87 @@
+// Blocks and batches that wait for memory: until a slab is unmapped or a slot is free, or the
+// machine has pages again.
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "runtime/service/backend.h"
+
+namespace batchflow {
+namespace {
+
+// Then people are told why, then the engine that it failed.
+constexpr std::chrono::seconds kSayAfter{5};
+constexpr std::chrono::minutes kSayAgain{1};
+constexpr std::chrono::seconds kGiveUpAfter{30};
+// What is ordered anew so soon after it failed still waits.
+constexpr std::chrono::seconds kNewWait{2};
+
+}  // namespace
+
+// A worker that goes takes nothing more.
+void Backend::fail_waiting(WorkerId worker) {
+  std::erase_if(unplaced_, [&](const Unplaced& one) {
+    if (one.order.worker != worker) return false;
+    inbox_.add(PreparationDone{one.entry.request, Outcome::failed, {}});
+    return true;
+  });
+}
+
+void Backend::note_short() {
+  const auto now = Clock::now();
+  ++counters_.no_memory;
+  if (unplaced_.empty() && ungathered_.empty() && now - short_last_ > kNewWait) short_since_ = now;
+  short_last_ = now;
+}
+
+// Blocks take turns with the workers: when nobody has got memory for so long, none waits anew.
+void Backend::wait_for_memory(PreparationOrder&& order, const Preparing& entry) {
+  note_short();
+  if (Clock::now() - short_since_ > kGiveUpAfter) {
+    inbox_.add(PreparationDone{entry.request, Outcome::failed, {}});
+  } else {
+    unplaced_.push_back({std::move(order), entry});
+  }
+}
+
+void Backend::retry_waiting() {
+  if (unplaced_.empty() && ungathered_.empty()) return;
+  const auto now = Clock::now();
+  short_last_ = now;
+  for (Unplaced& one : std::exchange(unplaced_, {})) {
+    const Preparing& entry = one.entry;
+    const auto since = std::min(entry.since, short_since_);
+    if (now - since > kSayAfter) say_no_memory();
+    if (now - since > kGiveUpAfter) {
+      inbox_.add(PreparationDone{entry.request, Outcome::failed, {}});
+    } else if (auto slot = slot_of(entry.share, entry.slot, entry.pipeline, entry.samples,
+                                   entry.audience)) {
+      one.order.slot = *slot;
+      hand_to_worker(std::move(one.order), entry);
+    } else {
+      unplaced_.push_back(std::move(one));
+    }
+  }
+  for (const Copying& one : std::exchange(ungathered_, {})) {
+    if (now - one.since > kSayAfter) say_no_memory();
+    if (now - one.since > kGiveUpAfter) {
+      inbox_.add(TransferDone{one.order.request, Outcome::failed});
+    } else {
+      gather(one.order, one.since);
+    }
+  }
+}
+
+void Backend::say_no_memory() {
+  const auto now = Clock::now();
+  if (!options_.say || now < say_no_memory_after_) return;
+  say_no_memory_after_ = now + kSayAgain;
+  options_.say(fmt::format(
+      "no memory for a batch for more than {} s: {} of {} MiB are in use, and the machine gives no "
+      "more for "
+      "the rest; let jobs release batches, give the service more (--memory) where all is in use, "
+      "and less, or the machine more, where not",
+      kSayAfter.count(), budget_.used() >> 20, budget_.most() >> 20));
+}
+
+}  // namespace batchflow

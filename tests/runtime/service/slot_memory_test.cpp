@@ -1,0 +1,111 @@
+#include "runtime/service/slot_memory.h"
+
+#include <sys/mman.h>
+
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <thread>
+
+#include "doctest/doctest.h"
+#include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
+
+namespace batchflow::test {
+namespace {
+
+constexpr Bytes kMib = Bytes{1} << 20;
+constexpr ShareId kShare{4};
+
+Bytes mapped_slabs() {
+  std::ifstream maps("/proc/self/smaps");
+  bool of_slab = false;
+  Bytes resident = 0, kib = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find('-') < line.find(' ')) of_slab = line.find("/memfd:batchflow") != line.npos;
+    if (of_slab && std::sscanf(line.c_str(), "Rss: %lu", &kib) == 1) resident += kib * 1024;
+  }
+  return resident;
+}
+
+double thread_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
+TEST_CASE("a slab that is given back counts until the last job has unmapped it") {
+  MemoryBudget budget(64 * kMib);
+  std::vector<std::uint64_t> gone;
+  SlotMemory slots(budget, [&](std::uint64_t slab) { gone.push_back(slab); });
+  auto slot = slots.take(kShare, SlotId(0), 32 * kMib, 1);
+  REQUIRE(slot);
+  const std::uint64_t slab = slot->slab->id();
+  auto first = slot->slab->charge();  // as jobs that were handed its descriptor hold it
+  slot.reset();
+  auto second = first;
+  // What is in use is not given back, however little is left.
+  CHECK_FALSE(slots.make_room(48 * kMib));
+  CHECK(gone.empty());
+  slots.free(kShare, SlotId(0));
+  CHECK(budget.used() == 32 * kMib);  // for whoever comes next
+  CHECK_FALSE(slots.make_room(48 * kMib));
+  CHECK(gone == std::vector{slab});
+  CHECK(slots.bytes() == 0);
+  CHECK(budget.used() == 32 * kMib);
+  first.reset();
+  CHECK(budget.used() == 32 * kMib);
+  CHECK_FALSE(slots.take(kShare, SlotId(1), 48 * kMib, 1));
+  second.reset();
+  CHECK(budget.used() == 0);
+  CHECK(slots.take(kShare, SlotId(1), 48 * kMib, 1));
+}
+
+TEST_CASE("a slab nobody maps is unmapped beside the thread that gives it back") {
+  constexpr Bytes kSlab = 64 * kMib;
+  MemoryBudget budget(kSlab);
+  SlotMemory slots(budget, [](std::uint64_t) {});
+  const auto give_back = [&] {
+    {
+      const auto slot = slots.take(kShare, SlotId(0), kSlab, 1);
+      REQUIRE(slot);
+      REQUIRE(slot->fill());
+      std::memset(slot->memory(), 7, slot->bytes);
+    }
+    slots.free(kShare, SlotId(0));
+    const double began = thread_ms();
+    CHECK(slots.make_room(kSlab));
+    return thread_ms() - began;
+  };
+  const double took = give_back();
+  CHECK(budget.used() == 0);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (mapped_slabs() > 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(mapped_slabs() == 0);
+
+  // What it would have taken here.
+  const auto charge = std::make_shared<const MemoryCharge>(budget, kSlab);
+  auto slab = std::make_unique<SharedSlab>(1, kSlab, charge);
+  std::memset(slab->memory(), 7, kSlab);
+  const double began = thread_ms();
+  slab.reset();
+  const double instead = thread_ms() - began;
+  MESSAGE(fmt::format("{:.3f} ms instead of {:.3f}", took, instead));
+  CHECK(took < instead / 4);
+}
+
+TEST_CASE("without pages a slot is not filled, and its memory is of use again later") {
+  MemoryBudget budget(8 * kMib);
+  SlotMemory slots(budget, [](std::uint64_t) {});
+  const auto slot = slots.take(kShare, SlotId(0), kMib, 1);
+  REQUIRE(slot);
+  configure_failpoints("service.slot.fill=fail:1:1");
+  CHECK_FALSE(slot->fill());
+  CHECK(slot->fill());
+  configure_failpoints("");
+}
+
+}  // namespace
+}  // namespace batchflow::test
