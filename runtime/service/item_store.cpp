@@ -1,6 +1,7 @@
 #include "runtime/service/item_store.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,8 +17,13 @@ namespace batchflow {
 namespace {
 
 // With four times the addresses a run is found however the rest is cut up, short of sizes that
-// nobody has.
-constexpr Bytes kAddressesPerByte = 4;
+// nobody has. As many as for all of the machine's memory, since the budget may grow.
+Bytes addresses_for(Bytes budget) {
+  const Bytes machine = Bytes{static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES)))} *
+                        static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return 4 * std::max(budget, machine);
+}
+
 // Beside its pages, for the entry that finds it.
 constexpr Bytes kBytesPerItem = 160;
 
@@ -47,7 +53,7 @@ std::span<const std::byte> ItemStore::bytes_of(const Item& item) {
 ItemStore::ItemStore(MemoryBudget& budget) : budget_(budget) {
   void* memory = MAP_FAILED;
   // Where the system counts addresses as memory it grants fewer.
-  for (addresses_ = budget.most() * kAddressesPerByte; memory == MAP_FAILED; addresses_ /= 2) {
+  for (addresses_ = addresses_for(budget.most()); memory == MAP_FAILED; addresses_ /= 2) {
     addresses_ = Extents::pages_of(addresses_) * Extents::kPage;
     memory = mmap(nullptr, addresses_, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -2,8 +2,8 @@
 // items hold. Nobody else sees them.
 //
 // Each has whole pages, as the engine counts, out of one range of addresses that is several times
-// as large as the budget: so a run of addresses is always found, and a page that nobody has is the
-// system's again at once, however the sizes of those that come and go differ.
+// as large as the machine's memory: so a run of addresses is always found, and a page that nobody
+// has is the system's again at once, however the sizes of those that come and go differ.
 //
 // An item's bytes stay valid while somebody holds its pointer, also if it is dropped meanwhile, and
 // count until then. Thread-safe: reads put items in, workers take them out.

@@ -68,15 +68,17 @@ TEST_CASE("what takes a restart is said by name, each time until it is restarted
   wanted.socket = "/elsewhere";
   wanted.http_port = 1;
   wanted.storage.depth = 1;
+  wanted.spill = {"/nvme", Bytes{1} << 30};
   wanted.engine.block_bytes = 1;
   wanted.workers = 3;
   const ReloadPlan plan = plan_reload(node(), wanted);
   CHECK(plan.summary() == "workers");
-  REQUIRE(plan.takes_restart.size() == 4);
+  REQUIRE(plan.takes_restart.size() == 5);
   CHECK(plan.takes_restart.at(0).starts_with("engine: a setting beside policies"));
   CHECK(plan.takes_restart.at(1) == "socket");
   CHECK(plan.takes_restart.at(2) == "http");
   CHECK(plan.takes_restart.at(3) == "storage");
+  CHECK(plan.takes_restart.at(4) == "spill");
   const ReloadPlan again = plan_reload(after_reload(node(), wanted), wanted);
   CHECK(again.changes_nothing());
   CHECK(again.takes_restart == plan.takes_restart);
@@ -110,6 +112,7 @@ struct Place {
   Folder folder;
   std::string socket = folder.path() / "b.sock";
   std::filesystem::path file = folder.path() / "node.yaml";
+  std::string memory = "512mib";
   std::vector<std::string> arguments = {"--config", file, "--state", folder.path() / "state"};
   Place() {
     for (const char* name : {"rows", "more"}) {
@@ -120,7 +123,8 @@ struct Place {
   }
   void write(const std::string& datasets, const std::string& rest) {
     std::ofstream out(file, std::ios::trunc);
-    out << "kind: node\nmemory: 512mib\nhttp: {port: -1}\nsocket: " << socket << "\ndatasets:\n";
+    out << "kind: node\nmemory: " << memory << "\nhttp: {port: -1}\nsocket: " << socket
+        << "\ndatasets:\n";
     for (const char* name : {"rows", "more"}) {
       if (datasets.find(name) != std::string::npos)
         out << "- {name: " << name << ", path: " << (folder.path() / name).string() << "}\n";
@@ -187,6 +191,45 @@ TEST_CASE("a job whose dataset is removed goes on to its end, also with fewer wo
   CHECK(handed.wrong == "");
   REQUIRE(handed.epochs.size() == 4);
   for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, 2000));
+}
+
+TEST_CASE("less memory and more is at once the bound of all that is kept") {
+  constexpr Bytes kMib = Bytes{1} << 20;
+  Place place;
+  write_rows(place.folder.path() / "rows" / "rows.npy", 3000, 8192);  // 188 MiB
+  place.write("[rows]", "engine: {block_bytes: 1mib}\n");
+  Daemon daemon(place.arguments, place.socket);
+  const auto reload = [&](const std::string& memory) {
+    place.memory = memory;
+    place.write("[rows]", "engine: {block_bytes: 1mib}\n");
+    const auto answer = command(place.socket, "reload");
+    return answer.value("text", "") + answer.value("message", "");
+  };
+  const auto job = [&] {
+    JobPlan plan;
+    plan.service = place.socket;
+    plan.width = 8192;
+    plan.epochs = 2;
+    const Handed handed = run_job(plan);
+    CHECK(handed.wrong == "");
+    for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, 3000));
+    const auto status = command(place.socket, "status");
+    CHECK(status.at("used_bytes") <= status.at("cache_bytes"));
+    return std::pair{status.at("cache_bytes").get<Bytes>(), status.at("used_bytes").get<Bytes>()};
+  };
+  const auto before = job();
+  CHECK(before.first == 320 * kMib);  // less the service's own 64 and 128 of staging
+  CHECK(before.second > 188 * kMib);
+  CHECK(reload("288mib").find("memory") == 0);
+  CHECK(job().first == 96 * kMib);
+  // Staging stays as it was made.
+  CHECK(reload("255mib").find("nothing changes: memory: 255 MiB are too little: 128 MiB go to "
+                              "staging and 64 MiB to the service itself, and at least 64 MiB must "
+                              "be left for batches; give it 256 MiB or more") == 0);
+  CHECK(reload("640mib").find("memory") == 0);
+  const auto after = job();
+  CHECK(after.first == 448 * kMib);
+  CHECK(after.second > 188 * kMib);
 }
 
 }  // namespace

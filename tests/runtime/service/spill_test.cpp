@@ -4,6 +4,7 @@
 
 #include "core/config_error.h"
 #include "runtime/failpoint/failpoint.h"
+#include "tests/runtime/service/command.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
 #include "tests/runtime/service/status.h"
@@ -183,6 +184,40 @@ TEST_CASE("with a second tier each sample is read once from its source, without 
     with.run(1);
     CHECK(number(with.status(), "read_samples") == kRows);
   }
+}
+
+TEST_CASE(
+    "what is read ahead goes to both tiers within their bounds, and leaves both when dropped") {
+  Tiers tiers(256 * kMib);
+  const LiveService service(tiers.config);
+  const auto wait_until = [](auto good) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < until) {
+      if (good()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  };
+  // The index is made beside everything else.
+  REQUIRE(wait_until([&] {
+    return command(tiers.config.socket, "warm", {{"dataset", "rows"}}).at("type") == "answer";
+  }));
+  CHECK(wait_until([&] {
+    return command(tiers.config.socket, "warm_list").at("warming").at(0).at("over") == true;
+  }));
+  auto status = tiers.status();
+  CHECK(number(status, "item_bytes") > 0);
+  CHECK(number(status, "spill_bytes") > 0);
+  CHECK(number(status, "used_bytes") <= number(status, "cache_bytes"));
+  const std::uint64_t read = number(status, "read_samples");
+  tiers.run(1);
+  // What is read before the engine has given the cache its room is not kept.
+  CHECK(number(tiers.status(), "read_samples") - read <= kRows / 4);
+  REQUIRE(command(tiers.config.socket, "drop", {{"dataset", "rows"}}).at("type") == "answer");
+  CHECK(wait_until([&] {
+    status = tiers.status();
+    return number(status, "item_bytes") == 0 && number(status, "spill_bytes") == 0;
+  }));
 }
 
 // The service's own spill file, which has no name.
