@@ -2,13 +2,21 @@
 
 #include <utility>
 
+#include "runtime/client/held_batches.h"
+
 namespace batchflow {
 
-Link::Link(Channel channel, Rings rings, Descriptor doorbell)
-    : channel_(std::move(channel)),
+Link::Link(Channel channel, Rings rings, Descriptor doorbell, std::unique_ptr<Companion> proxy)
+    : proxy_(std::move(proxy)),
+      channel_(std::move(channel)),
       rings_(std::move(rings)),
       doorbell_(std::move(doorbell)),
-      up_(rings_.up()) {}
+      up_(rings_.up()),
+      generation_(process_generation()) {}
+
+Link::~Link() {
+  if (proxy_ && generation_ != process_generation()) proxy_->abandon();
+}
 
 // The ring has room for all that credits allow (checked when the job is admitted). A service that
 // leaves no room does not read, or not what it should.

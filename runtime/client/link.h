@@ -5,11 +5,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 
 #include "core/event.h"
 #include "runtime/protocol/channel.h"
+#include "runtime/protocol/companion.h"
 #include "runtime/protocol/records.h"
 #include "runtime/protocol/ring_files.h"
 
@@ -17,7 +19,9 @@ namespace batchflow {
 
 class Link {
  public:
-  Link(Channel channel, Rings rings, Descriptor doorbell);
+  // `proxy`: what stands for a service on another machine, or null.
+  Link(Channel channel, Rings rings, Descriptor doorbell, std::unique_ptr<Companion> proxy);
+  ~Link();
 
   Channel& channel() { return channel_; }  // of the loader's thread
   const Rings& rings() const { return rings_; }
@@ -40,6 +44,7 @@ class Link {
   void say(std::span<const UpRecord> records);
   void publish();
 
+  std::unique_ptr<Companion> proxy_;
   Channel channel_;
   Rings rings_;
   Descriptor doorbell_;
@@ -48,6 +53,7 @@ class Link {
   std::vector<std::byte> scratch_;
   std::atomic<std::uint32_t> in_place_ = 0;
   std::atomic<bool> lost_ = false;
+  const std::uint32_t generation_;
 };
 
 }  // namespace batchflow

@@ -8,6 +8,10 @@
 #include <cstdlib>
 #include <utility>
 
+#ifdef BATCHFLOW_REMOTE
+#include "runtime/remote/proxy.h"
+#endif
+
 namespace batchflow {
 namespace {
 
@@ -35,10 +39,28 @@ Session::Problem no_answer(const Channel& channel, const std::function<bool()>& 
                       channel.is_open() ? "the time is over" : channel.problem())};
 }
 
-Channel connect_to_first(const std::vector<std::string>& addresses, std::string& problem) {
+#ifdef BATCHFLOW_REMOTE
+Channel connect_remotely(const std::string& address, Clock::time_point deadline,
+                         std::unique_ptr<Companion>& proxy, std::string& problem) {
+  Channel channel;
+  proxy = Proxy::connect(address, deadline, channel, problem);
+  return channel;
+}
+#else
+Channel connect_remotely(const std::string& address, Clock::time_point, std::unique_ptr<Companion>&,
+                         std::string& problem) {
+  problem = fmt::format("{}: this library was built without OpenSSL (libssl-dev)", address);
+  return {};
+}
+#endif
+
+Channel connect_to_first(const std::vector<std::string>& addresses, Clock::time_point deadline,
+                         std::unique_ptr<Companion>& proxy, std::string& problem) {
   for (const std::string& address : addresses) {
     std::string why;
-    Channel channel = Channel::connect(address, why);
+    const bool remote = address.starts_with("tcp://") || address.starts_with("tls://");
+    Channel channel =
+        remote ? connect_remotely(address, deadline, proxy, why) : Channel::connect(address, why);
     if (channel.is_open()) return channel;
     problem += fmt::format("{}{}", problem.empty() ? "" : "; ", why);
   }
@@ -99,7 +121,9 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
                                        Problem& problem) {
   problem = {};
   std::string why;
-  Channel channel = connect_to_first(addresses, why);
+  std::unique_ptr<Companion> proxy;
+  Channel channel =
+      connect_to_first(addresses, std::min(deadline, Clock::now() + kAnswerTime), proxy, why);
   if (!channel.is_open()) {
     problem = {Failure::no_service,
                fmt::format("no service answers ({}); start batchflowd, or name its socket by "
@@ -145,7 +169,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
     return nullptr;
   }
   auto link = std::make_shared<Link>(std::move(channel), std::move(rings),
-                                     std::move(frame->descriptors[2]));
+                                     std::move(frame->descriptors[2]), std::move(proxy));
   link->want(admission->credits);
   return std::unique_ptr<Session>(
       new Session(std::move(link), std::move(pace), std::move(*admission)));

@@ -36,6 +36,7 @@ int serve(int argc, char** argv) {
   std::string memory, spill, socket, state, io_engine;
   std::uint32_t workers = 0;
   int http_port = INT_MIN;
+  std::string tcp, tcp_token, tcp_certificate, tcp_key;
   bool open_datasets = false, direct = true, journal = false, explain = false;
   app.add_option("--config", config_file, "A file of `kind: node`")->check(CLI::ExistingFile);
   app.add_option(
@@ -51,6 +52,12 @@ int serve(int argc, char** argv) {
   app.add_option("--http", http_port,
                  "Port of the status page and metrics, on loopback; 0: any free one, -1: none")
       ->check(CLI::Range(-1, 65535));
+  app.add_option(
+      "--tcp", tcp,
+      "[ADDRESS:]PORT for jobs on other machines, on loopback unless said; default: none");
+  app.add_option("--tcp-token", tcp_token, "File with the tokens of those who may, one a line");
+  app.add_option("--tcp-certificate", tcp_certificate, "In PEM: remote jobs come by TLS alone");
+  app.add_option("--tcp-key", tcp_key, "Its key");
   app.add_option("--io-engine", io_engine, "auto, io_uring or pread")
       ->check(CLI::IsMember({"auto", "io_uring", "pread"}));
   app.add_option("--policy", policies, "kind=name[:parameter=value], or preset=name");
@@ -93,6 +100,10 @@ int serve(int argc, char** argv) {
     }
     if (!spill.empty()) config.spill = spill_from_argument(spill);
     if (http_port != INT_MIN) config.http_port = http_port;
+    if (!tcp.empty()) listen_remotely(config.tcp, tcp);
+    if (!tcp_token.empty()) config.tcp.token_file = tcp_token;
+    if (!tcp_certificate.empty()) config.tcp.certificate = tcp_certificate;
+    if (!tcp_key.empty()) config.tcp.key = tcp_key;
     if (workers != 0) config.workers = workers;
     if (!socket.empty()) config.socket = socket;
     if (!state.empty()) config.state = state;

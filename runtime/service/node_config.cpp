@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
@@ -145,6 +146,21 @@ void check_policy(std::string_view kind, std::string_view text) {
   policy_list().choose(policy_kind(of == "eviction" ? of : kind), text);
 }
 
+void listen_remotely(RemoteOptions& tcp, std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  const std::string_view port = colon == std::string_view::npos ? text : text.substr(colon + 1);
+  std::string_view address = colon == std::string_view::npos ? "" : text.substr(0, colon);
+  if (address.size() > 2 && address.front() == '[' && address.back() == ']')
+    address = address.substr(1, address.size() - 2);
+  int number = -1;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  if (error != std::errc() || end != port.data() + port.size() || number < 0 || number > 65535)
+    throw ConfigError(
+        fmt::format("--tcp '{}': no port; write --tcp 9838 or --tcp 10.0.0.1:9838", text));
+  tcp.port = number;
+  if (!address.empty()) tcp.address = address;
+}
+
 void choose_policy(EngineConfig& config, std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos)
@@ -200,6 +216,15 @@ NodeConfig read_node_config(ConfigSection& section) {
     spill.require("bytes", "how much of the drive");
     config.spill.path = spill.text("path", "");
     config.spill.bytes = spill.bytes("bytes", 0);
+  });
+  section.section("tcp", [&](ConfigSection& tcp) {
+    tcp.require("port", "the port that remote jobs reach");
+    tcp.require("token_file", "the file with the tokens of those who may");
+    config.tcp.address = tcp.text("address", config.tcp.address);
+    config.tcp.port = static_cast<int>(tcp.integer("port", config.tcp.port, 0, 65535));
+    config.tcp.token_file = tcp.text("token_file", "");
+    config.tcp.certificate = tcp.text("certificate", "");
+    config.tcp.key = tcp.text("key", "");
   });
   section.section("http", [&](ConfigSection& http) {
     config.http_address = http.text("address", config.http_address);

@@ -10,6 +10,7 @@
 #include "core/config.h"
 #include "core/engine_config.h"
 #include "core/types.h"
+#include "runtime/remote/remote_options.h"
 #include "runtime/service/spill.h"
 #include "runtime/service/users.h"
 #include "runtime/sources/split.h"
@@ -47,6 +48,7 @@ struct NodeConfig {
   SpillOptions spill;
   std::string http_address = "127.0.0.1";
   int http_port = 9837;  // 0: any that is free; -1: none
+  RemoteOptions tcp;     // for jobs on other machines
   bool journal = false;
   bool explain = false;  // keep the last decisions in words
   EngineConfig engine;
@@ -66,6 +68,8 @@ NodeConfig read_node_config(ConfigSection& section);
 NodeDataset dataset_from_argument(std::string_view text);
 // `path,size` of the command line. Throws ConfigError.
 SpillOptions spill_from_argument(std::string_view text);
+// `[ADDRESS:]PORT` of the command line. Throws ConfigError.
+void listen_remotely(RemoteOptions& tcp, std::string_view text);
 // `preset=name` or `kind=name[:parameter=value...]` of the command line. Throws ConfigError.
 void choose_policy(EngineConfig& config, std::string_view text);
 // Throws ConfigError unless the engine would take it.

@@ -134,6 +134,7 @@ ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
   fixed(running.explain != wanted.explain, "explain");
   fixed(running.http_address != wanted.http_address || running.http_port != wanted.http_port,
         "http");
+  fixed(running.tcp != wanted.tcp, "tcp");
   fixed(running.storage != wanted.storage, "storage");
   fixed(running.spill != wanted.spill, "spill");
   return plan;
@@ -147,6 +148,7 @@ NodeConfig after_reload(const NodeConfig& running, const NodeConfig& wanted) {
   after.explain = running.explain;
   after.http_address = running.http_address;
   after.http_port = running.http_port;
+  after.tcp = running.tcp;
   after.storage = running.storage;
   after.spill = running.spill;
   after.engine = reachable(running.engine, wanted.engine);

@@ -34,6 +34,9 @@
 #include "runtime/service/reload.h"
 #include "runtime/service/snapshot.h"
 #include "runtime/service/warming.h"
+#ifdef BATCHFLOW_REMOTE
+#include "runtime/remote/listener.h"
+#endif
 
 namespace batchflow {
 namespace {
@@ -158,11 +161,24 @@ struct Service::Parts final : ConnectionHost {
       http = std::make_unique<HttpServer>(loop, config.http_address,
                                           static_cast<std::uint16_t>(config.http_port),
                                           [this] { return as_seen_by_anybody(snapshot()); });
+    listen_remotely();
     accept();
     check();
     wait_for_signal();
     schedule();
   }
+
+#ifdef BATCHFLOW_REMOTE
+  void listen_remotely() {
+    if (config.tcp.port >= 0) remote = std::make_unique<RemoteListener>(config.tcp, config.socket);
+  }
+  std::unique_ptr<RemoteListener> remote;
+#else
+  void listen_remotely() const {
+    if (config.tcp.port >= 0)
+      throw ConfigError("tcp: this service was built without OpenSSL (libssl-dev)");
+  }
+#endif
 
   void wait_for_signal() {
     signals.async_wait([this](const boost::system::error_code& cancelled, int number) {
@@ -283,6 +299,9 @@ struct Service::Parts final : ConnectionHost {
   }
 
   void end() {
+#ifdef BATCHFLOW_REMOTE
+    remote.reset();
+#endif
     joining.reset();
     backend.reset();
     unlink(config.socket.c_str());
@@ -527,6 +546,10 @@ int Service::run(const std::function<void(const std::string&)>& log) {
   if (parts_->http)
     log(fmt::format("http://{}:{}/ shows what it does; /metrics is for Prometheus",
                     config.http_address, parts_->http->port()));
+  if (tcp_port() >= 0)
+    log(fmt::format("{}://{}:{} is for jobs on other machines",
+                    config.tcp.certificate.empty() ? "tcp" : "tls", config.tcp.address,
+                    tcp_port()));
   notify_manager("READY=1\nSTATUS=serving");
   parts_->loop.run();
   notify_manager("STOPPING=1");
@@ -535,6 +558,13 @@ int Service::run(const std::function<void(const std::string&)>& log) {
   log(fmt::format("seed {}, {} steps, digest {:016x}", config.engine.seed, recorder.steps(),
                   recorder.digest()));
   return parts_->ended_by;
+}
+
+int Service::tcp_port() const {
+#ifdef BATCHFLOW_REMOTE
+  if (parts_->remote) return parts_->remote->port();
+#endif
+  return -1;
 }
 
 int Service::http_port() const {

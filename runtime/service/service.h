@@ -29,6 +29,7 @@ class Service {
   // From any thread, or a signal handler's: ends after what is being delivered.
   void stop();
   int http_port() const;  // -1: none
+  int tcp_port() const;   // -1: none
 
  private:
   struct Parts;

@@ -80,6 +80,7 @@ class LiveService {
     const std::lock_guard lock(mutex_);
     return said_.find(words) != said_.npos;
   }
+  int tcp_port() const { return service_.tcp_port(); }
   ~LiveService() {
     service_.stop();
     thread_.join();

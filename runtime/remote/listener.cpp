@@ -1,0 +1,194 @@
+#include "runtime/remote/listener.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "core/config_error.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "runtime/protocol/messages.h"
+#include "runtime/remote/token.h"
+
+namespace batchflow {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kGuestsMost = 1024;
+constexpr std::size_t kTokenFrameMost = 4096;
+constexpr auto kHandshakeTime = 10s;
+constexpr auto kAfterWrongToken = 1s;  // so that guessing takes longer than anybody lives
+
+Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  const auto refuse = [&](const char* why) {
+    return ConfigError(fmt::format(
+        "tcp: {}:{}: {}; name an address of this machine and a free port", address, port, why));
+  };
+  if (const int error = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found))
+    throw refuse(gai_strerror(error));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, freeaddrinfo);
+  Descriptor socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  if (socket) setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (!socket || bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      listen(socket.get(), 128) != 0)
+    throw refuse(std::strerror(errno));
+  sockaddr_storage is{};
+  socklen_t size = sizeof is;
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&is), &size);
+  bound = ntohs(is.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(is).sin6_port
+                                         : reinterpret_cast<sockaddr_in&>(is).sin_port);
+  return socket;
+}
+
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
+
+RemoteListener::RemoteListener(const RemoteOptions& options, std::filesystem::path service)
+    : options_(options), service_(std::move(service)) {
+  if (options_.token_file.empty())
+    throw ConfigError(
+        "tcp: no token file; whoever reaches the port could read all data. Write "
+        "token_file (--tcp-token FILE)");
+  std::vector<std::string> tokens;
+  if (const std::string problem = read_tokens(options_.token_file, tokens); !problem.empty())
+    throw ConfigError("tcp: " + problem);
+  if (options_.certificate.empty() != options_.key.empty())
+    throw ConfigError("tcp: a certificate takes its key, and a key its certificate; write both");
+  if (!options_.certificate.empty())
+    tls_ = TlsContext::of_service(options_.certificate, options_.key);
+  socket_ = listen_at(options_.address, options_.port, port_);
+  stop_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  thread_ = std::thread([this] {
+    block_signals();
+    listen();
+  });
+}
+
+RemoteListener::~RemoteListener() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t told = write(stop_.get(), &one, sizeof one);
+  thread_.join();
+  for (Guest& guest : guests_) {
+    {
+      const std::lock_guard lock(guest.mutex);
+      if (guest.stream) guest.stream->shut("the service ends");
+      if (guest.relay) guest.relay->stop("the service ends");
+    }
+    guest.thread.join();
+  }
+}
+
+std::size_t RemoteListener::ranks() const {
+  const std::lock_guard lock(mutex_);
+  return guests_.size();
+}
+
+void RemoteListener::listen() {
+  for (;;) {
+    pollfd wanted[] = {{socket_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+    poll(wanted, 2, 1000);
+    if (wanted[1].revents != 0) return;
+    clear_away();
+    for (;;) {
+      Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket) {
+        // Out of descriptors: those who wait are still there when there are some again.
+        if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(10ms);
+        break;
+      }
+      const std::lock_guard lock(mutex_);
+      if (guests_.size() >= kGuestsMost) continue;  // closed
+      Guest& guest = guests_.emplace_back();
+      guest.thread =
+          std::thread([this, &guest, taken = std::make_shared<Descriptor>(std::move(socket))] {
+            block_signals();
+            receive(guest, std::move(*taken));
+            guest.over = true;
+          });
+    }
+  }
+}
+
+void RemoteListener::clear_away() {
+  const std::lock_guard lock(mutex_);
+  guests_.remove_if([](Guest& guest) {
+    if (!guest.over) return false;
+    guest.thread.join();
+    return true;
+  });
+}
+
+// Nothing a guest says is passed on before he has shown a token.
+void RemoteListener::receive(Guest& guest, Descriptor socket) {
+  auto stream = std::make_unique<Stream>(std::move(socket), tls_ ? &tls_ : nullptr);
+  {
+    const std::lock_guard lock(guest.mutex);
+    guest.stream = stream.get();
+  }
+  const auto leave = [&](std::string_view why, std::string_view message) {
+    if (!message.empty())
+      stream->write_text(encode(Refused{std::string(why), std::string(message)}));
+    const std::lock_guard lock(guest.mutex);
+    guest.stream = nullptr;
+  };
+  const auto deadline = Stream::Clock::now() + kHandshakeTime;
+  Stream::Head head;
+  std::string text;
+  if (!stream->handshake(true, "", deadline) || !stream->read_head(head, deadline) ||
+      head.kind != RemoteKind::text || head.bytes > kTokenFrameMost)
+    return leave("", "");
+  text.resize(head.bytes);
+  if (!stream->read(std::as_writable_bytes(std::span(text)))) return leave("", "");
+  const auto message = nlohmann::json::parse(text, nullptr, false);
+  const std::string shown =
+      message.is_object() && message.contains("token") && message["token"].is_string()
+          ? message["token"].get<std::string>()
+          : std::string();
+  // Read anew each time: a token that is taken out of the file opens nothing any more.
+  std::vector<std::string> tokens;
+  read_tokens(options_.token_file, tokens);
+  bool known = false;
+  for (const std::string& token : tokens) known = same_secret(token, shown) || known;
+  if (!known) {
+    std::this_thread::sleep_for(kAfterWrongToken);
+    return leave(
+        "not_allowed",
+        "this service does not know the token; ask its operator for one, and name its file "
+        "by BATCHFLOW_TOKEN_FILE");
+  }
+  std::string problem;
+  Channel local = Channel::connect(service_, problem);
+  if (!local.is_open()) return leave("not_yet", problem);
+  {
+    const std::lock_guard lock(guest.mutex);
+    guest.stream = nullptr;
+    guest.relay = std::make_unique<Relay>(std::move(stream), std::move(local));
+  }
+  guest.relay->run();
+  const std::lock_guard lock(guest.mutex);
+  guest.relay.reset();
+}
+
+}  // namespace batchflow

@@ -1,0 +1,215 @@
+#include "runtime/remote/relay.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "fmt/format.h"
+#include "runtime/protocol/messages.h"
+
+namespace batchflow {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kSlice = 50ms;
+constexpr std::size_t kSlabsMost = 65536;
+
+Channel second_of(const Channel& channel) {
+  return Channel(Descriptor(fcntl(channel.socket().get(), F_DUPFD_CLOEXEC, 0)));
+}
+
+}  // namespace
+
+Relay::Relay(std::unique_ptr<Stream> stream, Channel local)
+    : stream_(std::move(stream)), to_service_(second_of(local)), from_service_(std::move(local)) {}
+
+void Relay::run() {
+  std::thread of_service([this] {
+    listen_to_service();
+    stream_->shut("the service is done");
+  });
+  listen_to_job();
+  stream_->shut("the job is done");
+  of_service.join();
+}
+
+// ---------------------------------------------------------------------------- from the job ----
+
+void Relay::listen_to_job() {
+  std::string text;
+  std::vector<std::byte> record;
+  Stream::Head head;
+  while (stream_->read_head(head, Stream::Clock::time_point::max())) {
+    if (head.kind == RemoteKind::text && head.bytes > 0 && head.bytes <= kFrameMost) {
+      text.resize(head.bytes);
+      if (!stream_->read(std::as_writable_bytes(std::span(text))) || !take_text(text)) return;
+    } else if (head.kind == RemoteKind::record && head.bytes <= kRecordMost) {
+      record.resize(head.bytes);
+      if (!stream_->read(record) || !take_record(record)) return;
+    } else {
+      return stream_->shut(fmt::format("a frame of kind {} and {} bytes",
+                                       static_cast<unsigned>(head.kind), head.bytes));
+    }
+  }
+}
+
+// What a job says, and nothing that asks the service itself for anything. Paths are of this
+// machine, and not the job's to name.
+bool Relay::take_text(const std::string& text) {
+  std::string problem;
+  const std::string type = message_type(text, problem);
+  if (type == "join") {
+    const auto request = decode_join(text, problem);
+    if (!request || request->dataset.empty() || request->dataset.front() == '/' ||
+        request->dataset.front() == '.') {
+      stream_->shut("a join that names no dataset of the service");
+      return false;
+    }
+  } else if (type != "hello" && type != "leave" && type != "sample_name" && type != "class_name") {
+    stream_->shut(fmt::format("a message of type '{}', which no remote job sends", type));
+    return false;
+  }
+  return to_service_.send(text, {}, Channel::Clock::now() + Stream::kPatience);
+}
+
+bool Relay::take_record(std::span<const std::byte> record) {
+  UpMessage message;
+  std::string problem;
+  if (!read_up(record, message, problem)) {
+    stream_->shut(problem);
+    return false;
+  }
+  const auto until = Stream::Clock::now() + Stream::kPatience;
+  while (stream_->is_open() && Stream::Clock::now() < until) {
+    {
+      const std::lock_guard lock(up_mutex_);
+      if (!up_ || up_->broken()) break;
+      if (up_->write(record)) {
+        if (up_->publish()) ring_doorbell(admitted_->doorbell);
+        return true;
+      }
+    }
+    std::this_thread::sleep_for(1ms);  // the service has not read earlier ones yet
+  }
+  stream_->shut("a record that nobody has room for, or before the job was admitted");
+  return false;
+}
+
+// ------------------------------------------------------------------------ from the service ----
+
+void Relay::listen_to_service() {
+  const auto over = [&](std::string_view why) { stream_->shut(why); };
+  while (stream_->is_open()) {
+    if (!admitted_) {
+      auto frame = from_service_.receive(Channel::Clock::now() + kSlice);
+      if (!from_service_.is_open()) return over(from_service_.problem());
+      if (frame && !take_frame(std::move(*frame))) return;
+      continue;
+    }
+    if (!look_at_service()) return;
+    const auto record = admitted_->down.next();
+    if (admitted_->down.broken()) return over("the service's ring is damaged");
+    if (!record) {
+      admitted_->down.wait(std::chrono::nanoseconds(kSlice).count());
+      continue;
+    }
+    if (!send_record(*record)) return;
+    admitted_->down.free_read();
+  }
+}
+
+bool Relay::look_at_service() {
+  while (auto frame = from_service_.receive(Channel::kAtOnce)) {
+    if (!take_frame(std::move(*frame))) return false;
+  }
+  if (from_service_.is_open()) return true;
+  stream_->shut(from_service_.problem());
+  return false;
+}
+
+// Slabs are the relay's; everything else is the job's.
+bool Relay::take_frame(Frame frame) {
+  std::string problem;
+  const std::string type = message_type(frame.text, problem);
+  if (type == "slab" || type == "slab_gone") {
+    const auto message = decode_slab(frame.text, problem);
+    if (!message) {
+      stream_->shut(problem);
+      return false;
+    }
+    if (message->bytes == 0) {
+      slabs_.erase(message->slab);
+    } else if (frame.descriptors.size() == 1 && slabs_.size() < kSlabsMost) {
+      Mapping mapping =
+          Mapping::of_sealed(frame.descriptors.front(), message->bytes, false, problem);
+      if (mapping) slabs_[message->slab] = std::move(mapping);
+    }
+    return true;
+  }
+  if (!admitted_ && frame.descriptors.size() == 4 && !admit(frame)) return false;
+  return stream_->write_text(frame.text);
+}
+
+bool Relay::admit(Frame& frame) {
+  std::string problem;
+  auto answer = decode_join_answer(frame.text, problem);
+  Rings rings;
+  Pace pace;
+  if (answer)
+    rings = map_rings(frame.descriptors[0], frame.descriptors[1], answer->ring_bytes, problem);
+  if (rings) pace = Pace::of(frame.descriptors[3], problem);
+  if (!rings || !pace) {
+    stream_->shut(problem);
+    return false;
+  }
+  const std::lock_guard lock(up_mutex_);
+  admitted_ = std::make_unique<Admitted>(std::move(rings), std::move(frame.descriptors[2]),
+                                         std::move(pace), std::move(answer->spec));
+  up_ = std::make_unique<RingWriter>(admitted_->rings.up());
+  return true;
+}
+
+bool Relay::send_record(std::span<const std::byte> record) {
+  DownRecord down;
+  std::string problem;
+  if (!read_down(record, down, problem)) {
+    stream_->shut(problem);
+    return false;
+  }
+  return down.kind == DownKind::batch ? send_batch(record, down)
+                                      : stream_->write(RemoteKind::record, record);
+}
+
+// Alone in a slot of its own, as the job gets it.
+bool Relay::send_batch(std::span<const std::byte> record, const DownRecord& down) {
+  const BatchRecord& batch = down.batch;
+  while (batch.step >= admitted_->pace.steps()) {
+    if (!stream_->is_open() || admitted_->rings.revoked().load() != 0) return false;
+    if (!look_at_service()) return false;
+    std::this_thread::sleep_for(50us);
+  }
+  auto slab = slabs_.find(batch.slab);
+  if (slab == slabs_.end()) {
+    if (!look_at_service()) return false;
+    slab = slabs_.find(batch.slab);
+  }
+  const Bytes has = slab == slabs_.end() ? 0 : slab->second.memory().size();
+  const BlockLayout from(admitted_->spec, batch.slot_samples);
+  if (batch.offset > has || from.bytes > has - batch.offset) {
+    stream_->shut(fmt::format("a batch that does not lie in slab {}", batch.slab));
+    return false;
+  }
+  const BlockLayout to(admitted_->spec, batch.samples);
+  scratch_.resize(to.bytes);
+  copy_samples(from, slab->second.memory().data() + batch.offset, batch.from,
+               batch.from + batch.samples, to, scratch_.data(), 0, 0);
+  return stream_->write(RemoteKind::record, record) &&
+         stream_->write(RemoteKind::payload, scratch_);
+}
+
+}  // namespace batchflow

@@ -1,0 +1,307 @@
+#include "runtime/remote/stream.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "core/config_error.h"
+#include "fmt/format.h"
+
+namespace batchflow {
+namespace {
+
+std::string tls_problem() {
+  std::array<char, 256> text{};
+  const unsigned long code = ERR_get_error();
+  ERR_clear_error();
+  if (code == 0) return "the connection was closed";
+  ERR_error_string_n(code, text.data(), text.size());
+  return text.data();
+}
+
+// TLS writes with write(2): in whatever process this is, a closed connection must not end it.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoPipeSignal() {
+    if (sigismember(&before_, SIGPIPE) == 1) return;
+    const timespec at_once{};
+    while (sigtimedwait(&pipe_, nullptr, &at_once) == SIGPIPE) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+
+ private:
+  sigset_t pipe_{}, before_{};
+};
+
+int milliseconds_until(Stream::Clock::time_point deadline) {
+  if (deadline == Stream::Clock::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Stream::Clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
+}
+
+std::shared_ptr<ssl_ctx_st> make_context(const SSL_METHOD* method) {
+  std::shared_ptr<ssl_ctx_st> context(SSL_CTX_new(method), SSL_CTX_free);
+  if (context) SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  return context;
+}
+
+}  // namespace
+
+// -------------------------------------------------------------------------------- addresses ----
+
+bool is_remote(std::string_view address) {
+  return address.starts_with("tcp://") || address.starts_with("tls://");
+}
+
+bool parse_remote(std::string_view address, RemoteAddress& out, std::string& problem) {
+  out.tls = address.starts_with("tls://");
+  const std::string_view rest = address.substr(6);
+  const std::size_t colon = rest.rfind(':');
+  std::string_view host = rest.substr(0, colon);
+  const std::string_view port =
+      colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  if (host.empty() || port.empty() || port.size() > 5 ||
+      port.find_first_not_of("0123456789") != std::string_view::npos) {
+    problem = fmt::format("'{}' is no address; write tcp://HOST:PORT or tls://HOST:PORT", address);
+    return false;
+  }
+  out.host = host;
+  out.port = port;
+  return true;
+}
+
+// -------------------------------------------------------------------------------------- TLS ----
+
+TlsContext TlsContext::of_service(const std::string& certificate, const std::string& key) {
+  TlsContext made;
+  made.context_ = make_context(TLS_server_method());
+  const auto refuse = [](const std::string& file) {
+    return ConfigError(
+        fmt::format("{}: {}; name a certificate and its key in PEM", file, tls_problem()));
+  };
+  if (!made.context_) throw ConfigError("no TLS: " + tls_problem());
+  if (SSL_CTX_use_certificate_chain_file(made.get(), certificate.c_str()) != 1)
+    throw refuse(certificate);
+  if (SSL_CTX_use_PrivateKey_file(made.get(), key.c_str(), SSL_FILETYPE_PEM) != 1)
+    throw refuse(key);
+  if (SSL_CTX_check_private_key(made.get()) != 1) throw refuse(key);
+  return made;
+}
+
+TlsContext TlsContext::of_client(const std::string& authorities, std::string& problem) {
+  TlsContext made;
+  made.context_ = make_context(TLS_client_method());
+  if (!made.context_) {
+    problem = "no TLS: " + tls_problem();
+    return {};
+  }
+  SSL_CTX_set_verify(made.get(), SSL_VERIFY_PEER, nullptr);
+  const int believed =
+      authorities.empty() ? SSL_CTX_set_default_verify_paths(made.get())
+                          : SSL_CTX_load_verify_locations(made.get(), authorities.c_str(), nullptr);
+  if (believed == 1) return made;
+  problem = fmt::format("{}: {}; name a file of certificates in PEM (BATCHFLOW_TLS_CA)",
+                        authorities, tls_problem());
+  return {};
+}
+
+// ----------------------------------------------------------------------------------- stream ----
+
+Stream::Stream(Descriptor socket, const TlsContext* tls)
+    : socket_(std::move(socket)), tls_(nullptr, SSL_free) {
+  const int on = 1;
+  setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(socket_.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  // A peer whose machine is gone says nothing: it is noticed within a minute.
+  const int idle = 20, every = 10, times = 4;
+  setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
+  setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+  if (tls == nullptr) return;
+  tls_.reset(SSL_new(tls->get()));
+  if (tls_) SSL_set_fd(tls_.get(), socket_.get());
+}
+
+Stream::~Stream() = default;
+
+std::unique_ptr<Stream> Stream::connect(const RemoteAddress& address, const TlsContext* tls,
+                                        Clock::time_point deadline, std::string& problem) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found);
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, [](addrinfo* some) {
+    if (some) freeaddrinfo(some);
+  });
+  problem = error != 0 ? gai_strerror(error) : "";
+  for (const addrinfo* one = all.get(); one != nullptr; one = one->ai_next) {
+    Descriptor socket(::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    int failed = 0;
+    if (!socket || (::connect(socket.get(), one->ai_addr, one->ai_addrlen) != 0 &&
+                    (failed = errno) == EINPROGRESS)) {
+      pollfd connected{socket.get(), POLLOUT, 0};
+      socklen_t size = sizeof failed;
+      if (!socket || poll(&connected, 1, milliseconds_until(deadline)) <= 0 ||
+          getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failed, &size) != 0)
+        failed = ETIMEDOUT;
+    }
+    if (failed != 0) {
+      problem = std::strerror(failed);
+      continue;
+    }
+    auto stream = std::make_unique<Stream>(std::move(socket), tls);
+    if (stream->handshake(false, address.host, deadline)) return stream;
+    problem = stream->problem();
+  }
+  problem = fmt::format("{}:{}: {}", address.host, address.port, problem);
+  return nullptr;
+}
+
+bool Stream::handshake(bool accepts, const std::string& host, Clock::time_point deadline) {
+  if (!tls_) return true;
+  if (!accepts) {
+    SSL_set_tlsext_host_name(tls_.get(), host.c_str());
+    SSL_set1_host(tls_.get(), host.c_str());
+  }
+  for (;;) {
+    const NoPipeSignal quiet;
+    const int done = accepts ? SSL_accept(tls_.get()) : SSL_connect(tls_.get());
+    if (done == 1) return true;
+    const int why = SSL_get_error(tls_.get(), done);
+    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) {
+      if (!wait(why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline)) return false;
+      continue;
+    }
+    shut("TLS: " + tls_problem());
+    return false;
+  }
+}
+
+void Stream::shut(std::string_view why) {
+  const std::lock_guard lock(problem_mutex_);
+  if (!open_.exchange(false)) return;
+  problem_ = why;
+  ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
+std::string Stream::problem() const {
+  const std::lock_guard lock(problem_mutex_);
+  return problem_;
+}
+
+// False, and the stream is closed, when the time is over.
+bool Stream::wait(short events, Clock::time_point deadline) {
+  while (is_open()) {
+    pollfd wanted{socket_.get(), events, 0};
+    const int ready = poll(&wanted, 1, milliseconds_until(deadline));
+    if (ready > 0) return true;
+    if (ready < 0 && errno == EINTR) continue;
+    shut("the other side says nothing, or takes nothing");
+  }
+  return false;
+}
+
+std::ptrdiff_t Stream::some(bool writes, std::byte* bytes, std::size_t count, short& wants) {
+  if (!tls_) {
+    const ssize_t moved = writes ? send(socket_.get(), bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT)
+                                 : recv(socket_.get(), bytes, count, MSG_DONTWAIT);
+    if (moved > 0) return moved;
+    if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+      wants = writes ? POLLOUT : POLLIN;
+      return 0;
+    }
+    shut(moved == 0 ? "the other side has closed the connection" : std::strerror(errno));
+    return -1;
+  }
+  const std::lock_guard lock(tls_mutex_);
+  const NoPipeSignal quiet;
+  std::size_t moved = 0;
+  const int done = writes ? SSL_write_ex(tls_.get(), bytes, count, &moved)
+                          : SSL_read_ex(tls_.get(), bytes, count, &moved);
+  if (done == 1) return static_cast<std::ptrdiff_t>(moved);
+  const int why = SSL_get_error(tls_.get(), done);
+  if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) {
+    wants = why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+    return 0;
+  }
+  shut(why == SSL_ERROR_ZERO_RETURN ? "the other side has closed the connection"
+                                    : "TLS: " + tls_problem());
+  return -1;
+}
+
+bool Stream::all(bool writes, std::byte* bytes, std::size_t count,
+                 Clock::time_point first_deadline) {
+  Clock::time_point deadline = first_deadline;
+  while (count > 0) {
+    if (!is_open()) return false;
+    short wants = 0;
+    const std::ptrdiff_t moved = some(writes, bytes, count, wants);
+    if (moved < 0) return false;
+    if (moved == 0) {
+      if (!wait(wants, deadline)) return false;
+      continue;
+    }
+    bytes += moved;
+    count -= static_cast<std::size_t>(moved);
+    deadline = Clock::now() + kPatience;
+  }
+  return true;
+}
+
+bool Stream::write(RemoteKind kind, std::span<const std::byte> bytes) {
+  std::array<std::byte, 16> head{};
+  const std::uint64_t size = bytes.size();
+  std::memcpy(head.data(), &kind, sizeof kind);
+  std::memcpy(head.data() + 8, &size, sizeof size);
+  const auto deadline = Clock::now() + kPatience;
+  return all(true, head.data(), head.size(), deadline) &&
+         all(true, const_cast<std::byte*>(bytes.data()), bytes.size(), deadline);
+}
+
+bool Stream::write_text(std::string_view text) {
+  return write(RemoteKind::text, std::as_bytes(std::span(text)));
+}
+
+bool Stream::has_pending() const {
+  return tls_ && SSL_has_pending(tls_.get()) == 1;
+}
+
+bool Stream::read_head(Head& head, Clock::time_point deadline) {
+  std::array<std::byte, 16> bytes{};
+  if (!all(false, bytes.data(), bytes.size(), deadline)) return false;
+  std::uint32_t kind = 0;
+  std::memcpy(&kind, bytes.data(), sizeof kind);
+  std::memcpy(&head.bytes, bytes.data() + 8, sizeof head.bytes);
+  head.kind = static_cast<RemoteKind>(kind);
+  if (kind >= 1 && kind <= 3) return true;
+  shut(fmt::format("a frame of kind {}, which is none", kind));
+  return false;
+}
+
+bool Stream::read(std::span<std::byte> bytes) {
+  return all(false, bytes.data(), bytes.size(), Clock::now() + kPatience);
+}
+
+}  // namespace batchflow

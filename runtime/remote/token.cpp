@@ -1,0 +1,52 @@
+#include "runtime/remote/token.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace batchflow {
+namespace {
+
+constexpr std::size_t kTokenLeast = 32;
+constexpr std::size_t kTokensMost = 1024;
+
+}  // namespace
+
+std::string token_message(std::string_view token) {
+  return nlohmann::json{{"type", "token"}, {"token", token}}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string read_tokens(const std::string& file, std::vector<std::string>& tokens) {
+  struct stat status {};
+  if (stat(file.c_str(), &status) != 0) return fmt::format("{}: {}", file, std::strerror(errno));
+  if ((status.st_mode & 077) != 0)
+    return fmt::format("{}: others can read it, and it is a secret; chmod 600", file);
+  std::ifstream in(file);
+  tokens.clear();
+  for (std::string line; tokens.size() < kTokensMost && std::getline(in, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (line.empty() || line.front() == '#') continue;
+    if (line.size() < kTokenLeast || line.size() > 1024)
+      return fmt::format("{}: a token has {} to 1024 characters; `openssl rand -hex 32` makes one",
+                         file, kTokenLeast);
+    tokens.push_back(line);
+  }
+  return tokens.empty() ? fmt::format("{}: holds no token; `openssl rand -hex 32` makes one", file)
+                        : "";
+}
+
+bool same_secret(std::string_view a, std::string_view b) {
+  unsigned differs = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    differs |= static_cast<unsigned char>(a[i]) ^
+               static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
+  return differs == 0;
+}
+
+}  // namespace batchflow

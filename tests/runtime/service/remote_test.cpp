@@ -1,0 +1,283 @@
+// Jobs on other machines: the same batches over TCP and TLS, for who knows a token, and nothing for
+// anybody else.
+#if __has_include(<openssl/ssl.h>)  // else there are no remote jobs
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "core/random.h"
+#include "tests/runtime/service/command.h"
+#include "tests/runtime/service/daemon.h"
+#include "tests/runtime/service/live.h"
+
+namespace batchflow::test {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+constexpr std::uint64_t kRows = 3000;
+const std::string kToken(64, 't');
+
+struct Place {
+  Folder folder;
+  NodeConfig config;
+  Place() : config(config_in(folder.path())) {
+    std::filesystem::create_directory(folder.path() / "rows");
+    write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
+    config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0, {}});
+    config.tcp.port = 0;
+    config.tcp.token_file = token("tokens", "# of all\n" + std::string(40, 'o') + "\n" + kToken);
+    setenv("BATCHFLOW_TOKEN_FILE", token("mine", kToken).c_str(), 1);
+  }
+  std::string token(const char* name, const std::string& text, mode_t mode = 0600) const {
+    const std::filesystem::path file = folder.path() / name;
+    std::ofstream(file) << text << "\n";
+    chmod(file.c_str(), mode);
+    return file;
+  }
+};
+
+JobPlan plan_of(const LiveService& service, const char* scheme = "tcp") {
+  JobPlan plan;
+  plan.service = fmt::format("{}://127.0.0.1:{}", scheme, service.tcp_port());
+  return plan;
+}
+
+// A key and a certificate for 127.0.0.1; false where openssl is not installed.
+bool make_certificate(const std::filesystem::path& folder) {
+  const std::string command = fmt::format(
+      "openssl req -x509 -newkey rsa:2048 -nodes -keyout {0}/key.pem -out {0}/cert.pem -days 2 "
+      "-subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1,DNS:localhost >/dev/null 2>&1",
+      folder.string());
+  return std::system(command.c_str()) == 0;
+}
+
+// A connection; none when nobody listens.
+Descriptor knock(int port) {
+  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    socket.reset();
+  return socket;
+}
+
+}  // namespace
+
+TEST_CASE("a remote job gets each sample once, with its own bytes, in every order") {
+  const Place place;
+  const LiveService service(place.config);
+  for (const bf_order order : {BF_RELAXED, BF_STRICT, BF_SEQUENTIAL}) {
+    CAPTURE(order);
+    JobPlan plan = plan_of(service);
+    plan.order = order;
+    plan.batch = 37;
+    const Handed handed = run_job(plan);
+    CHECK(handed.wrong == "");
+    CHECK(handed.epochs.size() == 2);
+    for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+    CHECK(handed.repeats == 0);
+  }
+  CHECK(command(place.config.socket, "status").at("protocol_errors") == 0);
+}
+
+TEST_CASE("ranks here and elsewhere are one job, and share with jobs here") {
+  const Place place;
+  const LiveService service(place.config);
+  std::vector<Handed> handed(3);
+  std::vector<std::thread> ranks;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    JobPlan plan = plan_of(service);
+    if (rank == 0) plan.service = place.config.socket;
+    plan.name = "mixed";
+    plan.rank = rank;
+    plan.world = 3;
+    plan.batch = 20;
+    ranks.emplace_back([&, plan, rank] { handed[rank] = run_job(plan); });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  std::map<std::uint32_t, std::vector<std::uint64_t>> epochs;
+  for (const Handed& one : handed) {
+    CHECK(one.wrong == "");
+    CHECK(one.batches == handed[0].batches);
+    for (const auto& [epoch, keys] : one.epochs)
+      epochs[epoch].insert(epochs[epoch].end(), keys.begin(), keys.end());
+  }
+  CHECK(epochs.size() == 2);
+  for (const auto& [epoch, keys] : epochs) CHECK(is_whole(keys, kRows));
+}
+
+TEST_CASE("batches that a remote job keeps stay as they are, and it never waits for itself") {
+  const Place place;
+  const LiveService service(place.config);
+  JobPlan plan = plan_of(service);
+  plan.keep = true;
+  const Handed handed = run_job(plan);
+  CHECK(handed.wrong == "");
+  CHECK(handed.copied > 0);
+  for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+}
+
+TEST_CASE("by TLS: who is not believed is not spoken to, on either side") {
+  Place place;
+  if (!make_certificate(place.folder.path())) {
+    MESSAGE("skipped: there is no openssl command");
+    return;
+  }
+  place.config.tcp.certificate = place.folder.path() / "cert.pem";
+  place.config.tcp.key = place.folder.path() / "key.pem";
+  const LiveService service(place.config);
+  setenv("BATCHFLOW_TLS_CA", place.config.tcp.certificate.c_str(), 1);
+  JobPlan plan = plan_of(service, "tls");
+  plan.epochs = 1;
+  const Handed handed = run_job(plan);
+  CHECK(handed.wrong == "");
+  CHECK(is_whole(handed.epochs.at(0), kRows));
+  // The system believes nobody who signs himself.
+  unsetenv("BATCHFLOW_TLS_CA");
+  CHECK_MESSAGE(run_job(plan).wrong.find("certificate verify failed") != std::string::npos,
+                run_job(plan).wrong);
+  // Without TLS nothing is understood.
+  CHECK(run_job(plan_of(service, "tcp")).wrong.find("open: ") == 0);
+}
+
+TEST_CASE("without a token nothing is served, and it is said what to do") {
+  const Place place;
+  const LiveService service(place.config);
+  const JobPlan plan = plan_of(service);
+  setenv("BATCHFLOW_TOKEN_FILE", place.token("wrong", std::string(64, 'w')).c_str(), 1);
+  CHECK(run_job(plan).wrong.find("does not know the token") != std::string::npos);
+  setenv("BATCHFLOW_TOKEN_FILE", place.token("open", kToken, 0644).c_str(), 1);
+  CHECK(run_job(plan).wrong.find("others can read it") != std::string::npos);
+  unsetenv("BATCHFLOW_TOKEN_FILE");
+  CHECK(run_job(plan).wrong.find("BATCHFLOW_TOKEN_FILE") != std::string::npos);
+
+  NodeConfig config = place.config;
+  config.tcp.token_file = place.token("short", "secret");
+  config.socket = place.folder.path() / "other.sock";
+  CHECK_THROWS_AS(Service{config}, ConfigError);
+  config.tcp.token_file = "";
+  CHECK_THROWS_AS(Service{config}, ConfigError);
+}
+
+TEST_CASE("a remote job names data sets, not paths of the service's machine") {
+  Place place;
+  place.config.open_datasets = true;
+  const LiveService service(place.config);
+  JobPlan plan = plan_of(service);
+  plan.dataset = place.folder.path() / "rows";
+  plan.timeout_s = 5;
+  CHECK(run_job(plan).wrong != "");
+  plan.dataset = "rows";
+  CHECK(run_job(plan).wrong == "");
+}
+
+TEST_CASE("whatever is sent to the port, the service goes on") {
+  const Place place;
+  const LiveService service(place.config);
+  Random random(7);
+  const auto frame = [](std::uint32_t kind, std::uint64_t bytes, const std::string& text) {
+    std::string out(16, '\0');
+    std::memcpy(out.data(), &kind, sizeof kind);
+    std::memcpy(out.data() + 8, &bytes, sizeof bytes);
+    return out + text;
+  };
+  const std::string token = json{{"type", "token"}, {"token", kToken}}.dump();
+  const std::string shown = frame(1, token.size(), token);
+  std::vector<Descriptor> open;
+  for (int round = 0; round < 200; ++round) {
+    Descriptor socket = knock(service.tcp_port());
+    REQUIRE(socket);
+    std::string bytes = random.below(2) == 0 ? shown : "";
+    switch (random.below(6)) {
+      case 0:  // noise
+        for (int i = 0; i < 300; ++i) bytes += static_cast<char>(random.draw());
+        break;
+      case 1:  // a frame that would fill all memory
+        bytes += frame(1, std::uint64_t{1} << 60, "x");
+        break;
+      case 2:  // what only operators may ask
+        bytes += frame(1, 35, R"({"type":"command","name":"drain"}  )");
+        break;
+      case 3:  // records before there is a ring
+        bytes += frame(2, 8, "12345678");
+        break;
+      case 4:  // half of it
+        bytes += frame(1, 1000, "{");
+        break;
+      default:
+        break;
+    }
+    [[maybe_unused]] const ssize_t sent =
+        send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (random.below(4) == 0) open.push_back(std::move(socket));
+  }
+  JobPlan plan = plan_of(service);
+  plan.epochs = 1;
+  const Handed handed = run_job(plan);
+  CHECK(handed.wrong == "");
+  CHECK(is_whole(handed.epochs.at(0), kRows));
+  open.clear();
+  const auto until = std::chrono::steady_clock::now() + 30s;
+  json status = command(place.config.socket, "status");
+  while (status.at("connections") > 1 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(10ms);
+    status = command(place.config.socket, "status");
+  }
+  CHECK(status.at("connections") <= 1);
+  CHECK(status.at("draining") == false);
+  CHECK(status.at("jobs").empty());
+}
+
+TEST_CASE("a remote job outlives its service: each sample once") {
+  const Place place;
+  const std::string socket = place.config.socket;
+  const int port = [] {  // one that was free a moment ago
+    Descriptor probe(::socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    REQUIRE(bind(probe.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+    getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    return int{ntohs(address.sin_port)};
+  }();
+  Daemon daemon(
+      {"--dataset", "rows=" + (place.folder.path() / "rows").string(), "--memory", "512mib",
+       "--http", "-1", "--socket", socket, "--state", place.folder.path() / "state", "--tcp",
+       std::to_string(port), "--tcp-token", place.config.tcp.token_file},
+      socket);
+  const auto listens = std::chrono::steady_clock::now() + 30s;
+  while (!knock(port) && std::chrono::steady_clock::now() < listens)
+    std::this_thread::sleep_for(5ms);
+  JobPlan plan;
+  plan.service = fmt::format("tcp://localhost:{}", port);
+  plan.epochs = 3;
+  plan.pause_us = 1000;
+  plan.timeout_s = 60;
+  std::atomic<std::uint64_t> batches{0};
+  plan.count = &batches;
+  Handed handed;
+  std::thread job([&] { handed = run_job(plan); });
+  for (const std::uint64_t at : {40u, 150u}) {
+    const auto until = std::chrono::steady_clock::now() + 30s;
+    while (batches < at && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(1ms);
+    CHECK(daemon.kill(SIGKILL) == -SIGKILL);
+    daemon.start();
+  }
+  job.join();
+  CHECK(handed.wrong == "");
+  CHECK(handed.epochs.size() == 3);
+  for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+}
+
+}  // namespace batchflow::test
+#endif
