@@ -108,7 +108,9 @@ struct Proxy::Parts {
           slots.taken.erase(found);
         }
       }
-      if (!stream->write(RemoteKind::record, *record)) return false;
+      // The slab is the proxy's, as those of the service are the relay's.
+      const bool passed_on = message.up.kind != UpKind::unmapped;
+      if (passed_on && !stream->write(RemoteKind::record, *record)) return false;
       up->free_read();
     }
     return !up->broken();

@@ -84,6 +84,15 @@ bool Relay::take_record(std::span<const std::byte> record) {
     stream_->shut(problem);
     return false;
   }
+  if (message.up.kind == UpKind::unmapped) {
+    stream_->shut("a record about slabs, which are the relay's");
+    return false;
+  }
+  return say(record);
+}
+
+// From both threads.
+bool Relay::say(std::span<const std::byte> record) {
   const auto until = Stream::Clock::now() + Stream::kPatience;
   while (stream_->is_open() && Stream::Clock::now() < until) {
     {
@@ -143,7 +152,9 @@ bool Relay::take_frame(Frame frame) {
       return false;
     }
     if (message->bytes == 0) {
-      slabs_.erase(message->slab);
+      if (slabs_.erase(message->slab) == 0) return true;
+      const UpRecord unmapped{UpKind::unmapped, 0, message->slab, 0, 0};
+      return say(bytes_of(unmapped));
     } else if (frame.descriptors.size() == 1 && slabs_.size() < kSlabsMost) {
       Mapping mapping =
           Mapping::of_sealed(frame.descriptors.front(), message->bytes, false, problem);

@@ -47,6 +47,7 @@ class Relay {
   void listen_to_job();
   bool take_text(const std::string& text);
   bool take_record(std::span<const std::byte> record);
+  bool say(std::span<const std::byte> record);
   void listen_to_service();
   bool take_frame(Frame frame);
   bool admit(Frame& frame);

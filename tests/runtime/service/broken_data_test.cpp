@@ -1,0 +1,221 @@
+// Data that is broken, or breaks while it is served: what is good is served once, what is not is
+// told, and nobody else is the worse for it.
+#include <cstring>
+
+#include "tests/runtime/prepare/pictures.h"
+#include "tests/runtime/service/command.h"
+#include "tests/runtime/service/live.h"
+#include "tests/runtime/sources/tar_bytes.h"
+
+namespace batchflow::test {
+namespace {
+
+using nlohmann::json;
+
+void write_file(const std::filesystem::path& file, std::span<const std::byte> bytes) {
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+// What a job was handed: keys by epoch, those that stand for corrupt ones apart.
+struct Seen {
+  std::map<std::uint32_t, std::vector<std::uint64_t>> good;
+  std::map<std::uint32_t, std::vector<std::uint64_t>> replaced;  // the corrupt ones, by key
+  std::string wrong;
+};
+
+Seen see(const JobPlan& plan) {
+  Seen seen;
+  bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+  options.service = plan.service.c_str();
+  options.dataset = plan.dataset.c_str();
+  options.pipeline = plan.pipeline.c_str();
+  options.batch_samples = plan.batch;
+  options.epochs = plan.epochs;
+  options.order = plan.order;
+  options.timeout_s = plan.timeout_s;
+  bf_loader* loader = nullptr;
+  if (bf_loader_open(&options, &loader) != BF_OK) {
+    seen.wrong = bf_last_error();
+    return seen;
+  }
+  bf_batch batch = BF_BATCH_INIT;
+  bf_status status = BF_OK;
+  while ((status = bf_loader_next(loader, &batch)) == BF_OK) {
+    for (std::uint32_t i = 0; i < batch.samples; ++i) {
+      if ((batch.marks[i] & BF_MARK_FILLER) != 0) continue;
+      if ((batch.marks[i] & BF_MARK_REPLACED) != 0) {
+        seen.replaced[batch.epoch].push_back(batch.wanted[i]);
+      } else {
+        seen.good[batch.epoch].push_back(batch.keys[i]);
+      }
+    }
+    bf_batch_release(loader, batch.handle);
+  }
+  if (status != BF_END) seen.wrong = bf_last_error();
+  bf_loader_close(loader);
+  return seen;
+}
+
+std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> keys) {
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+}  // namespace
+
+TEST_CASE("one picture in a hundred is corrupt: each other once, each corrupt one replaced") {
+  Folder folder;
+  NodeConfig config = config_in(folder.path());
+  config.engine.corrupt_ratio_max = Ratio{Ratio::kWhole / 50};
+  const auto root = folder.path() / "pictures";
+  constexpr std::uint64_t kPictures = 600;
+  std::vector<std::uint64_t> good, corrupt;
+  const Encoded picture = encode_jpeg(48, 40);
+  for (std::uint64_t key = 0; key < kPictures; ++key) {
+    Encoded bytes = picture;
+    switch (key % 100 == 37 ? key / 100 % 3 : 3) {
+      case 0:  // nothing of a picture
+        bytes.assign(500, std::byte{'x'});
+        break;
+      case 1:  // empty
+        bytes.clear();
+        break;
+      case 2:  // its header, and no more
+        bytes.resize(40);
+        break;
+      default:
+        break;
+    }
+    (key % 100 == 37 ? corrupt : good).push_back(key);
+    write_file(root / (key < kPictures / 2 ? "a" : "b") / fmt::format("{:04}.jpg", key), bytes);
+  }
+  config.datasets.push_back({"pictures", root, "", "", 0, {}});
+  const LiveService service(config);
+  for (const bf_order order : {BF_RELAXED, BF_STRICT}) {
+    CAPTURE(order);
+    JobPlan plan;
+    plan.service = config.socket;
+    plan.dataset = "pictures";
+    plan.order = order;
+    plan.epochs = 3;
+    const Seen seen = see(plan);
+    CHECK(seen.wrong == "");
+    for (std::uint32_t epoch = 0; epoch < 3; ++epoch) {
+      CAPTURE(epoch);
+      CHECK(sorted(seen.good.at(epoch)) == good);
+      CHECK(sorted(seen.replaced.at(epoch)) == corrupt);
+    }
+  }
+  CHECK(command(config.socket, "status").at("corrupt_samples") == corrupt.size());
+}
+
+TEST_CASE("more corrupt pictures than are allowed end their job, and say so; others go on") {
+  Folder folder;
+  NodeConfig config = config_in(folder.path());
+  config.engine.corrupt_ratio_max = Ratio{Ratio::kWhole / 100};
+  const auto root = folder.path() / "pictures";
+  const Encoded picture = encode_jpeg(48, 40);
+  for (std::uint64_t key = 0; key < 200; ++key)
+    write_file(root / "a" / fmt::format("{:04}.jpg", key),
+               key % 20 == 3 ? Encoded(300, std::byte{1}) : picture);
+  config.datasets.push_back({"pictures", root, "", "", 0, {}});
+  std::filesystem::create_directory(folder.path() / "rows");
+  write_rows(folder.path() / "rows" / "rows.npy", 2000, 16);
+  config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0, {}});
+  const LiveService service(config);
+  JobPlan plan;
+  plan.service = config.socket;
+  Handed other;
+  std::thread job([&] { other = run_job(plan); });
+  JobPlan broken = plan;
+  broken.dataset = "pictures";
+  const Seen seen = see(broken);
+  CHECK_MESSAGE(seen.wrong.find("corrupt") != std::string::npos, seen.wrong);
+  job.join();
+  CHECK(other.wrong == "");
+  for (const auto& [epoch, keys] : other.epochs) CHECK(is_whole(keys, 2000));
+}
+
+TEST_CASE("a tar that ends in mid-sample: what is whole is served, each once") {
+  Folder folder;
+  NodeConfig config = config_in(folder.path());
+  const auto root = folder.path() / "shards";
+  std::filesystem::create_directory(root);
+  std::string tar;
+  for (int i = 0; i < 100; ++i)
+    tar += tar_member(fmt::format("{:03}.txt", i), std::string(700, 'a'));
+  // Three of the hundred are cut off, the third one in mid-bytes.
+  tar.resize(98 * (512 + 1024) - 500);
+  std::ofstream(root / "shard-0.tar", std::ios::binary) << tar;
+  config.datasets.push_back({"shards", root, "", "", 0, {}});
+  const auto pipeline = folder.path() / "text.yaml";
+  std::ofstream(pipeline) << "kind: pipeline\nname: text\nfield: txt\nsteps: []\n";
+  config.pipelines.push_back(pipeline);
+  const LiveService service(config);
+  JobPlan plan;
+  plan.service = config.socket;
+  plan.dataset = "shards";
+  plan.pipeline = "text";
+  const Seen seen = see(plan);
+  CHECK(seen.wrong == "");
+  for (const auto& [epoch, keys] : seen.good) CHECK(is_whole(keys, 97));
+  CHECK(seen.good.size() == 2);
+  CHECK(seen.replaced.empty());
+}
+
+// Not by an error that might pass: the job is told, after a bounded number of attempts.
+TEST_CASE("a data set whose files go away, or shrink, while it is served ends its jobs alone") {
+  for (const bool removed : {true, false}) {
+    CAPTURE(removed);
+    Folder folder;
+    NodeConfig config = config_in(folder.path());
+    const auto rows = folder.path() / "rows";
+    const auto other_rows = folder.path() / "others";
+    std::filesystem::create_directory(rows);
+    std::filesystem::create_directory(other_rows);
+    // More than is read ahead or kept.
+    for (int file = 0; file < 40; ++file)
+      write_rows(rows / fmt::format("{:02}.npy", file), 100, 4096);
+    write_rows(other_rows / "rows.npy", 5000, 16);
+    config.memory = Bytes{192} << 20;
+    config.engine.block_bytes = Bytes{1} << 20;
+    config.datasets.push_back({"rows", rows, "", "", 0, {}});
+    config.datasets.push_back({"others", other_rows, "", "", 0, {}});
+    const LiveService service(config);
+    JobPlan plan;
+    plan.service = config.socket;
+    plan.epochs = 1000;
+    plan.width = 0;
+    std::atomic<std::uint64_t> batches{0};
+    plan.count = &batches;
+    plan.pause_us = 1000;
+    Handed broken, fine;
+    std::thread job([&] { broken = run_job(plan); });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (batches < 5 && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (const auto& file : std::filesystem::directory_iterator(rows)) {
+      if (removed) {
+        std::filesystem::remove(file.path());
+      } else {
+        std::filesystem::resize_file(file.path(), 200);
+      }
+    }
+    JobPlan other;
+    other.service = config.socket;
+    other.dataset = "others";
+    std::thread second([&] { fine = run_job(other); });
+    job.join();
+    second.join();
+    CHECK_MESSAGE(broken.wrong.find("read") != std::string::npos, broken.wrong);
+    CHECK(fine.wrong == "");
+    CHECK(fine.epochs.size() == 2);
+    for (const auto& [epoch, keys] : fine.epochs) CHECK(is_whole(keys, 5000));
+    CHECK(command(config.socket, "status").at("jobs").empty());
+  }
+}
+
+}  // namespace batchflow::test
