@@ -110,60 +110,101 @@ bool Platform::limits(const NodeModel& node) const {
   return node.nic_bytes_per_s > 0 || node.nic_latency.count() > 0 || link_limits(node.link);
 }
 
-s4u::Host* Platform::endpoint(const std::string& name) {
-  return simgrid_api::add_host(kernel_.zone(), name + ".network", 1);
+// Where flows of one end begin and end, in the zone that it hangs in.
+s4u::Host* Platform::endpoint(s4u::NetZone& zone, const std::string& name,
+                              const std::vector<s4u::LinkInRoute>& by) {
+  s4u::Host* host = simgrid_api::add_host(zone, name + ".network", 1);
+  simgrid_api::hang(zone, host->get_netpoint(), nullptr, by);
+  return host;
 }
 
-// A tree: each link leads up to another or to the root, where all meet; network cards hang on it.
+s4u::LinkInRoute Platform::wire(std::uint32_t hardware, s4u::NetZone& zone, const std::string& name,
+                                double bytes_per_s) {
+  auto* link = simgrid_api::add_duplex_link(zone, name,
+                                            bytes_per_s > 0 ? bytes_per_s : kUnlimited_bytes_per_s);
+  // Latencies are waited for beside SimGrid, which shares a link by the round trips of its flows.
+  link->set_latency(0);
+  wires_[hardware] = {link, link->get_link_up()->get_bandwidth()};
+  // Flows keep the bandwidth at their beginning as a bound, so a slow link has it, too, and
+  // shares out less of it.
+  for (s4u::Link* way : {link->get_link_up(), link->get_link_down()}) {
+    way->set_sharing_policy(
+        s4u::Link::SharingPolicy::NONLINEAR,
+        [&speed = speeds_[hardware]](double whole, int) { return whole * speed; });
+  }
+  return s4u::LinkInRoute(link, s4u::LinkInRoute::Direction::UP);
+}
+
+// A tree of stars: a zone for all that is below a link, within that of the link above, and in the
+// outermost one all meet. SimGrid finds no way between a host and a zone beside it: the hosts of a
+// zone are in one of their own, whose middle is that of both.
+class Platform::Tree {
+ public:
+  explicit Tree(Platform& platform)
+      : platform_(platform),
+        below_(platform.cluster_.links.size()),
+        top_{&platform.kernel_.zone()} {}
+
+  // For what hangs on the link; -1: where all meet.
+  s4u::NetZone& hosts(int link) {
+    End& end = end_of(link);
+    if (end.hosts == nullptr) add_hosts(end, link < 0 ? "" : links()[index(link)].name);
+    return *end.hosts;
+  }
+
+ private:
+  struct End {
+    s4u::NetZone* zone = nullptr;
+    s4u::NetZone* hosts = nullptr;
+    NetPoint* middle = nullptr;
+  };
+  static std::size_t index(int link) { return static_cast<std::size_t>(link); }
+  const std::vector<LinkModel>& links() const { return platform_.cluster_.links; }
+
+  End& end_of(int link) {
+    if (link < 0) return top_;
+    End& end = below_[index(link)];
+    if (end.zone != nullptr) return end;
+    const LinkModel& model = links()[index(link)];
+    s4u::NetZone& above = *end_of(model.up).zone;
+    end.zone = simgrid_api::add_zone(above, model.name + ".below");
+    add_hosts(end, model.name);
+    const s4u::LinkInRoute up = platform_.wire(platform_.hardware_.link(index(link)), above,
+                                               model.name + ".link", model.bytes_per_s);
+    simgrid_api::hang(above, end.zone->get_netpoint(), end.middle, {up});
+    return end;
+  }
+
+  static void add_hosts(End& end, const std::string& name) {
+    end.hosts = simgrid_api::add_zone(*end.zone, name + ".hosts");
+    end.middle = simgrid_api::add_router(*end.hosts, name + ".middle");
+    simgrid_api::hang(*end.hosts, end.middle, nullptr, {});
+    simgrid_api::hang(*end.zone, end.hosts->get_netpoint(), end.middle, {});
+  }
+
+  Platform& platform_;
+  std::vector<End> below_;
+  End top_;
+};
+
 void Platform::build_network() {
-  s4u::NetZone& zone = kernel_.zone();
-  NetPoint* root = simgrid_api::add_router(zone, "root");
-  std::vector<NetPoint*> ends;
-  for (const LinkModel& link : cluster_.links) {
-    ends.push_back(simgrid_api::add_router(zone, link.name + ".end"));
-  }
-  const auto end_of = [&](int link) {
-    return link < 0 ? root : ends[static_cast<std::size_t>(link)];
-  };
-  const auto connect = [&](std::uint32_t hardware, const std::string& name, NetPoint* below,
-                           NetPoint* above, double bytes_per_s) {
-    auto* link = simgrid_api::add_duplex_link(
-        zone, name, bytes_per_s > 0 ? bytes_per_s : kUnlimited_bytes_per_s);
-    // Latencies are waited for beside SimGrid, which shares a link by the round trips of its flows.
-    link->set_latency(0);
-    wires_[hardware] = {link, link->get_link_up()->get_bandwidth()};
-    // Flows keep the bandwidth at their beginning as a bound, so a slow link has it, too, and
-    // shares out less of it.
-    for (s4u::Link* way : {link->get_link_up(), link->get_link_down()}) {
-      way->set_sharing_policy(
-          s4u::Link::SharingPolicy::NONLINEAR,
-          [&speed = speeds_[hardware]](double whole, int) { return whole * speed; });
-    }
-    const s4u::LinkInRoute up(link, s4u::LinkInRoute::Direction::UP);
-    simgrid_api::add_route(zone, below, above, up);
-  };
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    const LinkModel& link = cluster_.links[i];
-    connect(hardware_.link(i), link.name + ".link", ends[i], end_of(link.up), link.bytes_per_s);
-  }
+  Tree tree(*this);
+  for (std::size_t i = 0; i < cluster_.links.size(); ++i) tree.hosts(static_cast<int>(i));
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const NodeModel& node = cluster_.nodes[i];
-    nodes_[i].endpoint = endpoint(node.name);
-    connect(hardware_.nic(i), node.name + ".nic", nodes_[i].endpoint->get_netpoint(),
-            end_of(node.link), node.nic_bytes_per_s);
+    s4u::NetZone& zone = tree.hosts(node.link);
+    nodes_[i].endpoint = endpoint(
+        zone, node.name, {wire(hardware_.nic(i), zone, node.name + ".nic", node.nic_bytes_per_s)});
   }
-  // Where all nodes hang on one link, what goes between them does not go up it.
+  // Where all nodes hang on one link, what goes between them does not go up it. No link is of all
+  // such flows, or each that came or went would have all others shared out again.
   const auto alike = [&](const NodeModel& node) { return node.link == cluster_.nodes[0].link; };
   const bool together = std::all_of(cluster_.nodes.begin(), cluster_.nodes.end(), alike);
-  peers_endpoint_ = endpoint("peers");
-  auto* peers = simgrid_api::add_duplex_link(zone, "peers.nic", kUnlimited_bytes_per_s);
-  peers->set_latency(0);
-  simgrid_api::add_route(zone, peers_endpoint_->get_netpoint(),
-                         end_of(together ? cluster_.nodes[0].link : -1),
-                         s4u::LinkInRoute(peers, s4u::LinkInRoute::Direction::UP));
-  store_endpoint_ = endpoint("store");
-  connect(hardware_.store_nic(), "store.nic", store_endpoint_->get_netpoint(),
-          end_of(cluster_.store_link), cluster_.store_nic_bytes_per_s);
+  peers_endpoint_ = endpoint(tree.hosts(together ? cluster_.nodes[0].link : -1), "peers", {});
+  s4u::NetZone& zone = tree.hosts(cluster_.store_link);
+  store_endpoint_ =
+      endpoint(zone, "store",
+               {wire(hardware_.store_nic(), zone, "store.nic", cluster_.store_nic_bytes_per_s)});
 }
 
 // Of the links between two ends, each of which hangs on one: up to where they meet, and down.

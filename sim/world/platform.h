@@ -20,8 +20,9 @@
 #include "sim/world/errands.h"
 
 namespace simgrid::s4u {
+class LinkInRoute;
 class SplitDuplexLink;
-}
+}  // namespace simgrid::s4u
 
 namespace batchflow::sim {
 
@@ -104,6 +105,7 @@ class Platform {
     Server cores;  // if they prepare together
   };
 
+  class Tree;
   struct Wire {
     simgrid::s4u::SplitDuplexLink* link = nullptr;
     double bytes_per_s = 0;
@@ -113,7 +115,10 @@ class Platform {
   Server server(const std::string& name, double speed);
   Drive drive(const std::string& name, const DriveModel& model, std::uint32_t hardware);
   void build_network();
-  simgrid::s4u::Host* endpoint(const std::string& name);
+  simgrid::s4u::Host* endpoint(simgrid::s4u::NetZone& zone, const std::string& name,
+                               const std::vector<simgrid::s4u::LinkInRoute>& by);
+  simgrid::s4u::LinkInRoute wire(std::uint32_t hardware, simgrid::s4u::NetZone& zone,
+                                 const std::string& name, double bytes_per_s);
   void read(ErrandId errand, Drive& drive, Amount amount, double weight, Random& chance);
   Duration latency(int from_link, int to_link) const;
   bool limits(const NodeModel& node) const;

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace batchflow::sim::simgrid_api {
 
@@ -36,12 +37,20 @@ inline void set_time_precision_s(double seconds) {
 #endif
 }
 
-// Routes are found along the graph of links when they are first used.
+// A zone is a star: what it holds hangs on its middle, and a route goes up to there and down again.
 inline s4u::NetZone* make_root_zone([[maybe_unused]] s4u::Engine& engine) {
 #if SIMGRID_VERSION >= 40000
-  return engine.get_netzone_root()->add_netzone_dijkstra("cluster", true);
+  return engine.get_netzone_root()->add_netzone_star("cluster");
 #else
-  return s4u::create_dijkstra_zone("cluster", true);
+  return s4u::create_star_zone("cluster");
+#endif
+}
+
+inline s4u::NetZone* add_zone(s4u::NetZone& parent, const std::string& name) {
+#if SIMGRID_VERSION >= 40000
+  return parent.add_netzone_star(name);
+#else
+  return s4u::create_star_zone(name)->set_parent(&parent);
 #endif
 }
 
@@ -70,12 +79,15 @@ inline s4u::SplitDuplexLink* add_duplex_link(s4u::NetZone& zone, const std::stri
 #endif
 }
 
-inline void add_route(s4u::NetZone& zone, simgrid::kernel::routing::NetPoint* from,
-                      simgrid::kernel::routing::NetPoint* to, const s4u::LinkInRoute& link) {
+// What hangs on the middle of `zone`, by these links: none of them is no limit. Where it is a zone,
+// `gateway` is its middle.
+inline void hang(s4u::NetZone& zone, simgrid::kernel::routing::NetPoint* what,
+                 simgrid::kernel::routing::NetPoint* gateway,
+                 const std::vector<s4u::LinkInRoute>& by) {
 #if SIMGRID_VERSION >= 40000
-  zone.add_route(from, to, {link}, true);
+  zone.add_route(what, nullptr, by, true);
 #else
-  zone.add_route(from, to, nullptr, nullptr, {link}, true);
+  zone.add_route(what, nullptr, gateway, nullptr, by, true);
 #endif
 }
 

@@ -198,7 +198,7 @@ TEST_CASE("an interrupt while a large scenario is set up ends it at once, in one
   const Folder folder;
   const std::string path = folder.file(
       "s.yaml",
-      "cluster: {nodes: [{name: n, count: 30000, memory: 64gb, nic_bytes_per_s: 1gb}]}\n"
+      "cluster: {nodes: [{name: n, count: 60000, memory: 64gb, nic_bytes_per_s: 1gb}]}\n"
       "datasets: [{name: data, samples: 100000, bytes: 100kb}]\n"
       "pipelines: [{name: train, steps: []}]\n"
       "jobs: [{dataset: data, pipeline: train, count: 100, batch: 1000, step: 20ms}]\n"
