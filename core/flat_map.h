@@ -63,7 +63,7 @@ class FlatMap {
     }
     // An empty slot's value is 0, and 0 - 1 is kNone.
     std::uint32_t find(std::uint64_t key) const {
-      return size == 0 ? kNone : slots[place(key)].value_plus_1 - 1;
+      return count == 0 ? kNone : slots[place(key)].value_plus_1 - 1;
     }
     void set(std::uint64_t key, std::uint32_t value) {
       Slot& slot = slots[place(key)];

@@ -166,7 +166,7 @@ void Engine::Parts::on(const CatalogueKnown& event) {
     return;
   }
   s.dataset_of[event.dataset.value] = static_cast<std::uint32_t>(s.datasets.size());
-  s.datasets.push_back({event.dataset, catalogue, {}});
+  s.datasets.push_back({event.dataset, catalogue, {}, {}});
 }
 
 void Engine::Parts::on(const DatasetKept& event) {

@@ -50,10 +50,29 @@ class ItemCaches {
   }
 
   // The nodes that have homes for samples; none where each keeps what it reads itself.
-  std::optional<Placement> homes;
+  const std::optional<Placement>& homes() const { return homes_; }
+  void set_homes(std::optional<Placement> homes) {
+    homes_ = std::move(homes);
+    home_of_.clear();
+  }
+  // The home of a sample, by its index among the members: found once for each of the first, which
+  // are all where samples are counted in coarse items.
+  // REQUIRES: homes()
+  std::size_t home_of(Digest dataset_version, SampleId sample) const {
+    if (sample.value >= kHomesKept) return homes_->owner_at(dataset_version, sample);
+    if (home_of_.size() <= sample.value) home_of_.resize(sample.value + 1, kNotKnown);
+    std::uint16_t& home = home_of_[sample.value];
+    if (home == kNotKnown) {
+      home = static_cast<std::uint16_t>(homes_->owner_at(dataset_version, sample));
+    }
+    return home;
+  }
   bool homes_known = true;  // false: nodes have come since
 
  private:
+  static constexpr std::uint64_t kHomesKept = 4096;
+  static constexpr std::uint16_t kNotKnown = UINT16_MAX;
+
   template <class Gone>
   void remove_if(Gone gone) {
     for (const ItemCache& cache : all_) first_[cache.node] = kNone;
@@ -65,6 +84,8 @@ class ItemCaches {
 
   std::vector<ItemCache> all_;
   std::vector<std::uint32_t> first_;  // of a node
+  std::optional<Placement> homes_;
+  mutable std::vector<std::uint16_t> home_of_;
 };
 
 }  // namespace batchflow

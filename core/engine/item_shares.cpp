@@ -88,10 +88,9 @@ void Items::count_jobs(const Dataset& dataset) {
                                     [&](const auto& one) { return one.first == prefix; });
     return found != readers.end() ? found->second : readers.emplace_back(prefix, 0).second;
   };
-  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
-    if (!s_.streams.live(index)) continue;
+  for (const std::uint32_t index : dataset.streams) {
     const Stream& stream = s_.streams[index];
-    if (s_.datasets[stream.dataset].id != dataset.id || stream.jobs.empty()) continue;
+    if (stream.jobs.empty()) continue;
     const auto jobs = static_cast<std::uint32_t>(stream.jobs.size());
     readers_of(0) += jobs;
     if (stream.pipeline->prefix_hash != 0) readers_of(stream.pipeline->prefix_hash) += jobs;
@@ -147,19 +146,19 @@ void Items::close_unused(std::span<const std::uint32_t> shares) {
 // there are no homes: each keeps what it reads itself.
 void Items::settle_homes(ItemCaches& caches) {
   caches.homes_known = true;
-  caches.homes.reset();
+  caches.set_homes(std::nullopt);
   if (!s_.config.share_nodes) return;
   std::vector<NodeId> members;
   for (const ItemCache& cache : caches.all()) {
     if (cache.prefix == 0) members.push_back(s_.nodes[cache.node].id);
   }
-  if (members.size() > 1) caches.homes.emplace(++epochs_, std::move(members));
+  if (members.size() > 1) caches.set_homes(Placement(++epochs_, std::move(members)));
 }
 
 bool Items::plain(const Stream& stream) const {
   if (stream.family == Order::weighted) return false;
   const Dataset& dataset = s_.datasets[stream.dataset];
-  if (!dataset.corrupt.empty() || dataset.streams > 1) return false;
+  if (!dataset.corrupt.empty() || dataset.streams.size() > 1) return false;
   for (const ItemCache& cache : caches(dataset.id).all()) {
     for (const std::uint32_t share : {cache.dram, cache.nvme}) {
       if (share != kNone && s_.memory[share].share->capacity() > 0) return false;

@@ -70,7 +70,7 @@ void Items::look_around(std::uint32_t making_index) {
   groups_.clear();
   firsts_.clear();
   around_.dataset = &dataset;
-  around_.placement = caches.homes ? &*caches.homes : nullptr;
+  around_.placed = caches.homes() ? &caches : nullptr;
   around_.homes.clear();
   around_.likely.clear();
   const auto add = [&](std::uint32_t node) {
@@ -80,11 +80,11 @@ void Items::look_around(std::uint32_t making_index) {
     around_.homes.push_back({node, lost ? nullptr : caches.find(node, 0),
                              lost || !decodes ? nullptr : caches.find(node, prefix)});
   };
-  if (around_.placement == nullptr) {
+  if (around_.placed == nullptr) {
     add(making.node);
   } else {
-    for (std::size_t i = 0; i < caches.homes->members(); ++i) {
-      add(s_.node_of.at(caches.homes->member(i).value));
+    for (std::size_t i = 0; i < caches.homes()->members(); ++i) {
+      add(s_.node_of.at(caches.homes()->member(i).value));
     }
   }
   // Where the samples of a block are most likely to be looked up.
@@ -123,9 +123,9 @@ void Items::gather_one(std::uint32_t making_index, std::uint32_t place) {
   const Dataset& dataset = *around_.dataset;
   const SampleId sample = ingredient.sample;
   const Around::Home& home =
-      around_.homes[around_.placement == nullptr
+      around_.homes[around_.placed == nullptr
                         ? 0
-                        : around_.placement->owner_at(dataset.catalogue->version(), sample)];
+                        : around_.placed->home_of(dataset.catalogue->version(), sample)];
 
   if (home.decoded && use_resident(making_index, place, *home.decoded, Form::decoded)) return;
   if (home.decoded && home.node == making.node) admit_decoded(making_index, place, *home.decoded);

@@ -111,7 +111,7 @@ class Items {
       const ItemCache* decoded;
     };
     const Dataset* dataset = nullptr;
-    const Placement* placement = nullptr;  // which home a sample has; null: there is one alone
+    const ItemCaches* placed = nullptr;  // say which home a sample has; null: there is one alone
     std::vector<Home> homes;
     std::vector<const Share*> likely;  // to be looked at for most samples
   };

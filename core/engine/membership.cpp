@@ -169,8 +169,8 @@ std::uint32_t Membership::stream_for(const JobJoined& event, const Position& pos
       hash(dataset.id.value, dataset.catalogue->version(), event.pipeline.value,
            s_.pipelines.at(event.pipeline.value)->hash, position.fields().seed,
            static_cast<std::uint64_t>(family), draws, block, alone ? event.job.value + 1 : 0);
-  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
-    if (s_.streams.live(index) && s_.streams[index].sharing_key == key) return index;
+  for (const std::uint32_t index : dataset.streams) {
+    if (s_.streams[index].sharing_key == key) return index;
   }
   return make_stream(event, position.fields().seed, key, block);
 }
@@ -206,7 +206,7 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
   stream.seed = seed;
   stream.sharing_key = key;
   Dataset& dataset = s_.datasets[stream.dataset];
-  ++dataset.streams;
+  dataset.streams.push_back(index);
   stream.sample_bytes = sample_bytes(event);
   stream.block_samples = block_samples;
   stream.block_bytes = stream.sample_bytes * stream.block_samples;

@@ -115,7 +115,7 @@ bool Membership::try_free(std::uint32_t index) {
     s_.memory.remove_share(part.share);
     std::erase(s_.nodes[part.index].streams, index);
   }
-  --s_.datasets[stream.dataset].streams;
+  std::erase(s_.datasets[stream.dataset].streams, index);
   s_.streams.release(index);
   return true;
 }

@@ -44,8 +44,9 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   read.held = spec.held;
   read.lineage = spec.lineage;
   // What goes into no share concerns other streams alone.
-  read.shared = !spec.alone && (spec.keep != kNone ||
-                                s_.datasets[s_.dataset_of.at(spec.dataset.value)].streams > 1);
+  read.shared =
+      !spec.alone &&
+      (spec.keep != kNone || s_.datasets[s_.dataset_of.at(spec.dataset.value)].streams.size() > 1);
   read.samples.assign(samples.begin(), samples.end());
   if (read.shared) {
     for (const SampleId sample : samples) {

@@ -220,8 +220,8 @@ struct StreamNode {
 struct Dataset {
   DatasetId id;
   const Catalogue* catalogue = nullptr;
-  std::vector<SampleId> corrupt;  // sorted
-  std::uint32_t streams = 0;      // that use it
+  std::vector<SampleId> corrupt;       // sorted
+  std::vector<std::uint32_t> streams;  // that use it
   bool kept_always = false;
 };
 
