@@ -267,12 +267,12 @@ class Builder {
     std::uint32_t epochs = 0;
     double steps = 0;
     for (double block = power_of_four(assigned.passes * items / steps_of(assigned) / least);;
-         block /= 4) {
+         block /= 2) {
       step = static_cast<std::uint32_t>(std::min<double>(block * least, whole));
       epochs = static_cast<std::uint32_t>(std::clamp(block * least / whole, 1., 1e9));
       steps = assigned.passes * items / step / epochs;
       const double off = std::abs(std::round(steps) - steps);
-      if (off <= kRoundedMost * steps || steps > kFewSteps || block < 4) break;
+      if (off <= kRoundedMost * steps || steps > kFewSteps || block < 2) break;
     }
     job.batch = step * stored.samples_per_item;
     job.drop_last = true;
