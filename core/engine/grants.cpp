@@ -75,7 +75,9 @@ void Grants::withdraw(Job& job) {
 }
 
 void Grants::open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed) {
-  EpochRun run;
+  const std::uint64_t first_step =
+      job.runs.empty() ? job.committed_step : job.runs.back().first_step + job.runs.back().steps;
+  EpochRun& run = job.runs.emplace_back();
   run.epoch = epoch;
   run.plan.plain = {job.draws, consumed, static_cast<std::uint32_t>(job.ranks.size()),
                     job.batch_samples, job.drop_last};
@@ -83,9 +85,7 @@ void Grants::open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed) {
   const Stream& stream = s_.streams[job.stream];
   begin_rehearsal(job, run, {s_.datasets[stream.dataset].catalogue->version(), stream.seed});
   run.steps = run.plan.steps();
-  run.first_step =
-      job.runs.empty() ? job.committed_step : job.runs.back().first_step + job.runs.back().steps;
-  job.runs.push_back(std::move(run));
+  run.first_step = first_step;
 }
 
 // An epoch keeps the buffer it began with, unless its job begins it anew. Draws are counted in the

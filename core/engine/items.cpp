@@ -71,6 +71,7 @@ void Items::look_around(std::uint32_t making_index) {
   firsts_.clear();
   around_.dataset = &dataset;
   around_.placed = caches.homes() ? &caches : nullptr;
+  around_.under_way = reads_.any(making.node, dataset.id);
   around_.homes.clear();
   around_.likely.clear();
   const auto add = [&](std::uint32_t node) {
@@ -183,6 +184,7 @@ void Items::pin(Making& making, std::uint32_t share, ItemId item) {
 
 // Someone on this node is reading it already, or has it staged.
 bool Items::use_under_way(std::uint32_t making_index, std::uint32_t place) {
+  if (!around_.under_way) return false;
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[place];
   const std::uint32_t index =

@@ -113,6 +113,7 @@ class Items {
     const Dataset* dataset = nullptr;
     const ItemCaches* placed = nullptr;  // say which home a sample has; null: there is one alone
     std::vector<Home> homes;
+    bool under_way = false;            // samples of it may be, to this node
     std::vector<const Share*> likely;  // to be looked at for most samples
   };
 

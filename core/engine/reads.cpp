@@ -1,6 +1,7 @@
 #include "core/engine/reads.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 #include "core/engine/books.h"
@@ -48,11 +49,7 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
       !spec.alone &&
       (spec.keep != kNone || s_.datasets[s_.dataset_of.at(spec.dataset.value)].streams.size() > 1);
   read.samples.assign(samples.begin(), samples.end());
-  if (read.shared) {
-    for (const SampleId sample : samples) {
-      in_flight_.set(key(spec.node, spec.dataset, sample, spec.form), index);
-    }
-  }
+  if (read.shared) show_samples(index);
   if (spec.keep != kNone) {
     for (const SampleId sample : samples)
       coming_.set(coming_key(spec.keep, item_of(sample)), index);
@@ -141,9 +138,26 @@ void Reads::leave_listed(Batch& batch, std::uint32_t index) {
   batch.reads.clear();
 }
 
-void Reads::forget_samples(std::uint32_t index) {
+void Reads::show_samples(std::uint32_t index) {
   const ReadJob& read = s_.reads[index];
-  if (!read.shared) return;
+  const std::uint64_t of_all = key(read.node, read.dataset, SampleId(0), Form::encoded);
+  const std::uint32_t others = shared_.find(of_all);
+  shared_.set(of_all, others == kNone ? 1 : others + 1);
+  for (const SampleId sample : read.samples) {
+    in_flight_.set(key(read.node, read.dataset, sample, read.form), index);
+  }
+}
+
+void Reads::forget_samples(std::uint32_t index) {
+  ReadJob& read = s_.reads[index];
+  if (!std::exchange(read.shared, false)) return;
+  const std::uint64_t of_all = key(read.node, read.dataset, SampleId(0), Form::encoded);
+  const std::uint32_t others = shared_.find(of_all) - 1;
+  if (others == 0) {
+    shared_.erase(of_all);
+  } else {
+    shared_.set(of_all, others);
+  }
   // Another read of the same sample may have taken its place.
   for (const SampleId sample : read.samples) {
     in_flight_.erase(key(read.node, read.dataset, sample, read.form), index);
@@ -225,7 +239,6 @@ void Reads::give_up_copies(std::uint32_t index) {
 void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) {
   ReadJob& read = s_.reads[index];
   forget_samples(index);
-  read.shared = false;
   read.done = true;
   const std::uint32_t keep = read.keep;
   const std::vector<SampleId> samples = read.samples;

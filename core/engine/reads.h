@@ -48,6 +48,10 @@ class Reads {
 
   // The read under way, or still staged, for a sample on a node; kNone if there is none.
   std::uint32_t find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const;
+  // Whether there may be one for any of its samples.
+  bool any(std::uint32_t node, DatasetId dataset) const {
+    return shared_.find(key(node, dataset, SampleId(0), Form::encoded)) != kNone;
+  }
 
   // Who brings an item that is resident already: a read, or a making that decodes it. Nobody: it is
   // there. A read that has come to nothing, and whose items are about to leave, brings nothing.
@@ -75,6 +79,7 @@ class Reads {
 
  private:
   void order(ReadJob& read);
+  void show_samples(std::uint32_t read);
   void forget_samples(std::uint32_t read);
   void fail(std::uint32_t index);
   void give_up_copies(std::uint32_t read);
@@ -86,6 +91,7 @@ class Reads {
   EngineState& s_;
   Listener& listener_;
   FlatMap in_flight_;
+  FlatMap shared_;  // by node and dataset: how many reads have their samples in `in_flight_`
   FlatMap coming_;  // by share and item: a read, or a making with the highest bit set
   std::vector<std::uint32_t> told_;  // scratch
 };

@@ -169,6 +169,7 @@ void Preparation::strip_ahead(std::span<const Place> places) {
 
 // First those that nobody has taken.
 void Preparation::strip_ahead(StreamNode& part) {
+  if (part.ahead == 0) return;
   const SharePart& share = s_.memory[part.share];
   const Slots room = share.target > part.reserve + 1 ? share.target - part.reserve - 1 : 0;
   for (const bool taken : {false, true}) {

@@ -28,14 +28,16 @@ class Reports {
 
   // All of them, until the next call of `take`.
   std::span<const Event> take() {
-    std::stable_sort(completions_.begin(), completions_.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    const auto before = [](const auto& a, const auto& b) { return a.first < b.first; };
+    if (!std::is_sorted(completions_.begin(), completions_.end(), before)) {
+      std::stable_sort(completions_.begin(), completions_.end(), before);
+    }
     taken_.swap(facts_);
     facts_.clear();
     for (const auto& [id, event] : completions_) taken_.push_back(event);
     completions_.clear();
     taken_lists_.swap(lists_);
-    lists_ = {};
+    std::apply([](auto&... lists) { (lists.clear(), ...); }, lists_);
     return taken_;
   }
 
