@@ -120,7 +120,9 @@ struct Proxy::Parts {
 
   bool take_from_service() {
     Stream::Head head;
-    if (!stream->read_head(head, Stream::Clock::now() + Stream::kPatience)) return false;
+    bool came = false;
+    if (!stream->look_for_head(head, came)) return false;
+    if (!came) return true;
     if (head.kind == RemoteKind::text && head.bytes > 0 && head.bytes <= kFrameMost) {
       std::string text(head.bytes, '\0');
       return stream->read(std::as_writable_bytes(std::span(text))) && take_text(text);

@@ -30,6 +30,8 @@ std::string tls_problem() {
   return text.data();
 }
 
+constexpr std::size_t kHeadBytes = 16;
+
 // TLS writes with write(2): in whatever process this is, a closed connection must not end it.
 class NoPipeSignal {
  public:
@@ -271,7 +273,7 @@ bool Stream::all(bool writes, std::byte* bytes, std::size_t count,
 }
 
 bool Stream::write(RemoteKind kind, std::span<const std::byte> bytes) {
-  std::array<std::byte, 16> head{};
+  std::array<std::byte, kHeadBytes> head{};
   const std::uint64_t size = bytes.size();
   std::memcpy(head.data(), &kind, sizeof kind);
   std::memcpy(head.data() + 8, &size, sizeof size);
@@ -289,8 +291,22 @@ bool Stream::has_pending() const {
 }
 
 bool Stream::read_head(Head& head, Clock::time_point deadline) {
-  std::array<std::byte, 16> bytes{};
-  if (!all(false, bytes.data(), bytes.size(), deadline)) return false;
+  std::array<std::byte, kHeadBytes> bytes{};
+  return all(false, bytes.data(), bytes.size(), deadline) && take_head(bytes, head);
+}
+
+bool Stream::look_for_head(Head& head, bool& came) {
+  std::array<std::byte, kHeadBytes> bytes{};
+  short wants = 0;
+  const std::ptrdiff_t moved = some(false, bytes.data(), bytes.size(), wants);
+  came = moved > 0;
+  if (moved <= 0) return moved == 0;
+  const auto begun = static_cast<std::size_t>(moved);
+  return all(false, bytes.data() + begun, bytes.size() - begun, Clock::now() + kPatience) &&
+         take_head(bytes, head);
+}
+
+bool Stream::take_head(std::span<const std::byte> bytes, Head& head) {
   std::uint32_t kind = 0;
   std::memcpy(&kind, bytes.data(), sizeof kind);
   std::memcpy(&head.bytes, bytes.data() + 8, sizeof head.bytes);

@@ -81,9 +81,12 @@ class Stream {
     RemoteKind kind = RemoteKind::text;
     std::uint64_t bytes = 0;
   };
-  // Whether something may be there to be read, without waiting for the socket.
-  bool has_pending() const;
   bool read_head(Head& head, Clock::time_point deadline);
+  // For a thread that waits for more than the stream: `came` is false when no frame has begun. A
+  // socket that is readable promises none: TLS has things to say of its own.
+  bool look_for_head(Head& head, bool& came);
+  // Whether something has been taken from the socket that nobody has read yet.
+  bool has_pending() const;
   bool read(std::span<std::byte> bytes);
 
   static constexpr std::chrono::seconds kPatience{30};
@@ -93,6 +96,7 @@ class Stream {
   std::ptrdiff_t some(bool writes, std::byte* bytes, std::size_t count, short& wants);
   bool all(bool writes, std::byte* bytes, std::size_t count, Clock::time_point first_deadline);
   bool wait(short events, Clock::time_point deadline);
+  bool take_head(std::span<const std::byte> bytes, Head& head);
 
   Descriptor socket_;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> tls_;

@@ -109,6 +109,8 @@ void Backend::add_sample(PreparationOrder& out, const Prepare& order, const Serv
         fresh_.erase(std::uint64_t{order.lineage.dataset.value} << 32 | used.value) > 0;
     if (!fresh) ++(form == Form::decoded ? counters_.decoded_hits : counters_.encoded_hits);
   }
+  sample.bytes =
+      form == Form::decoded ? sample.input.bytes.size() : dataset.index->extent(used).bytes;
   out.samples.push_back(std::move(sample));
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
@@ -120,9 +121,11 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
   for (const PreparationOrder::Sample& sample : order.samples) {
     const BlockWriter writer = apart ? BlockWriter(one, scratch.data()) : block;
     decoded.clear();
+    const bool whole = sample.input.bytes.size() == sample.bytes;
     const Prepared made =
-        preparer.prepare(*order.pipeline, sample.input, writer, apart ? 0 : sample.place,
-                         sample.keep_decoded ? &decoded : nullptr);
+        !whole ? Prepared::corrupt
+               : preparer.prepare(*order.pipeline, sample.input, writer, apart ? 0 : sample.place,
+                                  sample.keep_decoded ? &decoded : nullptr);
     const bool replaced = sample.wanted != sample.input.sample;
     block.set_key(sample.place, sample.input.sample, sample.wanted, replaced ? kReplaced : 0);
     ++report.samples;
@@ -145,7 +148,11 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
     }
     report.outcome = Outcome::corrupt;
     report.corrupt.push_back(sample.input.sample);
-    report.problems.emplace_back(preparer.problem());
+    report.problems.emplace_back(
+        whole ? std::string(preparer.problem())
+              : fmt::format("{} bytes where there were {}: the data set has changed since it was "
+                            "indexed, or is damaged",
+                            sample.input.bytes.size(), sample.bytes));
   }
   if (ragged && order.anew) {
     // The last block of an epoch is short: what it lacks has no rows.

@@ -32,6 +32,7 @@ struct PreparationOrder {
     std::uint32_t place = 0;
     SampleId wanted;  // the corrupt one that it stands for, or itself
     bool keep_decoded = false;
+    Bytes bytes = 0;  // that `input.bytes` must have; other than that it is corrupt
   };
   Request request;
   WorkerId worker;
