@@ -21,8 +21,9 @@ constexpr NodeId kNode{1};
 
 struct World {
   World(std::uint64_t samples, std::uint32_t block_samples, std::uint32_t jobs, Bytes dram,
-        std::uint32_t batch)
-      : engine(config(block_samples), policy_list(), fill(catalogues, samples)),
+        std::uint32_t batch, Bytes sample_bytes = 1000)
+      : engine(config(block_samples * sample_bytes), policy_list(),
+               fill(catalogues, samples, sample_bytes)),
         backend(engine, kDataset, 7, kPipeline, 9) {
     backend.node(kNode, 16, dram);
     for (std::uint32_t i = 0; i < jobs; ++i) {
@@ -30,17 +31,17 @@ struct World {
     }
   }
 
-  static EngineConfig config(std::uint32_t block_samples) {
+  static EngineConfig config(Bytes block) {
     EngineConfig config;
-    config.block_bytes = Bytes{block_samples} * 1000;
+    config.block_bytes = block;
     return config;
   }
-  static const Catalogues& fill(Catalogues& catalogues, std::uint64_t samples) {
-    catalogues.add(kDataset, Catalogue::uniform("bench", 7, samples, 1000));
+  static const Catalogues& fill(Catalogues& catalogues, std::uint64_t samples, Bytes bytes) {
+    catalogues.add(kDataset, Catalogue::uniform("bench", 7, samples, bytes));
     PipelineInfo pipeline;
     pipeline.hash = 9;
     pipeline.has_random = true;
-    pipeline.prepared_bytes = 1000;
+    pipeline.prepared_bytes = bytes;
     catalogues.add(kPipeline, pipeline);
     return catalogues;
   }
@@ -50,9 +51,11 @@ struct World {
   InstantBackend backend;
 };
 
-void deliveries(benchmark::State& state, std::uint32_t block) {
+// Blocks of so many items, each of so many samples of 1,000 bytes, out of a million samples.
+void deliveries(benchmark::State& state, std::uint32_t block, std::uint32_t item = 1) {
   const auto jobs = static_cast<std::uint32_t>(state.range(0));
-  World world(1'000'000, block, jobs, Bytes{block} * 1000 * 4096, block);
+  World world(1'000'000 / item, block, jobs, Bytes{block} * item * 1000 * 4096, block,
+              Bytes{item} * 1000);
   for (int i = 0; i < 200; ++i) world.backend.step();
   const std::uint64_t before = world.backend.deliveries();
   const EngineCounters start = world.engine.counters();
@@ -74,7 +77,12 @@ void BM_BlockOfOneSample(benchmark::State& state) {
 void BM_BlockOf256(benchmark::State& state) {
   deliveries(state, 256);
 }
+// The usual grain of simulations: where its 256 samples are is known of all of them together.
+void BM_BlockOf256InOneItem(benchmark::State& state) {
+  deliveries(state, 1, 256);
+}
 BENCHMARK(BM_BlockOfOneSample)->Arg(1)->Arg(16)->Arg(256)->MinTime(1);
+BENCHMARK(BM_BlockOf256InOneItem)->Arg(1)->Arg(16)->Arg(256)->MinTime(1);
 BENCHMARK(BM_BlockOf256)->Arg(1)->Arg(16)->Arg(256)->MinTime(1);
 
 // One job over a dataset that is cached whole, a sample a block: the cost must not depend on how
