@@ -4,15 +4,15 @@
 
 namespace batchflow {
 
-Backend::Backend(const Options& options, Datasets& datasets, Inbox& inbox, Customer& customer,
-                 StallBook& stalls, Post post)
+Backend::Backend(const Options& options, MemoryBudget& budget, Datasets& datasets, Inbox& inbox,
+                 Customer& customer, StallBook& stalls, Post post)
     : options_(options),
       datasets_(datasets),
       inbox_(inbox),
       customer_(customer),
       stalls_(stalls),
       post_(std::move(post)),
-      budget_(options.memory),
+      budget_(budget),
       slots_(budget_, [this](std::uint64_t slab) { customer_.slab_gone(slab); }),
       items_(budget_) {
   if (!options.spill.path.empty()) spill_ = std::make_unique<Spill>(options.spill, budget_);

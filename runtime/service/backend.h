@@ -72,14 +72,14 @@ class Backend {
   struct Options {
     NodeId node{0};
     std::uint32_t workers_most = 1;
-    Bytes memory = 0;  // for blocks, batches and kept samples
     ReadEngineOptions storage;
     SpillOptions spill;
     std::function<void(const std::string&)> say;  // what people should know of
   };
-  // Throws ConfigError where the spill file cannot be had.
-  Backend(const Options& options, Datasets& datasets, Inbox& inbox, Customer& customer,
-          StallBook& stalls, Post post);
+  // `budget` is for blocks, batches and kept samples, and for what the customers' ends take. Throws
+  // ConfigError where the spill file cannot be had.
+  Backend(const Options& options, MemoryBudget& budget, Datasets& datasets, Inbox& inbox,
+          Customer& customer, StallBook& stalls, Post post);
   ~Backend();
 
   void carry_out(std::span<const Command> commands);
@@ -222,7 +222,7 @@ class Backend {
   Post post_;
   BackendCounters counters_;
   std::deque<Corrupt> corrupt_;
-  MemoryBudget budget_;
+  MemoryBudget& budget_;
   Bytes used_before_ = 0;  // of it, when orders were last carried out
   SlotMemory slots_;
   ItemStore items_;

@@ -52,6 +52,7 @@ struct Service::Parts final : ConnectionHost {
         reread(std::move(again)),
         policies(list),
         users(config.quotas),
+        memory(config.cache_bytes()),
         jobs(jobs_options(config), users, inbox, stalls, config.engine.share_streams),
         acceptor(loop),
         step_timer(loop),
@@ -82,6 +83,7 @@ struct Service::Parts final : ConnectionHost {
   Inbox stepping;
   StallBook stalls{[this] { return now(); }};
   Users users;
+  MemoryBudget memory;  // jobs hold parts of it, and outlive the backend
   Jobs jobs;
   std::unique_ptr<Engine> engine;
   DecisionLog decisions;
@@ -130,7 +132,6 @@ struct Service::Parts final : ConnectionHost {
       recorder.open(config.state / "journal", config.engine, datasets.catalogues());
     Backend::Options options;
     options.workers_most = config.workers;
-    options.memory = config.cache_bytes();
     options.storage = config.storage;
     options.spill = config.spill;
     options.say = [this](const std::string& line) { say(line); };
@@ -141,7 +142,7 @@ struct Service::Parts final : ConnectionHost {
       });
     };
     warming = std::make_unique<Warming>(jobs, inbox, post);
-    backend = std::make_unique<Backend>(options, datasets, inbox, *warming, stalls, post);
+    backend = std::make_unique<Backend>(options, memory, datasets, inbox, *warming, stalls, post);
     jobs.set_backend(*backend);
     warming->set_backend(*backend);
     joining = std::make_unique<Joining>(
@@ -479,7 +480,7 @@ struct Service::Parts final : ConnectionHost {
     all.storage = backend->storage();
     all.memory_bytes = config.memory;
     all.cache_bytes = config.cache_bytes();
-    all.used_bytes = backend->budget().used();
+    all.used_bytes = memory.used();
     all.item_bytes = backend->item_bytes();
     all.block_bytes = backend->slot_bytes();
     if (const Spill* spill = backend->spill()) {

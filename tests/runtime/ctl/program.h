@@ -24,15 +24,20 @@ class Program {
   // Begins; its streams go to files in `folder`.
   Program(const std::vector<std::string>& words, std::filesystem::path folder)
       : folder_(std::move(folder)) {
-    process_ = fork();
-    if (process_ != 0) return;
-    redirect("out", STDOUT_FILENO);
-    redirect("err", STDERR_FILENO);
     std::vector<char*> arguments = {const_cast<char*>(BATCHFLOWCTL)};
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
-    execv(BATCHFLOWCTL, arguments.data());
-    _exit(126);
+    const int out = stream("out");
+    const int err = stream("err");
+    process_ = fork();
+    if (process_ == 0) {  // where nothing may be allocated: a service may run beside
+      dup2(out, STDOUT_FILENO);
+      dup2(err, STDERR_FILENO);
+      execv(BATCHFLOWCTL, arguments.data());
+      _exit(126);
+    }
+    close(out);
+    close(err);
   }
   pid_t process() const { return process_; }
   Outcome finish() {
@@ -43,9 +48,9 @@ class Program {
   }
 
  private:
-  void redirect(const char* name, int descriptor) const {
+  int stream(const char* name) const {
     const std::filesystem::path path = folder_ / ("ctl." + std::string(name));
-    dup2(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), descriptor);
+    return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   }
   static std::string content(const std::filesystem::path& path) {
     std::ifstream file(path, std::ios::binary);

@@ -1,8 +1,6 @@
 // Clients that come and go in masses, and clients that write what no client writes: the service
 // serves all others meanwhile, and has nothing left of them afterwards.
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <csignal>
@@ -14,6 +12,7 @@
 #include "runtime/protocol/records.h"
 #include "runtime/protocol/ring_files.h"
 #include "tests/runtime/service/command.h"
+#include "tests/runtime/service/early_child.h"
 #include "tests/runtime/service/live.h"
 
 namespace batchflow::test {
@@ -205,27 +204,29 @@ TEST_CASE("a job that scribbles over its rings is ended, and costs nobody a samp
 TEST_CASE("clients that are killed in mid-batch free what they held; shared memory does not grow") {
   const Place place;
   const std::string socket = place.config.socket;
-  const LiveService service(place.config);
   JobPlan plan;
   plan.service = socket;
   plan.epochs = 2;
-  Handed handed;
-  std::thread job([&] { handed = run_job(plan); });
+  std::vector<EarlyChild> clients;
   for (int round = 0; round < 10; ++round) {
-    CAPTURE(round);
-    const pid_t child = fork();
-    if (child == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
+    clients.emplace_back([plan, round] {
       JobPlan mine = plan;
       mine.epochs = 1000;
       mine.keep = round % 2 == 1;  // and copies are made for it
       mine.batches_most = 1'000'000;
       run_job(mine);
-      _exit(0);
-    }
+      return 0;
+    });
+  }
+  const LiveService service(place.config);
+  Handed handed;
+  std::thread job([&] { handed = run_job(plan); });
+  for (int round = 0; round < 10; ++round) {
+    CAPTURE(round);
+    EarlyChild& client = clients[static_cast<std::size_t>(round)];
+    client.begin();
     std::this_thread::sleep_for(std::chrono::milliseconds(30 + 10 * round));
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
+    CHECK(client.kill(SIGKILL) == -SIGKILL);
   }
   job.join();
   CHECK(handed.wrong == "");

@@ -1,6 +1,7 @@
 // batchflowd as a process of its own, which can be killed.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,16 +37,19 @@ class Daemon {
   ~Daemon() { kill(SIGKILL); }
 
   void start() {
-    process_ = fork();
-    REQUIRE(process_ >= 0);
-    if (process_ > 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // it must not outlive a test that crashes
     std::vector<char*> words;
     for (std::string& one : words_) words.push_back(one.data());
     words.push_back(nullptr);
-    if (!freopen("/dev/null", "w", stderr)) _exit(126);
-    execvp(words[0], words.data());
-    _exit(127);
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    process_ = fork();
+    REQUIRE(process_ >= 0);
+    if (process_ == 0) {                 // where nothing may be allocated: a job may run beside
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // it must not outlive a test that crashes
+      dup2(nowhere, STDERR_FILENO);
+      execvp(words[0], words.data());
+      _exit(127);
+    }
+    close(nowhere);
   }
   // Its exit code, or minus the signal that ended it.
   int kill(int signal) {

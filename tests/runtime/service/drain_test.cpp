@@ -15,6 +15,7 @@ struct Place {
   Folder folder;
   std::string socket = folder.path() / "b.sock";
   std::vector<std::string> arguments;
+  unsigned pause_us = 1000;
   explicit Place(const std::string& drain) {
     std::filesystem::create_directory(folder.path() / "rows");
     write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
@@ -28,7 +29,7 @@ struct Place {
     JobPlan made;
     made.service = socket;
     made.epochs = 3;
-    made.pause_us = 1000;
+    made.pause_us = pause_us;
     return made;
   }
 };
@@ -78,7 +79,8 @@ TEST_CASE("SIGTERM: a job ends its epoch, and goes on at the next start, each sa
 }
 
 TEST_CASE("an epoch that takes longer than the bound is cut, and still nothing is lost") {
-  const Place place("100ms");
+  Place place("100ms");
+  place.pause_us = 3000;
   const auto begin = Clock::now();
   const std::uint64_t at =
       handed_over(place, [](Daemon& daemon) { CHECK(daemon.kill(SIGTERM) == 0); });
@@ -87,7 +89,8 @@ TEST_CASE("an epoch that takes longer than the bound is cut, and still nothing i
 }
 
 TEST_CASE("a second SIGTERM, or SIGINT, ends it at once") {
-  const Place place("600s");
+  Place place("600s");
+  place.pause_us = 3000;
   for (const int second : {SIGTERM, SIGINT}) {
     CAPTURE(second);
     const std::uint64_t at = handed_over(place, [&](Daemon& daemon) {

@@ -14,6 +14,7 @@
 #include "runtime/protocol/messages.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/daemon.h"
+#include "tests/runtime/service/early_child.h"
 #include "tests/runtime/service/live.h"
 
 namespace batchflow::test {
@@ -91,23 +92,28 @@ struct Place {
   }
 };
 
-// Runs `what` as a user that nobody knows. What it answers; -1 where tests do not run as root.
-template <class What>
-int as_stranger(What what) {
-  if (geteuid() != 0) {
-    MESSAGE("skipped: only root can become another user");
-    return -1;
+// Runs `what`, when it is told to, as a user that nobody knows.
+class Stranger {
+ public:
+  template <class What>
+  explicit Stranger(What what)
+      : child_([what] {
+          if (setgroups(0, nullptr) != 0 || setgid(kStranger) != 0 || setuid(kStranger) != 0)
+            return 99;
+          return what();
+        }) {}
+  void check() {
+    if (geteuid() != 0) {
+      MESSAGE("skipped: only root can become another user");
+      return;
+    }
+    child_.begin();
+    CHECK(child_.wait() == 0);
   }
-  const pid_t child = fork();
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (setgroups(0, nullptr) != 0 || setgid(kStranger) != 0 || setuid(kStranger) != 0) _exit(99);
-    _exit(what());
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
-}
+
+ private:
+  EarlyChild child_;
+};
 
 TEST_CASE("a user has as many jobs and as much memory of batches as his quota says") {
   Place place;
@@ -148,18 +154,7 @@ TEST_CASE("another user sees his own jobs and a sum, changes nothing, and has hi
   place.config.quotas.of_all.connections = 3;
   place.config.quotas.of_some[geteuid()] = UserLimits();
   const std::string socket = place.config.socket;
-  const LiveService service(place.config);
-  JobPlan held = place.plan("of-root");
-  held.batches_most = 3;
-  bf_loader_options options = BF_LOADER_OPTIONS_INIT;
-  options.service = socket.c_str();
-  options.dataset = "rows";
-  options.job = "of-root";
-  options.batch_samples = 32;
-  bf_loader* mine = nullptr;
-  REQUIRE(bf_loader_open(&options, &mine) == BF_OK);
-
-  const int answer = as_stranger([&] {
+  Stranger stranger([&] {
     const json status = command(socket, "status");
     if (!status.at("jobs").empty() || status.at("others").at("jobs") != 1) return 1;
     if (status.dump().find("of-root") != std::string::npos) return 2;
@@ -181,7 +176,15 @@ TEST_CASE("another user sees his own jobs and a sum, changes nothing, and has hi
     if (!frame || frame->text.find("as many connections as he may") == std::string::npos) return 8;
     return 0;
   });
-  CHECK((answer == 0 || answer == -1));
+  const LiveService service(place.config);
+  bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+  options.service = socket.c_str();
+  options.dataset = "rows";
+  options.job = "of-root";
+  options.batch_samples = 32;
+  bf_loader* mine = nullptr;
+  REQUIRE(bf_loader_open(&options, &mine) == BF_OK);
+  stranger.check();
   // The others are none the wiser.
   CHECK(command(socket, "status").at("jobs").size() == 1);
   CHECK(run_job(place.plan("also-of-root")).wrong == "");
@@ -193,10 +196,9 @@ TEST_CASE("a folder is opened for nobody who could not read it") {
   place.config.open_datasets = true;
   place.config.datasets.clear();
   const std::string socket = place.config.socket;
-  const LiveService service(place.config);
   const std::filesystem::path closed = place.folder.path() / "rows";
   chmod(closed.c_str(), 0700);
-  const int answer = as_stranger([&] {
+  Stranger stranger([&] {
     std::string problem;
     Channel channel = Channel::connect(socket, problem);
     const auto until = Channel::Clock::now() + 10s;
@@ -206,7 +208,8 @@ TEST_CASE("a folder is opened for nobody who could not read it") {
     const auto frame = channel.receive(until);
     return frame && frame->text.find("not_allowed") != std::string::npos ? 0 : 1;
   });
-  CHECK((answer == 0 || answer == -1));
+  const LiveService service(place.config);
+  stranger.check();
   CHECK(command(socket, "status").at("opening").empty());
   CHECK(command(socket, "status").at("datasets").empty());
 }
