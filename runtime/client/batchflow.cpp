@@ -95,6 +95,16 @@ bf_status bf_loader_next(bf_loader* loader, bf_batch* batch) {
   });
 }
 
+bf_status bf_loader_set_timeout(bf_loader* loader, double timeout_s) {
+  return with(loader, [&](Loader& open) { return open.set_timeout(timeout_s); });
+}
+
+int bf_loader_is_connected(bf_loader* loader) {
+  return with(loader, [](const Loader& open) {
+           return open.is_connected() ? BF_OK : BF_NO_SERVICE;
+         }) == BF_OK;
+}
+
 void bf_batch_release(bf_loader*, uint64_t handle) {
   guarded([&] {
     batchflow::release(handle);

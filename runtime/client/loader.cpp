@@ -63,7 +63,7 @@ bf_status Loader::next(bf_batch& batch) {
   if (ended_ != BF_OK) return fail(ended_, ended_because_);
   const auto begin = Clock::now();
   begin_call(begin);
-  const bf_status status = next_before(begin + timeout_, batch);
+  const bf_status status = next_before(begin + next_timeout_, batch);
   returned_at_ = Clock::now();
   waited_ += returned_at_ - begin;
   wait_ += returned_at_ - begin;
@@ -96,7 +96,7 @@ bf_status Loader::next_before(Clock::time_point deadline, bf_batch& batch) {
       return fail(BF_TIMEOUT,
                   fmt::format("no batch within {:g} s; call again to go on waiting, and see "
                               "'batchflowctl doctor' for what holds it up",
-                              seconds(timeout_)));
+                              seconds(next_timeout_)));
     }
     wait_for_record(std::min(now + kSlice, deadline));
     waited = true;

@@ -29,6 +29,8 @@ class Loader {
   ~Loader();
 
   bf_status next(bf_batch& batch);
+  bf_status set_timeout(double seconds);
+  bool is_connected() const { return session_ != nullptr; }
   void interrupt();  // safe in a signal handler
   bf_status state(const char** text);
   bf_status report_scores(const std::uint64_t* keys, const float* scores, std::size_t count);
@@ -73,6 +75,7 @@ class Loader {
   JoinRequest request_;
   bool copies_ = false;
   Clock::duration timeout_{};
+  Clock::duration next_timeout_{};
   Clock::duration reconnect_time_{};
 
   std::unique_ptr<Session> session_;

@@ -40,6 +40,11 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+bool are_seconds(double seconds) {
+  constexpr double kMost = 1e8;
+  return seconds >= 0 && seconds <= kMost;
+}
+
 // Empty, or what is wrong and what to write.
 std::string options_problem(const bf_loader_options& options) {
   if (options.dataset == nullptr || *options.dataset == '\0')
@@ -58,9 +63,8 @@ std::string options_problem(const bf_loader_options& options) {
   std::memcpy(&order, &options.order, sizeof order);
   if (order < BF_RELAXED || order > BF_WEIGHTED)
     return "'order' is none; write BF_RELAXED, BF_STRICT, BF_SEQUENTIAL or BF_WEIGHTED";
-  constexpr double kSecondsMost = 1e8;
   for (const double seconds : {options.timeout_s, options.reconnect_s}) {
-    if (!(seconds >= 0 && seconds <= kSecondsMost))
+    if (!are_seconds(seconds))
       return "'timeout_s' and 'reconnect_s' are seconds, at most 1e8; 0 for the default";
   }
   if (!std::isfinite(options.weight) || options.weight < 0)
@@ -122,7 +126,7 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   loader->addresses_ = service_addresses(options.service);
   loader->request_ = request_of(options);
   loader->copies_ = options.copy != 0;
-  loader->timeout_ = duration_of(options.timeout_s, 300);
+  loader->timeout_ = loader->next_timeout_ = duration_of(options.timeout_s, 300);
   loader->reconnect_time_ = duration_of(options.reconnect_s, 60);
   if (options.dataset[0] == '/' || options.dataset[0] == '.') {
     // The descriptor shows the service that this user can read the data.
@@ -159,6 +163,13 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   loader->adopt(std::move(session));
   loader->describe_fields();
   out = std::move(loader);
+  return BF_OK;
+}
+
+bf_status Loader::set_timeout(double seconds) {
+  if (!are_seconds(seconds)) return fail(BF_BAD_ARGUMENT, "a timeout is seconds, at most 1e8");
+  next_timeout_ =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   return BF_OK;
 }
 

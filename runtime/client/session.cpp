@@ -1,6 +1,7 @@
 #include "runtime/client/session.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -95,6 +96,13 @@ std::string greet(Channel& channel, Clock::time_point deadline,
   return problem.message;
 }
 
+// In a folder that anybody may write to, another user may have been there first.
+bool is_own(const std::string& folder) {
+  struct stat status {};
+  return lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+         status.st_uid == geteuid() && (status.st_mode & 022) == 0;
+}
+
 }  // namespace
 
 std::vector<std::string> service_addresses(const char* named) {
@@ -102,8 +110,12 @@ std::vector<std::string> service_addresses(const char* named) {
   if (named != nullptr && *named != '\0') return {named};
   std::vector<std::string> addresses;
   const char* user = std::getenv("XDG_RUNTIME_DIR");
-  if (user != nullptr && *user != '\0')
+  if (user != nullptr && *user != '\0') {
     addresses.push_back(fmt::format("{}/batchflow/batchflow.sock", user));
+  } else if (const std::string folder = fmt::format("/tmp/batchflow-{}", geteuid());
+             is_own(folder)) {
+    addresses.push_back(folder + "/batchflow.sock");
+  }
   addresses.emplace_back("/run/batchflow/batchflow.sock");
   return addresses;
 }

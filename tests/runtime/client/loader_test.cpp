@@ -315,6 +315,7 @@ TEST_CASE("client: nothing waits without a bound") {
   CHECK(timeouts >= 1);
   CHECK(std::string(bf_last_error()).find("did not come back within 0.3 s") != std::string::npos);
   CHECK(bf_loader_next(loader, &batch) == BF_NO_SERVICE);
+  CHECK(bf_loader_is_connected(loader) == 0);
   bf_loader_close(loader);
   CHECK(std::chrono::steady_clock::now() - begin < 5s);
 }
@@ -342,6 +343,14 @@ TEST_CASE("client: a wait ends when it is interrupted, or its time is over") {
   }
   CHECK(bf_loader_next(loader, &batch) == BF_TIMEOUT);
   CHECK(std::string(bf_last_error()).find("no batch within 3 s") != std::string::npos);
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(bf_loader_set_timeout(loader, 0.05) == BF_OK);
+  CHECK(bf_loader_next(loader, &batch) == BF_TIMEOUT);
+  CHECK(std::chrono::steady_clock::now() - begin >= 50ms);
+  CHECK(std::chrono::steady_clock::now() - begin < 1s);
+  for (const double seconds : {-1.0, 1e9, std::nan("")})
+    CHECK(bf_loader_set_timeout(loader, seconds) == BF_BAD_ARGUMENT);
+  CHECK(bf_loader_is_connected(loader) == 1);
   bf_loader_close(loader);
 }
 

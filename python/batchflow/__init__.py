@@ -1,0 +1,20 @@
+"""BatchFlow for Python: training batches from one data service for all jobs (docs/python.md).
+
+    loader = batchflow.DataLoader("/data/imagenet/train", batch_size=256, shuffle=True)
+    for epoch in range(90):
+        for images, labels in loader:
+            ...
+"""
+
+from .batch import FILLER, REHEARSED, REPLACED, Batch, Ragged
+from .iterable import iterable_dataset
+from .library import NoServiceError, RefusedError, ServiceError
+from .loader import DataLoader
+from .torchvision import NotMappable, Pipeline, from_torchvision
+from . import imports
+
+__version__ = "0.1.0"
+
+__all__ = ["DataLoader", "Batch", "Ragged", "FILLER", "REPLACED", "REHEARSED", "ServiceError",
+           "NoServiceError", "RefusedError", "Pipeline", "NotMappable", "from_torchvision",
+           "iterable_dataset", "imports"]

@@ -1,0 +1,234 @@
+"""What a DataLoader was asked for: PyTorch's arguments and BatchFlow's, checked, in one object.
+
+Whatever has a meaning takes effect or is refused; what has none here is accepted, and said so once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import sys
+import warnings
+from typing import Any, Callable, Optional, Union
+
+from .library import ORDERS
+from .ranks import Rank, find_rank
+from .torchvision import Pipeline, from_torchvision
+
+ALIASES = {"max_cache_size": "cache_limit", "seed": "shuffle_seed", "input_dir": "dataset",
+           "remote": "dataset", "prefetch_batches": "prefetch_factor",
+           "batches_ahead": "prefetch_factor"}
+DEFAULT_TIMEOUT_S = 300.0  # of order.md, the service's own
+
+_UNITS = {"": 1, **{prefix + "b": 1000**i for i, prefix in enumerate(["", "k", "m", "g", "t"])},
+          **{prefix + "ib": 1024**i for i, prefix in enumerate(["k", "m", "g", "t"], 1)}}
+_said: set[str] = set()
+
+
+def say_once(what: str, why: str) -> None:
+    if what in _said:
+        return
+    _said.add(what)
+    # It is about the user's line, however deep this was called.
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"batchflow.DataLoader: {what} {why}", UserWarning, stacklevel=level)
+
+
+def parse_bytes(value: Union[int, str]) -> int:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value).lower())
+    if isinstance(value, bool) or not match or match[2] not in _UNITS:
+        raise ValueError(f"cache_limit={value!r} is no size; write a number of bytes, '64gb' "
+                         "(10^9) or '64gib' (2^30)")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+@dataclasses.dataclass
+class Arguments:
+    """Plain values alone, so that it can be pickled for another process."""
+
+    dataset: str
+    batch_size: Optional[int]
+    order: str
+    shuffle_seed: Optional[int]
+    drop_last: bool
+    timeout_s: float
+    collate_fn: Optional[Callable[[list[Any]], Any]]
+    pin_memory: bool
+    pipeline: Optional[str]
+    epochs: int
+    service: Optional[str]
+    rank: Optional[int]  # as it was said
+    world_size: Optional[int]
+    credits: int
+    cache_limit: Optional[int]
+    target_workers: Optional[int]
+    copy: bool
+    output: str
+    job_name: Optional[str]
+
+    @property
+    def is_path(self) -> bool:
+        return self.dataset.startswith(("/", "."))
+
+    def ranks(self) -> Rank:
+        """Of this process, which may be another than the one that made the loader."""
+        return find_rank(self.rank, self.world_size)
+
+
+def _whole(name: str, value: Any, least: int, most: int = 2**32 - 1) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} should be an integer, not {type(value).__name__}")
+    number = value.__index__()
+    if not least <= number <= most:
+        raise ValueError(f"{name} should be from {least} to {most}, but got {name}={number}")
+    return number
+
+
+def _dataset(dataset: Any, pipeline: Any) -> tuple[str, Any]:
+    # torchvision's ImageFolder says all that is needed.
+    if type(dataset).__name__ in ("ImageFolder", "ImageNet") and hasattr(dataset, "root"):
+        if getattr(dataset, "target_transform", None) is not None:
+            raise ValueError("target_transform cannot be carried out by the service; map labels "
+                             "in the training loop, and leave it out")
+        if pipeline is None and getattr(dataset, "transform", None) is not None:
+            pipeline = dataset.transform
+        dataset = getattr(dataset, "split_folder", dataset.root)
+    if isinstance(dataset, os.PathLike):
+        return os.path.abspath(os.path.expanduser(os.fspath(dataset))), pipeline
+    if not isinstance(dataset, str):
+        raise TypeError(
+            f"dataset should be the path of a folder or file, or a name at the service, not "
+            f"{type(dataset).__name__}: the service reads the data itself (docs/datasets.md)")
+    if not dataset:
+        raise ValueError("dataset is empty; write a path or a name")
+    if dataset.startswith("~"):
+        dataset = os.path.expanduser(dataset)
+    return os.path.abspath(dataset) if dataset.startswith(("/", ".")) else dataset, pipeline
+
+
+def _sampler(sampler: Any) -> dict[str, Any]:
+    """Samplers of PyTorch that say nothing but an order, as arguments."""
+    kind = type(sampler).__name__
+    if kind == "SequentialSampler":
+        return {"shuffle": False}
+    if kind == "RandomSampler" and not sampler.replacement and sampler._num_samples is None:
+        return {"shuffle": True, "generator": sampler.generator}
+    if kind in ("DistributedSampler", "StatefulDistributedSampler"):
+        return {"shuffle": sampler.shuffle, "shuffle_seed": sampler.seed, "rank": sampler.rank,
+                "world_size": sampler.num_replicas, "drop_last": sampler.drop_last}
+    raise ValueError(
+        f"sampler: a {kind} cannot be asked by the service, which decides the order itself; write "
+        "shuffle=True, order='weighted' with report_scores(), or serve a split (docs/datasets.md)")
+
+
+def _pipeline(pipeline: Any) -> Optional[str]:
+    if pipeline is None or isinstance(pipeline, str):
+        return pipeline
+    if not isinstance(pipeline, Pipeline):
+        pipeline = from_torchvision(pipeline)
+    return pipeline.text()
+
+
+def _order(order: Optional[str], shuffle: Optional[bool]) -> str:
+    if shuffle not in (None, True, False):
+        raise ValueError(f"shuffle should be a boolean, but got shuffle={shuffle!r}")
+    if order is None:
+        return "relaxed" if shuffle else "sequential"
+    if order not in ORDERS:
+        raise ValueError(f"order={order!r}: write strict, relaxed or weighted")
+    if (shuffle is False and order != "sequential") or (shuffle and order == "sequential"):
+        raise ValueError(f"order={order!r} contradicts shuffle={shuffle}; leave one of them out")
+    return order
+
+
+def _say_what_has_no_meaning(given: dict[str, Any]) -> None:
+    prepared = "has no meaning here: the service's workers prepare for all jobs"
+    for name, default, why in (
+            ("num_workers", 0, prepared), ("worker_init_fn", None, prepared),
+            ("multiprocessing_context", None, prepared), ("persistent_workers", False, prepared),
+            ("pin_memory_device", "", "has no meaning here: memory is pinned for the current device"),
+            ("in_order", True, "has no meaning here: batches come in the order of the epoch"),
+            ("snapshot_every_n_steps", None, "has no meaning here: state_dict() is exact at each step")):
+        if given[name] not in (default, None):
+            say_once(name, why)
+
+
+def _check_like_torch(given: dict[str, Any]) -> None:
+    if given["num_workers"] < 0:
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable "
+                         "multiprocessing.")
+    if given["timeout"] < 0:
+        raise ValueError("timeout option should be non-negative")
+    if given["prefetch_factor"] is not None and given["prefetch_factor"] < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if given["sampler"] is not None and given["shuffle"]:
+        raise ValueError("sampler option is mutually exclusive with shuffle")
+    if given["batch_sampler"] is not None:
+        if (given["batch_size"] != 1 or given["shuffle"] or given["sampler"] is not None or
+                given["drop_last"]):
+            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, "
+                             "sampler, and drop_last")
+        raise ValueError("batch_sampler: the service decides what is in a batch; write batch_size=, "
+                         "shuffle= and drop_last=")
+    if given["batch_size"] is None and given["drop_last"]:
+        raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive "
+                         "with drop_last")
+    if given["collate_fn"] is not None and not callable(given["collate_fn"]):
+        raise TypeError("collate_fn should be a function that takes a list of samples")
+
+
+def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
+    """`given`: the arguments of DataLoader.__init__ by name."""
+    for alias, value in aliases.items():
+        name = ALIASES.get(alias)
+        if name is None:
+            raise TypeError(f"DataLoader.__init__() got an unexpected keyword argument '{alias}'")
+        if given[name] is not None:
+            raise TypeError(f"'{alias}' is another word for '{name}', which is given too")
+        given[name] = value
+    if given["dataset"] is None:
+        raise TypeError("DataLoader.__init__() missing 1 required positional argument: 'dataset'")
+    _check_like_torch(given)
+    _say_what_has_no_meaning(given)
+    if given["sampler"] is not None:
+        for name, value in _sampler(given["sampler"]).items():
+            # What the user says beside it goes first.
+            if given[name] in (None, False):
+                given[name] = value
+    order = _order(given["order"], given["shuffle"])
+    seed = given["shuffle_seed"]
+    if seed is None and given["generator"] is not None and order != "sequential":
+        seed = given["generator"].initial_seed()
+    dataset, pipeline = _dataset(given["dataset"], given["pipeline"])
+    workers = given["target_workers"]
+    if given["output"] == "dlpack" and given["collate_fn"] is not None:
+        raise ValueError("collate_fn takes samples, and output='dlpack' has whole fields alone")
+    ahead = given["prefetch_factor"]
+    arguments = Arguments(
+        dataset=dataset,
+        batch_size=None if given["batch_size"] is None else _whole("batch_size",
+                                                                   given["batch_size"], 1),
+        order=order,
+        shuffle_seed=None if seed is None else _whole("shuffle_seed", seed, 0, 2**64 - 1),
+        drop_last=bool(given["drop_last"]),
+        timeout_s=float(given["timeout"]) or DEFAULT_TIMEOUT_S,
+        collate_fn=given["collate_fn"],
+        pin_memory=bool(given["pin_memory"]),
+        pipeline=_pipeline(pipeline),
+        epochs=0 if given["epochs"] is None else _whole("epochs", given["epochs"], 1),
+        service=given["service"],
+        rank=given["rank"],
+        world_size=given["world_size"],
+        # One is held by the loop while others are ahead of it.
+        credits=0 if ahead is None else _whole("prefetch_factor", ahead, 0, 10_000) + 1,
+        cache_limit=None if given["cache_limit"] is None else parse_bytes(given["cache_limit"]),
+        target_workers=None if workers in (None, "auto") else _whole("target_workers", workers, 1,
+                                                                     4096),
+        copy=bool(given["copy"]),
+        output=given["output"],
+        job_name=given["job_name"])
+    arguments.ranks()  # says what is wrong now, and not at the first batch
+    return arguments

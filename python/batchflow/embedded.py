@@ -1,0 +1,182 @@
+"""The service that a script starts when none is there: one for this user, for all of his scripts.
+
+It listens where any client looks, so the next script finds it, and ends by itself when nobody has
+been connected for a while. Scripts that start at one moment agree by a lock file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import time
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterator, Optional
+
+from . import library as c
+from .arguments import Arguments, say_once
+from .session import Session
+
+_START_S = 60.0  # until it listens; much of it is for machines that swap
+_TRIES = 3
+_LOOK_EVERY_S = 0.5
+_LOG_MOST = 1 << 20
+
+# What this process has started, so that it does not become a zombie.
+_started: list["subprocess.Popen[bytes]"] = []
+
+
+def open_session(arguments: Arguments, options: Any) -> Session:
+    """Joins at the service there is, or, for a path, at one that is started for it."""
+    may_start = (arguments.service is None and not os.environ.get("BATCHFLOW_SERVICE") and
+                 arguments.is_path and os.environ.get("BATCHFLOW_EMBEDDED", "1") != "0")
+    if not may_start:
+        return Session(options, lambda: None)
+    for left in reversed(range(_TRIES)):
+        try:
+            return Session(options, _Watch(arguments))
+        except c.NoServiceError:
+            # One that was ending when it was asked is followed by another.
+            if left == 0:
+                raise
+            _check_ranks(arguments)
+            options.service = os.fsencode(ensure(arguments))
+    raise AssertionError("unreachable")
+
+
+def _check_ranks(arguments: Arguments) -> None:
+    world_size = arguments.ranks().world_size
+    here = os.environ.get("LOCAL_WORLD_SIZE")
+    if here is not None and here.isdigit() and int(here) < world_size:
+        raise c.NoServiceError(
+            f"{here} of {world_size} ranks are on this machine, and all of a job need one service: "
+            "start batchflowd --tcp on one machine, and name it by BATCHFLOW_SERVICE=tcp://HOST:PORT "
+            "(docs/operations.md)")
+
+
+class _Watch:
+    """Starts the service anew when it has died while a loader waits for it."""
+
+    def __init__(self, arguments: Arguments):
+        self._arguments = arguments
+        self._next = 0.0
+
+    def __call__(self) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _LOOK_EVERY_S
+        try:
+            ensure(self._arguments)
+        except (OSError, RuntimeError):
+            pass  # the loader goes on looking, and says at the end that there was none
+
+
+def runtime_folder() -> Path:
+    """Where this user's service is found; nobody else can write there."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(base) / "batchflow" if base else Path(f"/tmp/batchflow-{os.geteuid()}")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise c.NoServiceError(f"{folder} is not this user's own folder; remove it, or set "
+                               "XDG_RUNTIME_DIR to one that is")
+    return folder
+
+
+def _state_folder(runtime: Path) -> Path:
+    """Indices outlive the service. Two services must not share one."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    folder = Path(base) / "batchflow" / f"embedded-{zlib.crc32(os.fsencode(runtime)):08x}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return runtime / "state"
+    return folder if os.access(folder, os.W_OK) else runtime / "state"
+
+
+def listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.connect(os.fspath(path))
+        except OSError:
+            return False
+    return True
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + 2 * _START_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise c.NoServiceError(f"another process holds {path} and starts no service; "
+                                           "end it") from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def ensure(arguments: Optional[Arguments] = None) -> str:
+    """The socket of this user's service, which is started if it does not run."""
+    folder = runtime_folder()
+    path = folder / "batchflow.sock"
+    with _lock(folder / "embedded.lock"):
+        if not listens(path):
+            _start(folder, path, arguments)
+        elif arguments and (arguments.cache_limit or arguments.target_workers):
+            say_once("cache_limit and target_workers", "were decided by who started the service "
+                     "that runs")
+    return str(path)
+
+
+def daemon() -> str:
+    named = os.environ.get("BATCHFLOW_DAEMON")
+    beside_package = Path(__file__).parent / "bin" / "batchflowd"
+    library = os.environ.get("BATCHFLOW_LIBRARY")
+    beside_library = Path(library).parent.parent / "bin" / "batchflowd" if library else None
+    for place in (named, beside_package, beside_library, shutil.which("batchflowd")):
+        if place and os.access(place, os.X_OK):
+            return str(place)
+    raise c.NoServiceError("no service runs, and there is no batchflowd to start; install it, name "
+                           "it by BATCHFLOW_DAEMON, or name a service by BATCHFLOW_SERVICE")
+
+
+def _start(folder: Path, path: Path, arguments: Optional[Arguments]) -> None:
+    command = [daemon(), "--open-datasets", "--http", "-1", "--socket", str(path), "--state",
+               str(_state_folder(folder)), "--exit-when-idle",
+               os.environ.get("BATCHFLOW_IDLE_S", "30")]
+    if arguments and arguments.cache_limit:
+        command += ["--memory", str(arguments.cache_limit)]
+    if arguments and arguments.target_workers:
+        command += ["--workers", str(arguments.target_workers)]
+    log = folder / "embedded.log"
+    if log.exists() and log.stat().st_size > _LOG_MOST:
+        log.unlink()
+    begin = log.stat().st_size if log.exists() else 0
+    with log.open("ab") as output:
+        # Of a session of its own: Ctrl-C and the end of this script are not for it.
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                   start_new_session=True, cwd="/")
+    _started[:] = [one for one in _started if one.poll() is None] + [process]
+    deadline = time.monotonic() + _START_S
+    while not listens(path):
+        if process.poll() is not None or time.monotonic() > deadline:
+            with log.open("rb") as written:
+                written.seek(begin)
+                said = written.read(4096).decode(errors="replace").strip()
+            if process.returncode is None:
+                process.kill()
+            raise c.NoServiceError(f"{command[0]} did not start: {said or 'it says nothing'}; see "
+                                   f"{log}")
+        time.sleep(0.01)

@@ -1,0 +1,95 @@
+"""States of other loaders, for `DataLoader.load_state_dict`: where a training run stood.
+
+An epoch's end carries over exactly, and so does the middle of an epoch that was not shuffled. The
+middle of a shuffled one does not, since the order is another: then it is refused, or, with
+whole_epochs=True, the next epoch begins.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from .state import State
+
+
+def _imported(of: str, epoch: int, consumed: int, samples: Optional[int],
+              whole_epochs: bool) -> State:
+    if epoch < 0 or consumed < 0:
+        raise ValueError(f"a {of} state of epoch {epoch} after {consumed} samples")
+    if whole_epochs and consumed:
+        epoch, consumed = epoch + 1, 0
+    return {"imported": of, "epoch": epoch, "consumed": consumed, "samples": samples}
+
+
+def _number(of: str, state: Mapping[str, Any], *names: str) -> int:
+    for name in names:
+        value = state.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    raise ValueError(f"this is no {of} state: it has no number {' or '.join(names)}")
+
+
+def _torchdata_rank(state: Mapping[str, Any]) -> int:
+    """Samples that one rank has yielded in its epoch."""
+    if "_snapshot" in state:  # with workers
+        main = state["_snapshot"].get("_main_snapshot", {})
+        steps = _number("torchdata", state, "_steps_since_snapshot")
+        state = dict(main)
+        if steps:
+            raise ValueError(
+                f"this torchdata state was taken {steps} batches after its last snapshot; save it "
+                "with snapshot_every_n_steps=1")
+    sampler = state.get("_sampler_iter_state") or {}
+    if isinstance(sampler, Mapping) and isinstance(sampler.get("samples_yielded"), int):
+        return sampler["samples_yielded"]
+    if state.get("_num_yielded", state.get("_sampler_iter_yielded")) == 0:
+        return 0
+    raise ValueError("this torchdata state does not tell how many samples were yielded (its "
+                     "sampler kept no state); use whole_epochs=True with the epoch's number")
+
+
+def from_torchdata(states: Union[Mapping[str, Any], Sequence[Mapping[str, Any]]], *, epoch: int,
+                   samples: Optional[int] = None, whole_epochs: bool = False) -> State:
+    """`states`: those of StatefulDataLoader.state_dict(), one for each rank.
+
+    They do not tell their epoch, so it is given. `samples` is how many the dataset has: another
+    number is refused.
+    """
+    all_states = [states] if isinstance(states, Mapping) else list(states)
+    if not all_states:
+        raise ValueError("no torchdata state; give that of each rank")
+    if whole_epochs:
+        return _imported("torchdata", epoch, 1, samples, True)
+    if all(state.get("_iterator_finished") is True for state in all_states):
+        return _imported("torchdata", epoch + 1, 0, samples, False)
+    yielded = {_torchdata_rank(state) for state in all_states}
+    if len(yielded) > 1:
+        raise ValueError("the ranks' torchdata states are not of one step: "
+                         f"{sorted(yielded)} samples were yielded")
+    return _imported("torchdata", epoch, yielded.pop() * len(all_states), samples, False)
+
+
+def from_mosaicml(state: Mapping[str, Any], *, samples: Optional[int] = None,
+                  whole_epochs: bool = False) -> State:
+    """What streaming's StreamingDataset.state_dict() or StreamingDataLoader.state_dict() gave."""
+    for name in ("num_canonical_nodes", "shuffle_seed", "initial_physical_nodes"):
+        if name not in state:
+            raise ValueError(f"this is no MosaicML state: it has no {name}")
+    return _imported("MosaicML", _number("MosaicML", state, "epoch"),
+                     _number("MosaicML", state, "sample_in_epoch"), samples, whole_epochs)
+
+
+def from_litdata(state: Mapping[str, Any], *, samples: Optional[int] = None,
+                 whole_epochs: bool = False) -> State:
+    """What litdata's StreamingDataset or StreamingDataLoader gave; its epochs begin with 1."""
+    state = state.get("dataset", state)
+    if isinstance(state, Mapping) and "0" in state and "current_epoch" not in state:
+        state = state["0"]
+    yielded = state.get("num_samples_yielded")
+    ranks = _number("LitData", state, "world_size") if "world_size" in state else 1
+    if isinstance(yielded, Mapping):  # by worker
+        yielded = sum(yielded.values())
+    if not isinstance(yielded, int):
+        raise ValueError("this is no LitData state: it has no number num_samples_yielded")
+    return _imported("LitData", max(0, _number("LitData", state, "current_epoch") - 1),
+                     yielded * ranks, samples, whole_epochs)

@@ -1,0 +1,37 @@
+"""A torch.utils.data.IterableDataset over a DataLoader, for what takes nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .loader import DataLoader
+
+
+def iterable_dataset(loader: DataLoader) -> Any:
+    """Whole batches: `torch.utils.data.DataLoader(batchflow.iterable_dataset(loader),
+    batch_size=None)`. Lightning takes the loader as it is, too."""
+    from torch.utils.data import IterableDataset, get_worker_info
+
+    class Batches(IterableDataset):  # type: ignore[type-arg, misc]
+        def __init__(self) -> None:
+            self.loader = loader
+
+        def __iter__(self) -> Any:
+            if get_worker_info() is not None:
+                raise RuntimeError("batches are prepared by the service already: write "
+                                   "num_workers=0, so that they are not sent through a process more")
+            return iter(self.loader)
+
+        def __len__(self) -> int:
+            return len(self.loader)
+
+        def set_epoch(self, epoch: int) -> None:
+            self.loader.set_epoch(epoch)
+
+        def state_dict(self) -> Any:
+            return self.loader.state_dict()
+
+        def load_state_dict(self, state: Any) -> None:
+            self.loader.load_state_dict(state)
+
+    return Batches()

@@ -1,0 +1,139 @@
+"""libbatchflow_client.so by ctypes: where it is, its structs and functions, errors in Python's terms.
+
+One function and struct a line, as batchflow.h has them; nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from ctypes import (POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int64, c_size_t,
+                    c_uint8, c_uint32, c_uint64, c_void_p)
+from pathlib import Path
+from typing import Any
+
+ABI_VERSION = 1
+
+OK, END, TIMEOUT, BAD_ARGUMENT, NO_SERVICE, REFUSED, PROTOCOL, NO_MEMORY, INTERRUPTED = range(9)
+ORDERS = {"relaxed": 0, "strict": 1, "sequential": 2, "weighted": 3}
+
+
+class ServiceError(RuntimeError):
+    """The service, or the way to it, failed. The text says what to do."""
+
+
+class NoServiceError(ServiceError, ConnectionError):
+    """No service is there, or it went away for longer than a job waits."""
+
+
+class RefusedError(ServiceError):
+    """The service says no, and why."""
+
+
+class Options(Structure):
+    _fields_ = [("struct_size", c_size_t), ("service", c_char_p), ("dataset", c_char_p),
+                ("pipeline", c_char_p), ("job", c_char_p), ("batch_samples", c_uint32),
+                ("rank", c_uint32), ("world_size", c_uint32), ("order", c_int),
+                ("has_shuffle_seed", c_int), ("shuffle_seed", c_uint64), ("drop_last", c_int),
+                ("epochs", c_uint32), ("steps", c_uint64), ("credits", c_uint32),
+                ("weight", c_double), ("state", c_char_p), ("timeout_s", c_double),
+                ("reconnect_s", c_double), ("copy", c_int)]
+
+
+class Field(Structure):
+    _fields_ = [("name", c_char_p), ("type", c_int), ("ragged", c_int), ("dimensions", c_uint32),
+                ("shape", POINTER(c_uint64))]
+
+
+class Array(Structure):
+    _fields_ = [("values", c_void_p), ("offsets", c_void_p)]
+
+
+class RawBatch(Structure):
+    _fields_ = [("struct_size", c_size_t), ("handle", c_uint64), ("step", c_uint64),
+                ("epoch", c_uint32), ("last_of_epoch", c_int), ("samples", c_uint32),
+                ("fillers", c_uint32), ("rehearsed", c_uint32), ("repeats", c_uint32),
+                ("copied", c_int), ("fields", c_uint32), ("arrays", POINTER(Array)),
+                ("keys", c_void_p), ("wanted", c_void_p), ("marks", c_void_p)]
+
+
+class Info(Structure):
+    _fields_ = [("struct_size", c_size_t), ("dataset_samples", c_uint64),
+                ("dataset_version", c_uint64), ("steps_per_epoch", c_uint64),
+                ("classes", c_uint32), ("credits", c_uint32), ("epoch", c_uint32),
+                ("samples_in_epoch", c_uint64), ("fields", c_uint32), ("field", POINTER(Field))]
+
+
+class Times(Structure):
+    _fields_ = [("struct_size", c_size_t), ("wait_s", c_double), ("between_s", c_double),
+                ("batches", c_uint64), ("samples", c_uint64), ("copied", c_uint64),
+                ("reconnects", c_uint64)]
+
+
+# A loader is an opaque pointer.
+_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "bf_abi_version": (c_uint32, []),
+    "bf_version": (c_char_p, []),
+    "bf_last_error": (c_char_p, []),
+    "bf_loader_open": (c_int, [POINTER(Options), POINTER(c_void_p)]),
+    "bf_loader_info_get": (c_int, [c_void_p, POINTER(Info)]),
+    "bf_loader_next": (c_int, [c_void_p, POINTER(RawBatch)]),
+    "bf_loader_set_timeout": (c_int, [c_void_p, c_double]),
+    "bf_loader_is_connected": (c_int, [c_void_p]),
+    "bf_loader_interrupt": (None, [c_void_p]),
+    "bf_batch_release": (None, [c_void_p, c_uint64]),
+    "bf_loader_state": (c_int, [c_void_p, POINTER(c_char_p)]),
+    "bf_loader_times_get": (c_int, [c_void_p, POINTER(Times)]),
+    "bf_loader_report_scores": (c_int, [c_void_p, POINTER(c_uint64), POINTER(c_float), c_size_t]),
+    "bf_loader_sample_name": (c_int, [c_void_p, c_uint64, POINTER(c_char_p)]),
+    "bf_loader_class_name": (c_int, [c_void_p, c_uint32, POINTER(c_char_p)]),
+    "bf_loader_close": (None, [c_void_p]),
+}
+
+
+def sized(struct: type[Structure]) -> Any:
+    """A struct of zeros that knows its size, as batchflow.h's _INIT makes it."""
+    made = struct()
+    made.struct_size = ctypes.sizeof(struct)
+    return made
+
+
+def _places() -> list[str]:
+    named = os.environ.get("BATCHFLOW_LIBRARY")
+    if named:
+        return [named]
+    beside = Path(__file__).parent / "lib" / "libbatchflow_client.so.1"
+    return [str(beside)] * beside.exists() + ["libbatchflow_client.so.1"]
+
+
+@functools.lru_cache(maxsize=None)
+def library() -> ctypes.CDLL:
+    problems = []
+    for place in _places():
+        try:
+            loaded = ctypes.CDLL(place)
+            for name, (result, arguments) in _SIGNATURES.items():
+                function = getattr(loaded, name)
+                function.restype, function.argtypes = result, arguments
+        except (OSError, AttributeError) as error:
+            problems.append(str(error))
+            continue
+        if loaded.bf_abi_version() != ABI_VERSION:
+            problems.append(f"{place} has ABI {loaded.bf_abi_version()}, this package {ABI_VERSION}")
+            continue
+        return loaded
+    raise ImportError(f"libbatchflow_client.so cannot be used ({'; '.join(problems)}); install this "
+                      "package and BatchFlow together, or name the library by BATCHFLOW_LIBRARY")
+
+
+def check(status: int) -> None:
+    """Raises what the last call of this thread failed with."""
+    if status == OK:
+        return
+    text = library().bf_last_error().decode(errors="replace")
+    if status == BAD_ARGUMENT:
+        raise ValueError(text)
+    if status == NO_MEMORY:
+        raise MemoryError(text)
+    raise {NO_SERVICE: NoServiceError, REFUSED: RefusedError}.get(status, ServiceError)(text)

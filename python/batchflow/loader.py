@@ -1,0 +1,362 @@
+"""batchflow.DataLoader: PyTorch's DataLoader over a BatchFlow service."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+from contextlib import contextmanager, nullcontext
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
+
+from . import arguments as args
+from . import arrays, embedded
+from . import library as c
+from . import state as states
+from .batch import Batch, FieldReader, make_batch, sample_of, split
+from .ranks import job_name
+from .session import Session
+
+_numbers = itertools.count()
+
+
+class DataLoader:
+    """Batches of a dataset that a BatchFlow service prepares, once for all jobs.
+
+    Takes PyTorch's arguments in its order, and those of its own behind them; docs/python.md says
+    what each does. `dataset` is a path, or a name at the service. Where no service runs, one is
+    started for a path.
+
+    One iteration is one epoch. The job begins with the first batch, or the first question for what
+    only the service knows (len, classes); with several ranks it begins when all have come.
+    """
+
+    __initialized = False
+
+    def __init__(self, dataset: Any = None, batch_size: Optional[int] = 1,
+                 shuffle: Optional[bool] = None, sampler: Any = None, batch_sampler: Any = None,
+                 num_workers: int = 0, collate_fn: Optional[Callable[[list[Any]], Any]] = None,
+                 pin_memory: bool = False, drop_last: bool = False, timeout: float = 0,
+                 worker_init_fn: Any = None, multiprocessing_context: Any = None,
+                 generator: Any = None, *, prefetch_factor: Optional[int] = None,
+                 persistent_workers: bool = False, pin_memory_device: str = "",
+                 in_order: bool = True, pipeline: Any = None, epochs: Optional[int] = None,
+                 service: Optional[str] = None, job_name: Optional[str] = None,
+                 rank: Optional[int] = None, world_size: Optional[int] = None,
+                 order: Optional[str] = None, shuffle_seed: Optional[int] = None,
+                 snapshot_every_n_steps: Optional[int] = None, cache_limit: Any = None,
+                 target_workers: Any = "auto", copy: bool = False, output: str = "auto",
+                 **aliases: Any):
+        given = {name: value for name, value in locals().items()
+                 if name not in ("self", "aliases", "__class__")}
+        self._arguments = args.read(given, aliases)
+        self.dataset = self._arguments.dataset
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+        self.num_workers, self.timeout = num_workers, timeout
+        self.collate_fn, self.pin_memory = collate_fn, pin_memory
+        self.pin_memory_device, self.generator = pin_memory_device, generator
+        self.prefetch_factor, self.persistent_workers = prefetch_factor, persistent_workers
+        self.epochs_hint = epochs
+        self._number = next(_numbers)
+        self._begin_anew({})
+        self.__initialized = True
+
+    def _begin_anew(self, state: states.State) -> None:
+        self._session: Optional[Session] = None
+        self._output, self._make = "", arrays.plain_arrays()
+        self._readers: list[FieldReader] = []
+        self._names: tuple[str, ...] = ()
+        self._incarnation = 0
+        self._opened_for = 0  # epochs; 0: without a bound
+        self._state = state  # to begin with
+        self._left_early = False  # batches of the epoch were given, and not all
+        self._over = False  # the job: all epochs that it was opened for
+        self._wanted_epoch: Optional[int] = None
+        self._iterations = 0
+        self._closed = False
+        self._asked = threading.Lock()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self.__initialized and name in ("batch_size", "batch_sampler", "sampler", "drop_last",
+                                           "dataset", "persistent_workers"):
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is "
+                             "initialized")
+        super().__setattr__(name, value)
+
+    # -------------------------------------------------------------------------------- iteration --
+
+    def __iter__(self) -> "_Epoch":
+        self._begin_epoch()
+        self._iterations += 1
+        return _Epoch(self)
+
+    def __len__(self) -> int:
+        return int(self._opened().info.steps_per_epoch)
+
+    def epochs(self) -> Iterator[Batch]:
+        """All epochs (`epochs=`; without it, for ever) end to end, without a gap between them."""
+        iteration = iter(self)
+        while True:
+            yield from iteration
+            if self._over or 0 < self._arguments.epochs <= self._opened().refresh().epoch:
+                return
+            iteration = iter(self)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Which epoch the next iteration is, as DistributedSampler.set_epoch. Without it, each is
+        the one after the last."""
+        self._wanted_epoch = args._whole("epoch", epoch, 0)
+
+    def _begin_epoch(self) -> None:
+        session = self._opened()
+        here = int(session.refresh().epoch)
+        wanted, self._wanted_epoch = self._wanted_epoch, None
+        if wanted is None:
+            wanted = here + 1 if self._left_early else here
+        used_up = 0 < self._opened_for <= wanted
+        if wanted != here or self._left_early or used_up or self._over:
+            epochs = self._arguments.epochs  # a hint for look-ahead
+            self._reopen(states.at_epoch(session.state(), wanted), epochs if epochs > wanted else 0)
+
+    def _next(self) -> Optional[Any]:
+        """The next batch of the epoch; None at its end."""
+        if not self._asked.acquire(blocking=False):
+            raise RuntimeError("another thread is asking this DataLoader for a batch")
+        try:
+            raw = self._opened().next(self._arguments.timeout_s)
+            if raw is None:
+                self._over = True
+                return None
+            self._left_early = not raw.last_of_epoch
+            batch = make_batch(raw, self._readers, self._make, self._arguments.copy, self._names)
+        finally:
+            self._asked.release()
+        return self._finish(batch)
+
+    def _finish(self, batch: Batch) -> Any:
+        if self._arguments.collate_fn is not None:
+            samples = split(batch, batch.samples)
+            result = self._arguments.collate_fn(samples)
+        elif self._arguments.batch_size is None:
+            result = batch.map(lambda field: sample_of(field, 0))
+        else:
+            result = batch
+        return _pin(result) if self._arguments.pin_memory and self._output == "torch" else result
+
+    # ------------------------------------------------------------------------------ the session --
+
+    def _opened(self) -> Session:
+        if self._closed:
+            raise RuntimeError("this DataLoader is closed; make another one")
+        if self._session is None:
+            self._session = self._open(self._state, self._arguments.epochs)
+        elif self._session.process != os.getpid():
+            raise RuntimeError(
+                f"this DataLoader was opened by process {self._session.process} and is used in "
+                f"process {os.getpid()}, which fork() made of it; make a DataLoader in each "
+                "process, or start processes with multiprocessing's 'spawn'")
+        return self._session
+
+    def _options(self, state: states.State, epochs: int) -> Any:
+        given = self._arguments
+        ranks = given.ranks()
+        name = job_name(given.job_name, ranks, self._number, given.dataset)
+        # The job before it may still be ending, and other ranks' loaders have it in their names.
+        if name is not None and self._incarnation > 0:
+            name = f"{name}.{self._incarnation}"
+        options = c.sized(c.Options)
+        options.service = _bytes(given.service)
+        options.dataset, options.pipeline = _bytes(given.dataset), _bytes(given.pipeline)
+        options.job = _bytes(name)
+        options.batch_samples = given.batch_size or 1
+        options.rank, options.world_size = ranks
+        options.order = c.ORDERS[given.order]
+        if given.shuffle_seed is not None:
+            options.has_shuffle_seed, options.shuffle_seed = 1, given.shuffle_seed
+        options.drop_last = given.drop_last
+        options.epochs, options.credits = epochs, given.credits
+        options.timeout_s, options.copy = given.timeout_s, given.copy
+        if state:
+            options.state = states.text(state).encode()
+        return options
+
+    def _open(self, state: states.State, epochs: int) -> Session:
+        if "imported" in state:
+            session = self._open({}, epochs)
+            self._adopt(session)
+            self._reopen(states.settle(state, session.state()), epochs)
+            assert self._session is not None
+            return self._session
+        session = embedded.open_session(self._arguments, self._options(state, epochs))
+        self._opened_for = epochs
+        self._adopt(session)
+        return session
+
+    def _adopt(self, session: Session) -> None:
+        self._session = session
+        self._output, self._make = arrays.choose(self._arguments.output)
+        info = session.info
+        self._readers = [FieldReader(info.field[i], self._make, self._arguments.copy)
+                         for i in range(info.fields)]
+        self._names = tuple(reader.name for reader in self._readers)
+        self._left_early = self._over = False
+
+    def _reopen(self, state: states.State, epochs: int) -> None:
+        assert self._session is not None
+        self._session.close()
+        self._session = None
+        self._incarnation += 1
+        self._open(state, epochs)
+
+    def close(self) -> None:
+        """Ends the job. Batches stay readable for as long as somebody has them."""
+        self._closed = True
+        if self._session is not None:
+            self._session.close()
+
+    def __enter__(self) -> "DataLoader":
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------------------ checkpoints --
+
+    def state_dict(self) -> states.State:
+        """Where the job is after the batches it has given: small, and nothing but JSON."""
+        if self._session is None:
+            return dict(self._state)
+        state = self._opened().state()
+        if self._wanted_epoch is not None and not self._left_early:
+            state = states.at_epoch(state, self._wanted_epoch)
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next iteration goes on there, whatever the batch and world size; {}: at the start."""
+        state = states.check(state)
+        if state.get("order", self._arguments.order) != self._arguments.order:
+            at_end = state["consumed"] == 0
+            if not at_end:
+                raise ValueError(
+                    f"the state is in the middle of an epoch in the order {state['order']}, and "
+                    f"this DataLoader's is {self._arguments.order}; orders change between epochs")
+            # Another order has nothing of this one's but the number of the epoch.
+            state = {"imported": "BatchFlow", "epoch": state["epoch"], "consumed": 0,
+                     "samples": state.get("samples")}
+        incarnation = self._incarnation
+        if self._session is not None:
+            self._opened().close()
+            incarnation += 1
+        self._begin_anew(state)
+        self._incarnation = incarnation
+
+    def __getstate__(self) -> dict[str, Any]:
+        # For a spawned process: what it was made with. The job itself stays where it is.
+        kept = {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+        kept.update(sampler=None, generator=None)  # both are in the arguments by now
+        return {"kept": kept, "arguments": self._arguments, "state": self.state_dict()
+                if self._session is None else {}}
+
+    def __setstate__(self, pickled: dict[str, Any]) -> None:
+        self.__dict__.update(pickled["kept"])
+        self._arguments = pickled["arguments"]
+        self._number = next(_numbers)
+        self._begin_anew(pickled["state"])
+        self.__initialized = True
+
+    # --------------------------------------------------------------------------- what it can tell --
+
+    @property
+    def classes(self) -> list[str]:
+        """Their names, by label."""
+        return self._opened().class_names()
+
+    @property
+    def dataset_samples(self) -> int:
+        return int(self._opened().info.dataset_samples)
+
+    @property
+    def fields(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """By name: the type and the shape of a sample."""
+        self._opened()
+        return {reader.name: (reader.type, reader.shape) for reader in self._readers}
+
+    def sample_name(self, key: int) -> str:
+        return self._opened().sample_name(int(key))
+
+    def times(self) -> dict[str, float]:
+        """wait_s: for batches; between_s: the loop's own; batches, samples, copied, reconnects."""
+        return self._opened().times()
+
+    # -------------------------------------------------------------------------------- importance --
+
+    def report_scores(self, keys: Sequence[int], scores: Sequence[float]) -> None:
+        """Losses or gradients by sample key: what the next epoch's draws go by."""
+        if self._arguments.order != "weighted":
+            raise RuntimeError("report_scores: scores are what order='weighted' draws by, and this "
+                               f"DataLoader's order is {self._arguments.order}")
+        self._opened().report_scores(_list(keys), _list(scores))
+
+    @contextmanager
+    def record_importance(self, keys: Sequence[int]) -> Iterator[Callable[[Sequence[float]], None]]:
+        """`with loader.record_importance(batch.sample_keys) as record: ...; record(losses)`."""
+        given: list[Any] = []
+        yield given.append
+        if not given:
+            raise ValueError("record_importance: no scores were recorded; call what `as` gives")
+        for scores in given:
+            self.report_scores(keys, scores)
+
+
+class _Epoch:
+    """An iteration. The loader's next one ends it."""
+
+    def __init__(self, loader: DataLoader):
+        self._loader = loader
+        self._number = loader._iterations
+        self._ended = False
+        profiler = sys.modules.get("torch.autograd.profiler")
+        # As PyTorch calls its own, so that profilers show it so.
+        name = f"enumerate(DataLoader)#{type(loader).__name__}Iter.__next__"
+        self._record = (lambda: profiler.record_function(name)) if profiler else nullcontext
+
+    def __iter__(self) -> "_Epoch":
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __next__(self) -> Any:
+        if self._ended:
+            raise StopIteration
+        if self._loader._iterations != self._number:
+            raise RuntimeError("another iteration over this DataLoader has begun, which ended this "
+                               "one; make a DataLoader for each")
+        with self._record():
+            batch = self._loader._next()
+        self._ended = batch is None or not self._loader._left_early
+        if batch is None:
+            raise StopIteration
+        return batch
+
+
+def _bytes(text: Optional[str]) -> Optional[bytes]:
+    return None if text is None else text.encode("utf-8", "surrogateescape")
+
+
+def _list(values: Any) -> Any:
+    """Of tensors on any device, arrays and lists."""
+    values = values.detach() if hasattr(values, "detach") else values
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def _pin(batch: Any) -> Any:
+    torch = sys.modules["torch"]
+    if not torch.cuda.is_available():
+        args.say_once("pin_memory", "is set, and there is no accelerator to pin memory for")
+        return batch
+    if isinstance(batch, Batch):
+        return batch.pin_memory()
+    return torch.utils.data._utils.pin_memory.pin_memory(batch)

@@ -1,0 +1,62 @@
+"""Who this process is among the ranks of its job, and what the job is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Mapping, NamedTuple, Optional
+
+
+class Rank(NamedTuple):
+    rank: int
+    world_size: int
+
+
+def find_rank(rank: Optional[int], world_size: Optional[int],
+              environment: Mapping[str, str] = os.environ) -> Rank:
+    """What is said; else torch.distributed, where it has begun; else what its launchers set."""
+    if (rank is None) != (world_size is None):
+        raise ValueError("rank and world_size belong together; write both, or neither")
+    if rank is not None and world_size is not None:
+        found = Rank(rank, world_size)
+    elif (begun := _of_torch()) is not None:
+        found = begun
+    elif "RANK" in environment and "WORLD_SIZE" in environment:
+        try:
+            found = Rank(int(environment["RANK"]), int(environment["WORLD_SIZE"]))
+        except ValueError:
+            raise ValueError(f"RANK={environment['RANK']} and WORLD_SIZE={environment['WORLD_SIZE']} "
+                             "in the environment are no numbers") from None
+    else:
+        return Rank(0, 1)
+    if found.world_size < 1 or not 0 <= found.rank < found.world_size:
+        raise ValueError(f"rank {found.rank} of {found.world_size} does not exist; ranks count "
+                         "from 0 to world_size - 1")
+    return found
+
+
+def _of_torch() -> Optional[Rank]:
+    torch = sys.modules.get("torch")
+    distributed = getattr(torch, "distributed", None)
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return Rank(distributed.get_rank(), distributed.get_world_size())
+
+
+def job_name(said: Optional[str], ranks: Rank, number: int, dataset: str,
+             environment: Mapping[str, str] = os.environ) -> Optional[str]:
+    """None: a new one each time. Ranks come together by a name that all of them know."""
+    if said is not None:
+        return said
+    if ranks.world_size == 1:
+        return None
+    run = environment.get("TORCHELASTIC_RUN_ID", "")
+    if run in ("", "none"):
+        address, port = environment.get("MASTER_ADDR"), environment.get("MASTER_PORT")
+        if not address or not port:
+            raise ValueError(
+                f"rank {ranks.rank} of {ranks.world_size} does not know what its job is called: "
+                "neither TORCHELASTIC_RUN_ID nor MASTER_ADDR and MASTER_PORT are set; write "
+                "job_name=, the same for all ranks and different for each loader")
+        run = f"{address}:{port}"
+    return f"{run}/{number}/{dataset}"

@@ -1,0 +1,172 @@
+"""One open loader of the C library: joined, asked so that Ctrl-C works, closed when dropped.
+
+The library waits inside C, where Python sees no signal. So a wait for a batch is cut into slices;
+one for a service or for other ranks, which must not be cut, is done beside the calling thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+import time
+import weakref
+from array import array
+from typing import Any, Callable, Optional, Sequence
+
+from . import library as c
+
+SLICE_S = 0.1
+
+
+class _Beside(threading.Thread):
+    """A call in a thread, for which another waits as long as no signal comes."""
+
+    def __init__(self, call: Callable[[], int]):
+        super().__init__(name="batchflow wait", daemon=True)
+        self._call = call
+        self.value = -1
+        self._error: Optional[BaseException] = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.value = self._call()
+        except BaseException as error:  # raised again where it is waited for
+            self._error = error
+
+    def wait(self, meanwhile: Callable[[], None]) -> int:
+        while self.is_alive():
+            self.join(SLICE_S)
+            meanwhile()
+        if self._error is not None:
+            raise self._error
+        return self.value
+
+
+def _open(options: Any) -> int:
+    loader = ctypes.c_void_p()
+    c.check(c.library().bf_loader_open(ctypes.byref(options), ctypes.byref(loader)))
+    return loader.value or 0
+
+
+def _close_later(opening: _Beside) -> None:
+    opening.join()
+    if opening.value > 0:
+        c.library().bf_loader_close(opening.value)
+
+
+def _open_beside(options: Any) -> int:
+    opening = _Beside(lambda: _open(options))
+    try:
+        return opening.wait(lambda: None)
+    except BaseException:
+        threading.Thread(target=_close_later, args=(opening,), daemon=True).start()
+        raise
+
+
+class Session:
+    """`while_away` is called again and again while the service is away: it may start another."""
+
+    def __init__(self, options: Any, while_away: Callable[[], None]):
+        self._library = c.library()
+        self.process = os.getpid()
+        self._while_away = while_away
+        self._loader = _open_beside(options)
+        self._close = weakref.finalize(self, self._library.bf_loader_close, self._loader)
+        self._close.atexit = False  # the end of the process tells the service, too
+        c.check(self._library.bf_loader_set_timeout(self._loader, SLICE_S))
+        self._raw = c.sized(c.RawBatch)
+        self._taken = 0  # the handle of the batch that was given last
+        self.info = c.sized(c.Info)
+        c.check(self._library.bf_loader_info_get(self._loader, ctypes.byref(self.info)))
+
+    def close(self) -> None:
+        self._close()
+
+    def next(self, timeout_s: float) -> Optional[c.RawBatch]:
+        """The next batch, valid until the next call; None after the last one of the job."""
+        raw = self._raw
+        # One that came at the moment of a Ctrl-C has not been given yet.
+        if raw.handle == self._taken:
+            self._ask(timeout_s)
+        if raw.handle == self._taken:
+            return None
+        self._taken = raw.handle
+        return raw
+
+    def _ask(self, timeout_s: float) -> None:
+        status = self._library.bf_loader_next(self._loader, ctypes.byref(self._raw))
+        if status in (c.TIMEOUT, c.INTERRUPTED):
+            status = self._wait(time.monotonic() + timeout_s - SLICE_S)
+        if status == c.TIMEOUT:
+            raise RuntimeError(  # the first words are PyTorch's
+                f"DataLoader timed out after {timeout_s:g} seconds: no batch came; 'batchflowctl "
+                "doctor' says what holds it up, and timeout= allows more")
+        if status not in (c.OK, c.END):
+            self._taken = self._raw.handle
+            c.check(status)
+
+    def _wait(self, deadline: float) -> int:
+        status = c.TIMEOUT
+        while status in (c.TIMEOUT, c.INTERRUPTED) and time.monotonic() < deadline:
+            if not self._library.bf_loader_is_connected(self._loader):
+                return self._wait_beside(deadline - time.monotonic())
+            status = self._library.bf_loader_next(self._loader, ctypes.byref(self._raw))
+        return status
+
+    def _wait_beside(self, timeout_s: float) -> int:
+        """All ranks of a job must come to the next service, and none goes away meanwhile."""
+        def ask() -> int:
+            status = self._library.bf_loader_next(self._loader, ctypes.byref(self._raw))
+            if status not in (c.END, c.TIMEOUT, c.INTERRUPTED):
+                c.check(status)  # here, since errors are known by thread
+            return status
+
+        self._library.bf_loader_set_timeout(self._loader, max(0.0, timeout_s))
+        asking = _Beside(ask)
+        try:
+            return asking.wait(self._while_away)
+        except BaseException:
+            self._library.bf_loader_interrupt(self._loader)
+            asking.join()
+            raise
+        finally:
+            self._library.bf_loader_set_timeout(self._loader, SLICE_S)
+
+    def state(self) -> dict[str, Any]:
+        text = ctypes.c_char_p()
+        c.check(self._library.bf_loader_state(self._loader, ctypes.byref(text)))
+        assert text.value is not None
+        return json.loads(text.value)
+
+    def refresh(self) -> Any:
+        c.check(self._library.bf_loader_info_get(self._loader, ctypes.byref(self.info)))
+        return self.info
+
+    def times(self) -> dict[str, float]:
+        times = c.sized(c.Times)
+        c.check(self._library.bf_loader_times_get(self._loader, ctypes.byref(times)))
+        return {name: getattr(times, name) for name, _ in c.Times._fields_[1:]}
+
+    def report_scores(self, keys: Sequence[int], scores: Sequence[float]) -> None:
+        if len(keys) != len(scores):
+            raise ValueError(f"{len(keys)} keys and {len(scores)} scores; write a score for each")
+        all_keys, all_scores = array("Q", keys), array("f", scores)
+        count = len(all_keys)
+        c.check(self._library.bf_loader_report_scores(
+            self._loader, (ctypes.c_uint64 * count).from_buffer(all_keys) if count else None,
+            (ctypes.c_float * count).from_buffer(all_scores) if count else None, count))
+
+    def sample_name(self, key: int) -> str:
+        return self._name(self._library.bf_loader_sample_name, key)
+
+    def class_names(self) -> list[str]:
+        return [self._name(self._library.bf_loader_class_name, i)
+                for i in range(self.info.classes)]
+
+    def _name(self, function: Any, number: int) -> str:
+        text = ctypes.c_char_p()
+        c.check(function(self._loader, number, ctypes.byref(text)))
+        return (text.value or b"").decode(errors="surrogateescape")

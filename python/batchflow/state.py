@@ -1,0 +1,55 @@
+"""What `state_dict()` gives: a position as the library writes it (docs/python.md, Checkpoints)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Mapping
+
+State = dict[str, Any]
+
+# Of an epoch that has begun; each order has some of them.
+_OF_THE_EPOCH = ("weights", "draws", "buffer", "rehearsed")
+
+
+def at_epoch(state: Mapping[str, Any], epoch: int) -> State:
+    """The beginning of `epoch`. The passes of lanes stay: what was drawn is not drawn again."""
+    made = {key: value for key, value in state.items() if key not in _OF_THE_EPOCH}
+    made.update(epoch=epoch, consumed=0)
+    if "had" in made:
+        made["had"] = base64.b64encode(bytes(len(base64.b64decode(made["had"])))).decode()
+        made.update(open=[], cursor=[])
+    return made
+
+
+def check(state: Any) -> State:
+    if not isinstance(state, Mapping):
+        raise TypeError("load_state_dict takes what state_dict() gave, a dict, "
+                        f"not {type(state).__name__}")
+    if state and "imported" not in state and not {"v", "order", "epoch", "consumed"} <= set(state):
+        found = ", ".join(map(str, state)) if len(state) < 20 else f"{len(state)} keys"
+        raise ValueError(f"this is no state of batchflow.DataLoader (it has {found}); states of "
+                         "other loaders are read by batchflow.imports")
+    return dict(state)
+
+
+def settle(wanted: State, beginning: State) -> State:
+    """An imported state with what it cannot know: `beginning` is that of this job."""
+    epoch, consumed = wanted["epoch"], wanted["consumed"]
+    if wanted["samples"] not in (None, beginning["samples"]):
+        raise ValueError(f"the {wanted['imported']} state is of a dataset of {wanted['samples']} "
+                         f"samples, this one has {beginning['samples']}")
+    if consumed >= beginning["samples"]:
+        epoch, consumed = epoch + 1, 0
+    if consumed and beginning["order"] != "sequential":
+        raise ValueError(
+            f"the {wanted['imported']} state is in the middle of epoch {epoch}, and a shuffled epoch "
+            "that another loader began cannot be continued; finish it with that loader, or begin "
+            "the next one: the importer's whole_epochs=True")
+    made = at_epoch(beginning, epoch)
+    made["consumed"] = consumed
+    return made
+
+
+def text(state: Mapping[str, Any]) -> str:
+    return json.dumps(state, separators=(",", ":"))

@@ -1,0 +1,219 @@
+"""torchvision's transforms as a pipeline of the service's own steps (docs/pipelines.md).
+
+What is mapped gives the same pictures; what is not is named with its reason, and nothing is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable, Optional, Sequence
+
+
+class Pipeline:
+    """Steps of a pipeline. Two with the same steps are the same pipeline to the service."""
+
+    def __init__(self, steps: Sequence[dict[str, Any]], name: str = "from-python",
+                 field: Optional[str] = None):
+        self.name, self.steps, self.field = name, [dict(step) for step in steps], field
+
+    def text(self) -> str:
+        """On one line; jobs hand it to the service as it is."""
+        whole: dict[str, Any] = {"kind": "pipeline", "name": self.name}
+        if self.field is not None:
+            whole["field"] = self.field
+        return json.dumps({**whole, "steps": self.steps})
+
+    def yaml(self) -> str:
+        """As a file of configs/pipelines."""
+        lines = ["kind: pipeline", f"name: {self.name}"]
+        if self.field is not None:
+            lines.append(f"field: {json.dumps(self.field)}")
+        lines.append("steps:")
+        for step in self.steps:
+            words = ", ".join(f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
+                              for key, value in step.items())
+            lines.append(f"  - {{{words}}}")
+        return "\n".join(lines) + "\n"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pipeline) and self.text() == other.text()
+
+    def __repr__(self) -> str:
+        return f"Pipeline({self.steps})"
+
+
+class NotMappable(ValueError):
+    """A transform that the service has no step for; the text says which and why."""
+
+
+def from_torchvision(transform: Any, name: str = "from-torchvision") -> Pipeline:
+    """Compose, Sequential, a list, or one transform; of torchvision.transforms or its v2."""
+    reader = _Reader()
+    reader.read_all(_parts(transform))
+    return Pipeline(reader.steps(), name)
+
+
+def _parts(transform: Any) -> list[Any]:
+    if isinstance(transform, (list, tuple)):
+        parts = list(transform)
+    elif hasattr(transform, "transforms") and type(transform).__name__ == "Compose":
+        parts = list(transform.transforms)
+    elif type(transform).__name__ == "Sequential":
+        parts = list(transform)
+    else:
+        return [transform]
+    return [inner for part in parts for inner in _parts(part)]
+
+
+def _size(size: Any) -> Any:
+    sizes = [size] if isinstance(size, int) else list(size)
+    if not sizes or len(sizes) > 2 or not all(isinstance(one, int) for one in sizes):
+        raise NotMappable(f"size {size!r} is neither one number nor [height, width]")
+    return sizes[0] if len(sizes) == 1 else sizes
+
+
+def _square(size: Any) -> Any:
+    """Of crops: torchvision makes one number a square, and so does the service."""
+    made = _size(size)
+    return made[0] if isinstance(made, list) and made[0] == made[1] else made
+
+
+def _check_bilinear(transform: Any) -> None:
+    interpolation = getattr(transform, "interpolation", "bilinear")
+    value = getattr(interpolation, "value", interpolation)
+    if value not in ("bilinear", 2):
+        raise NotMappable(f"its interpolation is {value}, and the service's is bilinear")
+
+
+def _jitter(value: Any) -> Any:
+    return 0 if value is None else [float(value[0]), float(value[1])]
+
+
+class _Reader:
+    """Goes through transforms as torchvision would: pictures first, then numbers."""
+
+    def __init__(self) -> None:
+        self._pictures: list[dict[str, Any]] = []
+        self._scaled = False  # to 0..1, in float32
+        self._normalised: Optional[dict[str, Any]] = None
+        self._planes = False
+        self._half: Optional[str] = None
+
+    def read_all(self, transforms: Sequence[Any]) -> None:
+        problems = []
+        for i, transform in enumerate(transforms):
+            kind = type(transform).__name__
+            method: Optional[Callable[[Any], None]] = getattr(self, f"_{kind}", None)
+            try:
+                if method is None or "torchvision" not in type(transform).__module__:
+                    raise NotMappable("the service has no such step; docs/pipelines.md lists those "
+                                      "it has")
+                method(transform)
+            except NotMappable as problem:
+                problems.append(f"transform {i}, {kind}: {problem}")
+        if problems:
+            raise NotMappable("; ".join(problems))
+
+    def steps(self) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = [{"step": "decode"}, *self._pictures]
+        if self._normalised:
+            made.append(self._normalised)
+        elif self._scaled:
+            made.append({"step": "normalise", "mean": [0, 0, 0], "std": [1, 1, 1]})
+        if self._half:
+            made.append({"step": "cast", "to": self._half})
+        if self._planes:
+            made.append({"step": "layout", "order": "nchw"})
+        return made
+
+    def _add(self, **step: Any) -> None:
+        self._pictures.append(step)
+
+    def _of_bytes(self, what: str) -> None:
+        if self._scaled or self._normalised:
+            raise NotMappable(f"it {what} what are no bytes any more; put it before ToTensor")
+
+    # ---------------------------------------------------------------------------------- pictures --
+
+    def _Resize(self, transform: Any) -> None:
+        self._of_bytes("resizes")
+        if self._planes:
+            raise NotMappable("it resizes a tensor, which is not what it does with a picture; put "
+                              "it before what makes the tensor")
+        _check_bilinear(transform)
+        if getattr(transform, "max_size", None) is not None:
+            raise NotMappable("max_size is not known to the service")
+        self._add(step="resize", size=_size(transform.size))
+
+    def _CenterCrop(self, transform: Any) -> None:
+        self._of_bytes("crops")
+        self._add(step="centre_crop", size=_square(transform.size))
+
+    def _RandomResizedCrop(self, transform: Any) -> None:
+        self._of_bytes("crops")
+        if self._planes:
+            raise NotMappable("it resizes a tensor; put it before what makes the tensor")
+        _check_bilinear(transform)
+        self._add(step="random_resized_crop", size=_square(transform.size),
+                  scale=[float(one) for one in transform.scale],
+                  ratio=[float(one) for one in transform.ratio])
+
+    def _RandomHorizontalFlip(self, transform: Any) -> None:
+        # It mirrors numbers as it mirrors bytes, so it may stand anywhere.
+        self._add(step="horizontal_flip", probability=float(transform.p))
+
+    def _ColorJitter(self, transform: Any) -> None:
+        self._of_bytes("changes the colours of")
+        if self._planes:
+            raise NotMappable("it rounds tensors otherwise than pictures; put it before what makes "
+                              "the tensor")
+        self._add(step="colour_jitter",
+                  **{name: _jitter(getattr(transform, name))
+                     for name in ("brightness", "contrast", "saturation", "hue")})
+
+    # ----------------------------------------------------------------------------------- numbers --
+
+    def _ToTensor(self, transform: Any) -> None:
+        del transform
+        self._scaled = self._planes = True
+
+    def _PILToTensor(self, transform: Any) -> None:
+        del transform
+        self._planes = True
+
+    def _ToImage(self, transform: Any) -> None:
+        del transform
+        self._planes = True
+
+    def _ConvertImageDtype(self, transform: Any) -> None:
+        self._convert(str(transform.dtype), True)
+
+    def _ToDtype(self, transform: Any) -> None:
+        self._convert(str(transform.dtype), bool(getattr(transform, "scale", False)))
+
+    def _convert(self, dtype: str, scale: bool) -> None:
+        dtype = dtype.replace("torch.", "")
+        if dtype == "uint8" and not self._scaled:
+            return
+        if not scale:
+            raise NotMappable("it converts without scaling to 0..1; write scale=True")
+        if dtype not in ("float32", "float16", "bfloat16"):
+            raise NotMappable(f"it converts to {dtype}; the service has float32, float16, bfloat16")
+        if dtype != "float32" and not self._normalised:
+            raise NotMappable(f"it converts to {dtype} before Normalize; put it behind")
+        self._scaled = True
+        self._half = {"float16": "f16", "bfloat16": "bf16"}.get(dtype)
+
+    def _Normalize(self, transform: Any) -> None:
+        if not self._scaled:
+            raise NotMappable("it comes before ToTensor, or ToDtype(torch.float32, scale=True)")
+        if self._normalised:
+            raise NotMappable("it stands twice")
+        mean, std = [float(one) for one in transform.mean], [float(one) for one in transform.std]
+        if len(mean) != 3 or len(std) != 3:
+            raise NotMappable(f"it has {len(mean)} means and {len(std)} deviations; pictures have "
+                              "three channels here")
+        self._normalised = {"step": "normalise", "mean": mean, "std": std}
+
+    def _Identity(self, transform: Any) -> None:
+        del transform
