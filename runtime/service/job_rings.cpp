@@ -43,6 +43,8 @@ bool Jobs::deliver(const Deliver& order, const Slot& slot, std::uint32_t slot_sa
   record.block_samples = order.block_samples;
   record.lane_blocks = order.lane_blocks;
   record.drawn_from = order.drawn_from;
+  // Without another number in JobJoined, an epoch has as many draws as there are samples.
+  if (job->request.order == Order::weighted) record.draws = job->dataset->index->samples();
   const std::size_t bytes = ring_bytes(order.slices.size());
   if (order.slices.size() > kSlicesMost || !end->down->has_room_for(end->unwritten + bytes))
     return false;
