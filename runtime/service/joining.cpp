@@ -18,6 +18,9 @@ namespace {
 
 // Of datasets that are being opened at once, whoever asks for them.
 constexpr std::size_t kOpeningMost = 16;
+// Pipelines that one user's jobs have brought: they stay for as long as the service.
+constexpr std::size_t kBroughtMost = 256;
+constexpr YamlLimits kBroughtLimits{.bytes = 1 << 16, .depth = 16, .nodes = 4096};
 
 // Whoever joins shows that he may read the dataset: by being this service's user or root, or with
 // a descriptor of its folder that he could open for reading.
@@ -216,7 +219,9 @@ std::string Joining::names() const {
 void Joining::join(Connection& session, const JoinRequest& request, ServedDataset& dataset) {
   ServedPipeline* pipeline = nullptr;
   try {
-    pipeline = &pipeline_for(request.pipeline, dataset, request.order);
+    pipeline = request.pipeline.starts_with('{')
+                   ? &brought_pipeline(request.pipeline, dataset, session.user())
+                   : &pipeline_for(request.pipeline, dataset, request.order);
   } catch (const std::exception& error) {
     return refuse(session, "unknown_pipeline", error.what());
   }
@@ -240,10 +245,37 @@ ServedPipeline& Joining::pipeline_for(std::string name, ServedDataset& dataset, 
   if (name.empty()) name = dataset.pipeline;
   if (name.empty()) name = default_pipeline(*dataset.index, order);
   if (ServedPipeline* known = datasets_.find(name, dataset.id)) return *known;
-  const ConfigNode root = read_yaml_file(pipeline_file(name));
+  return add(name, dataset, compile(read_yaml_file(pipeline_file(name)), dataset));
+}
+
+// A job may bring its steps instead of a name. They are called by their hash, so that jobs which
+// bring the same ones share them.
+ServedPipeline& Joining::brought_pipeline(const std::string& text, ServedDataset& dataset,
+                                          uid_t user) {
+  std::map<std::string, ServedPipeline*>& brought = brought_[user];
+  const std::string key = fmt::format("{} {}", dataset.id.value, text);
+  if (const auto known = brought.find(key); known != brought.end()) return *known->second;
+  if (brought.size() >= kBroughtMost)
+    throw ConfigError(
+        fmt::format("jobs of user {} have brought {} pipelines already; name one of the service's "
+                    "(pipelines: of its node file)",
+                    user, brought.size()));
+  std::unique_ptr<Pipeline> made =
+      compile(parse_yaml(text, "the job's pipeline", kBroughtLimits), dataset);
+  const std::string name = fmt::format("#{:016x}", made->info().hash);
+  ServedPipeline* same = datasets_.find(name, dataset.id);
+  return *(brought[key] = same ? same : &add(name, dataset, std::move(made)));
+}
+
+std::unique_ptr<Pipeline> Joining::compile(const ConfigNode& root, const ServedDataset& dataset) {
   std::unique_ptr<Pipeline> compiled;
   read_config(
       root, [&](ConfigSection& section) { compiled = compile_pipeline(section, *dataset.index); });
+  return compiled;
+}
+
+ServedPipeline& Joining::add(const std::string& name, ServedDataset& dataset,
+                             std::unique_ptr<Pipeline> compiled) {
   ServedPipeline& made =
       datasets_.add(name, dataset.id, std::move(compiled), config_.engine.block_bytes);
   inbox_.add(PipelineKnown{made.id, made.pipeline->info().hash});

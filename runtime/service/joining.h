@@ -64,6 +64,10 @@ class Joining {
   void join(Connection& session, const JoinRequest& request, ServedDataset& dataset);
   std::string names() const;
   std::string pipeline_file(const std::string& name) const;
+  ServedPipeline& brought_pipeline(const std::string& text, ServedDataset& dataset, uid_t user);
+  static std::unique_ptr<Pipeline> compile(const ConfigNode& root, const ServedDataset& dataset);
+  ServedPipeline& add(const std::string& name, ServedDataset& dataset,
+                      std::unique_ptr<Pipeline> compiled);
 
   const NodeConfig& config_;
   Datasets& datasets_;
@@ -75,6 +79,7 @@ class Joining {
   std::map<std::string, Opening> opening_;        // by the dataset's name
   std::map<std::uint64_t, std::thread> openers_;  // by number
   std::uint64_t next_ = 0;
+  std::map<uid_t, std::map<std::string, ServedPipeline*>> brought_;  // by dataset and text
   std::atomic<bool> stopping_{false};
 };
 

@@ -36,6 +36,7 @@ int serve(int argc, char** argv) {
   std::string memory, spill, socket, state, io_engine;
   std::uint32_t workers = 0;
   int http_port = INT_MIN;
+  double exit_when_idle_s = -1;
   std::string tcp, tcp_token, tcp_certificate, tcp_key;
   bool open_datasets = false, direct = true, journal = false, explain = false;
   app.add_option("--config", config_file, "A file of `kind: node`")->check(CLI::ExistingFile);
@@ -61,6 +62,9 @@ int serve(int argc, char** argv) {
   app.add_option("--io-engine", io_engine, "auto, io_uring or pread")
       ->check(CLI::IsMember({"auto", "io_uring", "pread"}));
   app.add_option("--policy", policies, "kind=name[:parameter=value], or preset=name");
+  app.add_option("--exit-when-idle", exit_when_idle_s,
+                 "SECONDS without anybody connected, after which it ends; 0: never (default)")
+      ->check(CLI::Range(0.0, 1e8));
   app.add_flag("--direct,!--no-direct", direct, "Read past the page cache (default)");
   app.add_flag("--open-datasets", open_datasets, "Jobs may name folders that they can read");
   app.add_flag("--journal", journal, "Record what the engine is told, for replay");
@@ -100,6 +104,9 @@ int serve(int argc, char** argv) {
     }
     if (!spill.empty()) config.spill = spill_from_argument(spill);
     if (http_port != INT_MIN) config.http_port = http_port;
+    if (exit_when_idle_s >= 0)
+      config.exit_when_idle =
+          std::chrono::duration_cast<Duration>(std::chrono::duration<double>(exit_when_idle_s));
     if (!tcp.empty()) listen_remotely(config.tcp, tcp);
     if (!tcp_token.empty()) config.tcp.token_file = tcp_token;
     if (!tcp_certificate.empty()) config.tcp.certificate = tcp_certificate;

@@ -230,6 +230,8 @@ NodeConfig read_node_config(ConfigSection& section) {
     config.http_address = http.text("address", config.http_address);
     config.http_port = static_cast<int>(http.integer("port", config.http_port, -1, 65535));
   });
+  config.exit_when_idle =
+      section.duration("exit_when_idle", config.exit_when_idle, Duration(0), kDurationMost);
   config.drain = section.duration("drain", config.drain, Duration(0), kDurationMost);
   section.section("limits", [&](ConfigSection& limits) {
     config.quotas.of_all = read_user_limits(limits, config.quotas.of_all);

@@ -130,6 +130,7 @@ ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
   };
   fixed(running.socket != wanted.socket, "socket");
   fixed(running.state != wanted.state, "state");
+  fixed(running.exit_when_idle != wanted.exit_when_idle, "exit_when_idle");
   fixed(running.journal != wanted.journal, "journal");
   fixed(running.explain != wanted.explain, "explain");
   fixed(running.http_address != wanted.http_address || running.http_port != wanted.http_port,
@@ -144,6 +145,7 @@ NodeConfig after_reload(const NodeConfig& running, const NodeConfig& wanted) {
   NodeConfig after = wanted;
   after.socket = running.socket;
   after.state = running.state;
+  after.exit_when_idle = running.exit_when_idle;
   after.journal = running.journal;
   after.explain = running.explain;
   after.http_address = running.http_address;

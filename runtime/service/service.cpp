@@ -106,7 +106,8 @@ struct Service::Parts final : ConnectionHost {
   int ended_by = 0;  // a signal, at once
   bool step_due = false;
   const std::uint32_t workers_at_start = config.workers;  // as the engine was told
-  Instant armed = kNever;                                 // what the timer waits for
+  Instant idle_since{};
+  Instant armed = kNever;  // what the timer waits for
   // Names this start: a client that comes back knows whether it is the same.
   const std::string instance =
       fmt::format("{}-{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
@@ -226,6 +227,13 @@ struct Service::Parts final : ConnectionHost {
       say("drained: no job is left");
       loop.stop();
     });
+  }
+
+  void end_if_idle() {
+    if (!sessions.empty()) idle_since = now();
+    if (config.exit_when_idle <= Duration(0) || now() - idle_since < config.exit_when_idle) return;
+    say("nobody is connected any more (--exit-when-idle)");
+    loop.stop();
   }
 
   // Answers what has changed. What cannot be read changes nothing; throws ConfigError.
@@ -396,6 +404,7 @@ struct Service::Parts final : ConnectionHost {
       jobs.wake();
       backend->retry_waiting();
       schedule();
+      end_if_idle();
       check();
     });
   }
