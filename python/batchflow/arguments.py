@@ -81,7 +81,7 @@ class Arguments:
 def _whole(name: str, value: Any, least: int, most: int = 2**32 - 1) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} should be an integer, not {type(value).__name__}")
-    number = value.__index__()
+    number: int = value.__index__()
     if not least <= number <= most:
         raise ValueError(f"{name} should be from {least} to {most}, but got {name}={number}")
     return number
@@ -129,6 +129,7 @@ def _pipeline(pipeline: Any) -> Optional[str]:
         return pipeline
     if not isinstance(pipeline, Pipeline):
         pipeline = from_torchvision(pipeline)
+    assert isinstance(pipeline, Pipeline)
     return pipeline.text()
 
 

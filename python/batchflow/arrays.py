@@ -10,6 +10,7 @@ import ctypes
 import importlib.util
 import math
 import sys
+from array import array
 from types import ModuleType
 from typing import Any, Callable, Sequence
 
@@ -24,7 +25,7 @@ MakeArray = Callable[[int, int, Sequence[int], Any, bool], Any]
 
 
 def buffer_at(address: int, count: int, keeper: Any) -> Any:
-    buffer = (ctypes.c_char * count).from_address(address)
+    buffer: Any = (ctypes.c_char * count).from_address(address)
     buffer.keeper = keeper
     return buffer
 
@@ -72,9 +73,9 @@ def plain_arrays() -> MakeArray:
         count = math.prod(shape)
         _, size, code = TYPES[kind]
         if count == 0:
-            return memoryview(b"").cast(code)
-        view = memoryview(buffer_at(address, count * size, keeper)).cast("B").cast(
-            code, tuple(shape))
+            return memoryview(array(code))
+        view: Any = memoryview(buffer_at(address, count * size, keeper)).cast("B")
+        view = view.cast(code, tuple(shape))
         return view if writable else view.toreadonly()
 
     return make

@@ -51,7 +51,7 @@ class Ragged:
         return Ragged(self.values.pin_memory(*args), self.offsets.pin_memory(*args))
 
 
-class Batch(tuple):
+class Batch(tuple):  # type: ignore[type-arg]
     """The fields in their order (`for images, labels in loader`), or by name: batch["image"].
 
     Arrays are the service's own memory: they must not be written to, unless the loader was made
@@ -159,5 +159,6 @@ def split(fields: Iterable[Any], samples: int) -> list[tuple[Any, ...]]:
 
 def sample_of(field: Any, i: int) -> Any:
     if isinstance(field, memoryview) and field.ndim > 1:  # which knows no views of views
-        return field[i:i + 1].cast("B").cast(field.format, field.shape[1:])
+        row: Any = field[i:i + 1].cast("B")
+        return row.cast(field.format, field.shape[1:] if field.shape else ())
     return field[i]

@@ -42,12 +42,12 @@ _of_capsule = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_char_p)(("PyCapsule_GetPoi
 _alive: dict[int, tuple[Any, ...]] = {}
 
 
-@_Deleter
+@_Deleter  # type: ignore[untyped-decorator, unused-ignore]
 def _delete(managed: Any) -> None:
     _alive.pop(ctypes.addressof(managed.contents), None)
 
 
-@_Destructor
+@_Destructor  # type: ignore[untyped-decorator, unused-ignore]
 def _destroy(capsule: int) -> None:
     # One that was consumed has another name, and its consumer deletes.
     if _is_capsule(capsule, _NAME):

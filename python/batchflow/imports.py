@@ -40,8 +40,9 @@ def _torchdata_rank(state: Mapping[str, Any]) -> int:
                 f"this torchdata state was taken {steps} batches after its last snapshot; save it "
                 "with snapshot_every_n_steps=1")
     sampler = state.get("_sampler_iter_state") or {}
-    if isinstance(sampler, Mapping) and isinstance(sampler.get("samples_yielded"), int):
-        return sampler["samples_yielded"]
+    yielded = sampler.get("samples_yielded") if isinstance(sampler, Mapping) else None
+    if isinstance(yielded, int):
+        return yielded
     if state.get("_num_yielded", state.get("_sampler_iter_yielded")) == 0:
         return 0
     raise ValueError("this torchdata state does not tell how many samples were yielded (its "

@@ -10,9 +10,9 @@ from .loader import DataLoader
 def iterable_dataset(loader: DataLoader) -> Any:
     """Whole batches: `torch.utils.data.DataLoader(batchflow.iterable_dataset(loader),
     batch_size=None)`. Lightning takes the loader as it is, too."""
-    from torch.utils.data import IterableDataset, get_worker_info
+    from torch.utils.data import IterableDataset, get_worker_info  # type: ignore[import-not-found, unused-ignore]
 
-    class Batches(IterableDataset):  # type: ignore[type-arg, misc]
+    class Batches(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
         def __init__(self) -> None:
             self.loader = loader
 

@@ -87,7 +87,7 @@ class Session:
 
     def next(self, timeout_s: float) -> Optional[c.RawBatch]:
         """The next batch, valid until the next call; None after the last one of the job."""
-        raw = self._raw
+        raw: c.RawBatch = self._raw
         # One that came at the moment of a Ctrl-C has not been given yet.
         if raw.handle == self._taken:
             self._ask(timeout_s)
@@ -109,7 +109,7 @@ class Session:
             c.check(status)
 
     def _wait(self, deadline: float) -> int:
-        status = c.TIMEOUT
+        status: int = c.TIMEOUT
         while status in (c.TIMEOUT, c.INTERRUPTED) and time.monotonic() < deadline:
             if not self._library.bf_loader_is_connected(self._loader):
                 return self._wait_beside(deadline - time.monotonic())
@@ -119,7 +119,7 @@ class Session:
     def _wait_beside(self, timeout_s: float) -> int:
         """All ranks of a job must come to the next service, and none goes away meanwhile."""
         def ask() -> int:
-            status = self._library.bf_loader_next(self._loader, ctypes.byref(self._raw))
+            status: int = self._library.bf_loader_next(self._loader, ctypes.byref(self._raw))
             if status not in (c.END, c.TIMEOUT, c.INTERRUPTED):
                 c.check(status)  # here, since errors are known by thread
             return status
@@ -139,7 +139,8 @@ class Session:
         text = ctypes.c_char_p()
         c.check(self._library.bf_loader_state(self._loader, ctypes.byref(text)))
         assert text.value is not None
-        return json.loads(text.value)
+        state: dict[str, Any] = json.loads(text.value)
+        return state
 
     def refresh(self) -> Any:
         c.check(self._library.bf_loader_info_get(self._loader, ctypes.byref(self.info)))
@@ -148,7 +149,7 @@ class Session:
     def times(self) -> dict[str, float]:
         times = c.sized(c.Times)
         c.check(self._library.bf_loader_times_get(self._loader, ctypes.byref(times)))
-        return {name: getattr(times, name) for name, _ in c.Times._fields_[1:]}
+        return {field[0]: getattr(times, field[0]) for field in c.Times._fields_[1:]}
 
     def report_scores(self, keys: Sequence[int], scores: Sequence[float]) -> None:
         if len(keys) != len(scores):

@@ -1,0 +1,18 @@
+"""run.py FILE: the tests of a file. Exits 77 (skipped) when some were skipped and none failed."""
+
+import sys
+import unittest
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    suite = unittest.defaultTestLoader.discover(str(Path(__file__).parent), sys.argv[1])
+    if len(sys.argv) > 2:
+        suite = unittest.defaultTestLoader.loadTestsFromName(
+            Path(sys.argv[1]).stem + "." + sys.argv[2])
+    if suite.countTestCases() == 0:
+        sys.exit(f"no tests in {sys.argv[1]}")
+    outcome = unittest.TextTestRunner(verbosity=2).run(suite)
+    for test, reason in outcome.skipped:
+        print(f"skipped: {test}: {reason}")
+    sys.exit(1 if not outcome.wasSuccessful() else 77 if outcome.skipped else 0)

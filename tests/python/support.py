@@ -1,0 +1,158 @@
+"""What the tests of the Python package share: a service of their own, data whose every byte is
+known, and jobs in processes of their own."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from array import array
+from pathlib import Path
+
+HERE = Path(__file__).parent
+DAEMON = os.environ["BATCHFLOW_DAEMON"]
+CTL = os.environ.get("BATCHFLOWCTL", str(Path(DAEMON).parent / "batchflowctl"))
+
+
+def value_at(row, column):
+    return (row + column) * 7
+
+
+def write_rows(file, rows, width=16):
+    """Row k of int64: value_at(k, 0), value_at(k, 1), ..."""
+    head = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({rows}, {width}), }}"
+    head = head.ljust((10 + len(head) + 64) // 64 * 64 - 10 - 1) + "\n"
+    with open(file, "wb") as out:
+        out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode())
+        for k in range(rows):
+            out.write(array("q", range(value_at(k, 0), value_at(k, width), 7)).tobytes())
+
+
+def listens(path):
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+def wait_until(holds, seconds=30, what="it"):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not come within {seconds} s")
+        time.sleep(0.01)
+
+
+class Daemon:
+    """Ends by itself, too, should a test be killed."""
+
+    def __init__(self, folder, *arguments, memory="512mib"):
+        self.socket = str(Path(folder) / "b.sock")
+        self._command = [DAEMON, "--socket", self.socket, "--state", str(Path(folder) / "state"),
+                         "--memory", memory, "--http", "-1", "--exit-when-idle", "60", *arguments]
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+        wait_until(lambda: listens(self.socket), 60, "batchflowd")
+
+    def status(self):
+        return status(self.socket)
+
+    def kill(self, number=signal.SIGKILL):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+def status(path):
+    answer = subprocess.run([CTL, "--service", str(path), "status", "--json"], check=True,
+                            stdout=subprocess.PIPE, timeout=60)
+    return json.loads(answer.stdout)
+
+
+class Folder(unittest.TestCase):
+    """A folder that goes when the test does, and an environment without anything of the user's."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="batchflow-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.before = dict(os.environ)
+        self.addCleanup(self._restore)
+        for name in ("BATCHFLOW_SERVICE", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+                     "MASTER_PORT", "TORCHELASTIC_RUN_ID"):
+            os.environ.pop(name, None)
+        for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+            os.environ[name] = str(self.folder / name.lower())
+
+    def _restore(self):
+        os.environ.clear()
+        os.environ.update(self.before)
+
+
+class Served(Folder):
+    """`rows`, served by a daemon that BATCHFLOW_SERVICE names."""
+
+    ROWS = 2000
+    ARGUMENTS = ()
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder / "rows"
+        self.data.mkdir()
+        write_rows(self.data / "rows.npy", self.ROWS)
+        self.daemon = Daemon(self.folder, "--dataset", f"rows={self.data}", *self.ARGUMENTS)
+        self.addCleanup(self.daemon.kill)
+        os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
+
+    def check_content(self, batch):
+        """Every number of a batch is what its keys say."""
+        rows = batch[0].tolist()
+        keys = batch.sample_keys.tolist()
+        self.assertEqual(len(rows), len(keys))
+        for row, key in zip(rows, keys):
+            self.assertEqual(row, [value_at(key, i) for i in range(len(row))])
+        return keys
+
+    def own_keys(self, batch):
+        """Without fillers, which repeat others."""
+        return batch.sample_keys.tolist()[:batch.samples - batch.fillers]
+
+    def assert_whole(self, keys, rows=None):
+        self.assertEqual(sorted(keys), list(range(rows or self.ROWS)))
+
+
+def start_job(name, *arguments, **environment):
+    """A function of jobs.py in a process of its own; see `result`."""
+    return subprocess.Popen([sys.executable, str(HERE / "jobs.py"), name,
+                             *(json.dumps(one) for one in arguments)], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, env={**os.environ, **environment})
+
+
+def result(job, seconds=120):
+    """What the job's function returned."""
+    out, err = job.communicate(timeout=seconds)
+    if job.returncode != 0:
+        raise AssertionError(f"the job ended with {job.returncode}: {err.decode()[-3000:]}")
+    return json.loads(out.splitlines()[-1])
+
+
+def run_python(code, **environment):
+    return subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=120, env={**os.environ, **environment})
+
+
+def needs(module):
+    """Skips a test, visibly, where a module is not installed."""
+    import importlib.util
+    return unittest.skipUnless(importlib.util.find_spec(module),
+                               f"{module} is not installed for {sys.executable}")

@@ -1,0 +1,156 @@
+"""Arguments: PyTorch's words where PyTorch has them, nothing with a meaning passed over."""
+
+import os
+import pickle
+import unittest
+import warnings
+from pathlib import Path
+
+import batchflow
+from batchflow import arguments, ranks
+from support import Folder, needs
+
+
+def read(*positional, **named):
+    return batchflow.DataLoader(*positional, **named)._arguments
+
+
+class Arguments(Folder):
+    def test_pytorchs_errors(self):
+        for text, named in (
+                ("sampler option is mutually exclusive with shuffle",
+                 {"sampler": object(), "shuffle": True}),
+                ("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and "
+                 "drop_last", {"batch_sampler": object(), "drop_last": True}),
+                ("batch_size=None option disables auto-batching and is mutually exclusive with "
+                 "drop_last", {"batch_size": None, "drop_last": True}),
+                ("num_workers option should be non-negative; use num_workers=0 to disable "
+                 "multiprocessing.", {"num_workers": -1}),
+                ("timeout option should be non-negative", {"timeout": -1}),
+                ("prefetch_factor option should be non-negative", {"prefetch_factor": -1})):
+            with self.assertRaises(ValueError) as raised:
+                read("rows", **named)
+            self.assertEqual(str(raised.exception), text)
+        loader = batchflow.DataLoader("rows")
+        for name in ("batch_size", "sampler", "batch_sampler", "drop_last", "dataset",
+                     "persistent_workers"):
+            with self.assertRaises(ValueError) as raised:
+                setattr(loader, name, 2)
+            self.assertEqual(str(raised.exception),
+                             f"{name} attribute should not be set after DataLoader is initialized")
+        loader.anything_else = 2
+        with self.assertRaisesRegex(TypeError, "unexpected keyword argument 'batchsize'"):
+            read("rows", batchsize=3)
+        with self.assertRaisesRegex(TypeError, "missing 1 required positional argument: 'dataset'"):
+            read()
+
+    def test_what_cannot_be_meant_is_refused(self):
+        for kind, text, named in (
+                (ValueError, "batch_size should be from 1", {"batch_size": 0}),
+                (TypeError, "batch_size should be an integer", {"batch_size": 1.5}),
+                (ValueError, "a object cannot be asked by the service", {"sampler": object()}),
+                (ValueError, "the service decides what is in a batch", {"batch_sampler": [[1]]}),
+                (ValueError, "order='random': write strict", {"order": "random"}),
+                (ValueError, "contradicts shuffle=False", {"order": "strict", "shuffle": False}),
+                (ValueError, "contradicts shuffle=True", {"order": "sequential", "shuffle": True}),
+                (ValueError, "rank 2 of 2 does not exist", {"rank": 2, "world_size": 2}),
+                (ValueError, "rank and world_size belong together", {"rank": 2}),
+                (ValueError, "cache_limit='64 apples' is no size", {"cache_limit": "64 apples"}),
+                (ValueError, "epochs should be from 1", {"epochs": 0}),
+                (TypeError, "collate_fn should be a function", {"collate_fn": 3}),
+                (ValueError, "shuffle_seed should be from 0", {"shuffle_seed": -1})):
+            with self.assertRaisesRegex(kind, text):
+                read("rows", **named)
+        with self.assertRaisesRegex(TypeError, "not list: the service reads the data itself"):
+            read([1, 2, 3])
+
+    def test_meanings(self):
+        self.assertEqual(read("rows").order, "sequential")
+        self.assertEqual(read("rows", shuffle=True).order, "relaxed")
+        self.assertEqual(read("rows", order="strict").order, "strict")
+        self.assertEqual(read("rows").timeout_s, 300)
+        self.assertEqual(read("rows", timeout=7).timeout_s, 7)
+        self.assertEqual(read("./x").dataset, os.path.abspath("x"))
+        self.assertEqual(read(Path("x")).dataset, os.path.abspath("x"))
+        self.assertEqual(read("~/x").dataset, os.path.expanduser("~/x"))
+        self.assertFalse(read("x").is_path)
+        for text, size in (("64gb", 64 * 10**9), ("64gib", 64 * 2**30), (5, 5), ("1.5kib", 1536)):
+            self.assertEqual(read("rows", cache_limit=text).cache_limit, size)
+
+    def test_other_words_for_the_same(self):
+        self.assertEqual(read(input_dir="rows").dataset, "rows")
+        self.assertEqual(read(remote="rows").dataset, "rows")
+        self.assertEqual(read("rows", max_cache_size="1gb").cache_limit, 10**9)
+        self.assertEqual(read("rows", seed=5, shuffle=True).shuffle_seed, 5)
+        self.assertEqual(read("rows", prefetch_batches=4).credits, 5)
+        self.assertEqual(read("rows", batches_ahead=4).credits, 5)
+        with self.assertRaisesRegex(TypeError, "'seed' is another word for 'shuffle_seed'"):
+            read("rows", seed=5, shuffle_seed=4)
+
+    def test_what_has_no_meaning_is_said_once(self):
+        arguments._said.clear()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                read("rows", num_workers=4, persistent_workers=True, worker_init_fn=print,
+                     in_order=False, snapshot_every_n_steps=10)
+        texts = [str(one.message) for one in said]
+        self.assertEqual(len(texts), 5, texts)
+        self.assertTrue(said[0].filename.endswith("test_arguments.py"), said[0].filename)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            read("rows", 256, True, None, None, 0, None, False, False, 0, None, None, None)
+        self.assertEqual(said, [])
+
+    def test_it_pickles_before_it_is_used(self):
+        loader = batchflow.DataLoader("rows", 7, True, shuffle_seed=3, timeout=5)
+        again = pickle.loads(pickle.dumps(loader))
+        self.assertEqual(again._arguments, loader._arguments)
+        self.assertEqual(again.batch_size, 7)
+
+    @needs("torch")
+    def test_samplers_that_say_nothing_but_an_order(self):
+        import torch
+        from torch.utils.data import (DistributedSampler, RandomSampler, SequentialSampler,
+                                      WeightedRandomSampler)
+        data = range(10)
+        self.assertEqual(read("rows", sampler=SequentialSampler(data)).order, "sequential")
+        seeded = RandomSampler(data, generator=torch.Generator().manual_seed(9))
+        self.assertEqual(read("rows", sampler=seeded).order, "relaxed")
+        self.assertEqual(read("rows", sampler=seeded).shuffle_seed, 9)
+        made = read("rows", sampler=DistributedSampler(data, 4, 3, True, 11, True))
+        self.assertEqual((made.order, made.shuffle_seed, made.rank, made.world_size, made.drop_last),
+                         ("relaxed", 11, 3, 4, True))
+        generator = torch.Generator().manual_seed(12)
+        self.assertEqual(read("rows", shuffle=True, generator=generator).shuffle_seed, 12)
+        with self.assertRaisesRegex(ValueError, "a WeightedRandomSampler cannot be asked"):
+            read("rows", sampler=WeightedRandomSampler([1.0], 1))
+
+
+class Identity(Folder):
+    def test_ranks_come_from_what_is_said_or_from_the_launcher(self):
+        launched = {"RANK": "3", "WORLD_SIZE": "8"}
+        self.assertEqual(ranks.find_rank(1, 2, launched), (1, 2))
+        self.assertEqual(ranks.find_rank(None, None, launched), (3, 8))
+        self.assertEqual(ranks.find_rank(None, None, {}), (0, 1))
+        with self.assertRaisesRegex(ValueError, "are no numbers"):
+            ranks.find_rank(None, None, {"RANK": "x", "WORLD_SIZE": "8"})
+
+    def test_names_of_jobs(self):
+        two = ranks.Rank(0, 2)
+        by_port = {"MASTER_ADDR": "h", "MASTER_PORT": "29500"}
+        self.assertIsNone(ranks.job_name(None, ranks.Rank(0, 1), 0, "d", by_port))
+        self.assertEqual(ranks.job_name("mine", two, 0, "d", by_port), "mine")
+        self.assertEqual(ranks.job_name(None, two, 1, "d", by_port), "h:29500/1/d")
+        for none in ("", "none"):
+            self.assertEqual(ranks.job_name(None, two, 1, "d",
+                                            {**by_port, "TORCHELASTIC_RUN_ID": none}),
+                             "h:29500/1/d")
+        self.assertEqual(ranks.job_name(None, two, 0, "d",
+                                        {**by_port, "TORCHELASTIC_RUN_ID": "7"}), "7/0/d")
+        with self.assertRaisesRegex(ValueError, "write job_name="):
+            ranks.job_name(None, two, 0, "d", {})
+
+
+if __name__ == "__main__":
+    unittest.main()

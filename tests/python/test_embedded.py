@@ -1,0 +1,173 @@
+"""Without a service: the first script starts one, the next ones find it, and it ends by itself."""
+
+import os
+import signal
+import time
+import unittest
+from pathlib import Path
+
+import batchflow
+from batchflow import embedded
+from support import DAEMON, Folder, listens, result, start_job, status, wait_until, write_rows
+
+
+class Embedded(Folder):
+    # As large as a photograph: of a small row a direct read takes whole pages before and behind.
+    ROWS = 400
+    WIDTH = 16384  # 128 KiB a row
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder / "rows"
+        self.data.mkdir()
+        os.environ.update(BATCHFLOW_IDLE_S="2", BATCHFLOW_DAEMON=DAEMON)
+        self.socket = self.folder / "xdg_runtime_dir" / "batchflow" / "batchflow.sock"
+        self.addCleanup(self.end)
+
+    def rows(self, rows=ROWS, width=WIDTH):
+        write_rows(self.data / "rows.npy", rows, width)
+        return rows * width * 8
+
+    def end(self):
+        """What is left when a test fails, too."""
+        for process in self.daemons():
+            os.kill(process, signal.SIGKILL)
+
+    def daemons(self):
+        """Processes of batchflowd that listen in this test's folder."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and str(self.socket).encode() in (
+                        entry / "cmdline").read_bytes() and (
+                        entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+        return found
+
+    def options(self, **more):
+        return {"cache_limit": "512mib", "target_workers": 2, **more}
+
+    def test_two_scripts_a_while_apart_read_the_data_once(self):
+        size = self.rows()
+        first = start_job("keys_of", str(self.data), {}, 0.3, 2)
+        wait_until(lambda: listens(self.socket), 30, "the service")
+        (daemon,) = self.daemons()
+        time.sleep(2)
+        self.assertIsNone(first.poll())
+        second = start_job("keys_of", str(self.data), {}, 0.1, 2)
+        wait_until(lambda: len(status(self.socket)["jobs"]) == 2, 30, "the second job")
+        self.assertEqual(self.daemons(), [daemon])
+        for job in (second, first):
+            for keys in result(job)["epochs"]:
+                self.assertEqual(sorted(keys), list(range(self.ROWS)))
+        counted = status(self.socket)
+        read = counted["read_bytes"]
+        of_storage = int(next(line for line in Path(f"/proc/{daemon}/io").read_text().splitlines()
+                              if line.startswith("read_bytes")).split()[1])
+        self.assertGreaterEqual(read, size)
+        self.assertLessEqual(read, 1.05 * size)
+        self.assertLessEqual(of_storage, 1.05 * size)
+        wait_until(lambda: not self.daemons(), 20, "the service's end")
+        self.assertFalse(self.socket.exists())
+
+    def test_scripts_that_start_at_one_instant_start_one_service(self):
+        self.rows(400, 8)
+        jobs = [start_job("keys_of", str(self.data), {}, 0.05) for _ in range(6)]
+        most = 0
+        while any(job.poll() is None for job in jobs):
+            most = max(most, len(self.daemons()))
+            time.sleep(0.02)
+        for job in jobs:
+            self.assertEqual(sorted(result(job)["epochs"][0]), list(range(400)))
+        self.assertEqual(most, 1)
+
+    def test_the_socket_of_a_service_that_was_killed_is_taken_over(self):
+        self.rows(400, 8)
+        self.assertEqual(len(result(start_job("keys_of", str(self.data)))["epochs"][0]), 400)
+        (daemon,) = self.daemons()
+        os.kill(daemon, signal.SIGKILL)
+        wait_until(lambda: not self.daemons(), 10, "its end")
+        self.assertTrue(self.socket.exists())
+        self.assertEqual(len(result(start_job("keys_of", str(self.data)))["epochs"][0]), 400)
+
+    def test_a_service_killed_while_scripts_run_is_started_again_by_one_of_them(self):
+        self.rows(2000, 8)
+        jobs = [start_job("keys_of", str(self.data), self.options(), 0.05) for _ in range(2)]
+        wait_until(lambda: listens(self.socket) and len(status(self.socket)["jobs"]) == 2, 30,
+                   "both jobs")
+        time.sleep(0.5)
+        (daemon,) = self.daemons()
+        os.kill(daemon, signal.SIGKILL)
+        for job in jobs:
+            made = result(job)
+            self.assertEqual(sorted(made["epochs"][0]), list(range(2000)))
+            self.assertEqual(made["times"]["reconnects"], 1)
+        self.assertEqual(len(self.daemons()), 1)
+        self.assertNotEqual(self.daemons(), [daemon])
+
+    def test_ctrl_c_at_the_script_does_not_end_the_service(self):
+        self.rows(400, 8)
+        job = start_job("until_killed", str(self.data))
+        self.assertEqual(job.stdout.readline(), b"begun\n")
+        (daemon,) = self.daemons()
+        self.assertEqual(os.getpgid(daemon), daemon)
+        job.send_signal(signal.SIGINT)
+        job.communicate()
+        self.assertEqual(self.daemons(), [daemon])
+
+    def test_what_stands_in_the_way_is_said(self):
+        self.rows(400, 8)
+        with self.assertRaisesRegex(batchflow.NoServiceError, "no service answers"):
+            next(iter(batchflow.DataLoader("rows")))  # a name: nobody knows what it is
+        os.environ["BATCHFLOW_EMBEDDED"] = "0"
+        with self.assertRaisesRegex(batchflow.NoServiceError, "no service answers"):
+            next(iter(batchflow.DataLoader(self.data)))
+        del os.environ["BATCHFLOW_EMBEDDED"]
+        with self.assertRaisesRegex(batchflow.NoServiceError, "did not start: .*memory: 1 MiB are too "
+                                    "little"):
+            next(iter(batchflow.DataLoader(self.data, cache_limit="1mib")))
+        with self.assertRaisesRegex(ValueError, "nothing-here cannot be read: No such file"):
+            next(iter(batchflow.DataLoader("/nothing-here")))
+        os.environ["LOCAL_WORLD_SIZE"] = "1"
+        with self.assertRaisesRegex(batchflow.NoServiceError, "1 of 2 ranks are on this machine"):
+            next(iter(batchflow.DataLoader(self.data, rank=0, world_size=2, job_name="x")))
+        os.environ["BATCHFLOW_DAEMON"] = "/nothing-here"
+        os.environ["PATH"] = "/nothing-here"
+        os.environ["BATCHFLOW_LIBRARY"] = "/nothing-here/lib/x.so"
+        with self.assertRaisesRegex(batchflow.NoServiceError, "there is no batchflowd to start"):
+            embedded.daemon()
+        self.assertEqual(self.daemons(), [])
+
+    def test_a_folder_of_somebody_else_is_not_used(self):
+        folder = self.socket.parent
+        folder.mkdir(parents=True)
+        folder.chmod(0o777)
+        with self.assertRaisesRegex(batchflow.NoServiceError, "is not this user's own folder"):
+            embedded.runtime_folder()
+        folder.chmod(0o700)
+        self.assertEqual(embedded.runtime_folder(), folder)
+
+    def test_without_a_run_time_folder_the_library_looks_where_it_was_started(self):
+        self.rows(400, 8)
+        del os.environ["XDG_RUNTIME_DIR"]
+        folder = Path(f"/tmp/batchflow-{os.geteuid()}")
+        if folder.exists():
+            self.skipTest(f"{folder} is there: this user has a service of his own")
+        self.socket = folder / "batchflow.sock"
+        try:
+            self.assertEqual(len(result(start_job("keys_of", str(self.data)))["epochs"][0]), 400)
+            # By the library alone, which does not start any.
+            os.environ["BATCHFLOW_EMBEDDED"] = "0"
+            self.assertEqual(len(result(start_job("keys_of", str(self.data)))["epochs"][0]), 400)
+        finally:
+            self.end()
+            wait_until(lambda: not self.daemons(), 10, "its end")
+            for file in folder.iterdir():
+                file.unlink()
+            folder.rmdir()
+
+
+if __name__ == "__main__":
+    unittest.main()

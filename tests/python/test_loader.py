@@ -1,0 +1,363 @@
+"""DataLoader over a real service: what a training script sees."""
+
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import unittest
+import warnings
+
+import batchflow
+from support import Served, needs, result, run_python, start_job, wait_until
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+class Batches(Served):
+    def test_every_sample_once_an_epoch_in_each_order(self):
+        for order, shuffle in (("relaxed", True), ("strict", True), (None, False)):
+            loader = batchflow.DataLoader("rows", 64, shuffle, order=order)
+            self.assertEqual(len(loader), -(-self.ROWS // 64))
+            seen = []
+            for epoch in range(3):
+                keys = []
+                for i, batch in enumerate(loader):
+                    (data,) = batch
+                    self.assertEqual(tuple(data.shape)[1:], (16,))
+                    self.assertEqual(batch.epoch, epoch)
+                    self.check_content(batch)
+                    keys += self.own_keys(batch)
+                self.assertEqual(i + 1, len(loader))
+                self.assertTrue(batch.last_of_epoch)
+                self.assert_whole(keys)
+                seen.append(keys)
+            if shuffle:
+                self.assertNotEqual(seen[0], seen[1])
+                self.assertNotEqual(seen[0], sorted(seen[0]))
+            else:
+                self.assertEqual(seen, [list(range(self.ROWS))] * 3)
+
+    def test_canary_an_order_that_loses_a_sample_is_seen(self):
+        loader = batchflow.DataLoader("rows", 64)
+        keys = [key for batch in loader for key in self.own_keys(batch)]
+        with self.assertRaises(AssertionError):
+            self.assert_whole(keys[1:])
+        with self.assertRaises(AssertionError):
+            self.assert_whole(keys[1:] + keys[1:2])
+
+    def test_drop_last_leaves_the_tail_out(self):
+        loader = batchflow.DataLoader("rows", 64, True, drop_last=True)
+        counts = [batch.samples for batch in loader]
+        self.assertEqual(counts, [64] * (self.ROWS // 64))
+        self.assertEqual(len(loader), self.ROWS // 64)
+
+    def test_all_epochs_end_to_end(self):
+        loader = batchflow.DataLoader("rows", 100, True, epochs=3)
+        epochs = [batch.epoch for batch in loader.epochs()]
+        self.assertEqual(epochs, [0] * 20 + [1] * 20 + [2] * 20)
+        # The hint is no bound: who iterates once more has a fourth epoch.
+        self.assertEqual({batch.epoch for batch in loader}, {3})
+
+    def test_an_epoch_that_was_left_early_is_followed_by_the_next_and_set_epoch_says_which(self):
+        loader = batchflow.DataLoader("rows", 100, True, order="strict")
+        whole = [self.own_keys(batch) for batch in loader]
+        for i, batch in enumerate(loader):
+            if i == 3:
+                break
+        self.assertEqual({batch.epoch for batch in loader}, {2})
+        loader.set_epoch(0)
+        self.assertEqual([self.own_keys(batch) for batch in loader], whole)
+        loader.set_epoch(1)  # which it would be anyway
+        self.assertEqual({batch.epoch for batch in loader}, {1})
+
+    def test_a_new_iteration_ends_the_one_before(self):
+        loader = batchflow.DataLoader("rows", 100, True)
+        first = iter(loader)
+        next(first)
+        second = iter(loader)
+        next(second)
+        with self.assertRaisesRegex(RuntimeError, "another iteration"):
+            next(first)
+
+    def test_what_it_can_tell(self):
+        loader = batchflow.DataLoader("rows", 64)
+        self.assertEqual(loader.fields, {"data": ("int64", (16,))})
+        self.assertEqual(loader.dataset_samples, self.ROWS)
+        self.assertEqual(loader.classes, [])
+        self.assertEqual(loader.sample_name(7), "rows.npy:7")
+        batch = next(iter(loader))
+        self.assertEqual(batch["data"].tolist(), batch[0].tolist())
+        with self.assertRaisesRegex(KeyError, "no field 'image'; there are data"):
+            batch["image"]
+        self.assertEqual(batch.marks.tolist(), [0] * 64)
+        self.assertEqual(batch.wanted_keys.tolist(), batch.sample_keys.tolist())
+        for batch in loader:
+            time.sleep(0.001)
+        times = loader.times()
+        self.assertGreater(times["between_s"], 0.001 * len(loader) * 0.5)
+        self.assertEqual(times["batches"], len(loader))
+
+    def test_collate_fn_gets_samples_and_batch_size_none_gives_them(self):
+        loader = batchflow.DataLoader("rows", 10, collate_fn=lambda samples: [
+            int(sample[0][0]) for sample in samples])
+        self.assertEqual(next(iter(loader)), [7 * k for k in range(10)])
+        loader = batchflow.DataLoader("rows", None)
+        for k, (sample,) in enumerate(loader):
+            self.assertEqual(tuple(sample.shape), (16,))
+            self.assertEqual(int(sample[0]), 7 * k)
+            if k == 20:
+                break
+
+    def test_credits_follow_prefetch_factor(self):
+        loader = batchflow.DataLoader("rows", 10, prefetch_factor=6)
+        self.assertEqual(loader._opened().info.credits, 7)
+
+    def test_weighted_draws_follow_scores(self):
+        loader = batchflow.DataLoader("rows", 100, order="weighted")
+        for batch in loader:
+            with loader.record_importance(batch.sample_keys) as record:
+                record([1.0 if key < 100 else 0.0 for key in batch.sample_keys.tolist()])
+        # Scores of an epoch's last batches may come after the next has begun.
+        for batch in loader:
+            pass
+        keys = [key for batch in loader for key in batch.sample_keys.tolist()]
+        self.assertEqual(len(keys), self.ROWS)
+        self.assertLess(max(keys), 100)
+        with self.assertRaisesRegex(ValueError, "no scores were recorded"):
+            with loader.record_importance([1]):
+                pass
+        with self.assertRaisesRegex(ValueError, "2 keys and 1 scores"):
+            loader.report_scores([1, 2], [1.0])
+        with self.assertRaisesRegex(RuntimeError, "order='weighted'"):
+            batchflow.DataLoader("rows").report_scores([1], [1.0])
+
+
+class Memory(Served):
+    def test_batches_stay_as_they_are_while_somebody_has_them(self):
+        loader = batchflow.DataLoader("rows", 50, True)
+        with loader:
+            kept = list(loader)
+        self.assertGreater(sum(batch.copied for batch in kept), 0)  # beyond the reserve
+        self.assertLess(sum(batch.copied for batch in kept), len(kept))
+        del loader
+        gc.collect()
+        self.assert_whole([key for batch in kept for key in self.check_content(batch)])
+
+    def test_what_nobody_has_is_free_so_that_nothing_is_copied(self):
+        loader = batchflow.DataLoader("rows", 64, True)
+        for _ in range(3):
+            for batch in loader:
+                self.check_content(batch)
+        self.assertEqual(loader.times()["copied"], 0)
+
+    def test_a_loader_that_is_dropped_ends_its_job(self):
+        loader = batchflow.DataLoader("rows", 64, True)
+        next(iter(loader))
+        self.assertEqual(len(self.daemon.status()["jobs"]), 1)
+        del loader
+        gc.collect()
+        wait_until(lambda: not self.daemon.status()["jobs"], 10, "the job's end")
+
+    def test_closed_means_closed(self):
+        with batchflow.DataLoader("rows", 64) as loader:
+            iteration = iter(loader)
+            batch = next(iteration)
+        self.check_content(batch)
+        for use in (lambda: next(iteration), lambda: iter(loader), lambda: len(loader)):
+            with self.assertRaisesRegex(RuntimeError, "is closed"):
+                use()
+
+    @needs("numpy")
+    def test_numpy_arrays_are_read_only_unless_they_are_copies(self):
+        batch = next(iter(batchflow.DataLoader("rows", 64, output="numpy")))
+        with self.assertRaisesRegex(ValueError, "read-only"):
+            batch[0][0] = 1
+        self.assertFalse(batch[0].flags.owndata)
+        batch = next(iter(batchflow.DataLoader("rows", 64, output="numpy", copy=True)))
+        batch[0][:] = 1
+        self.assertEqual(int(batch[0].sum()), 64 * 16)
+
+    def test_without_numpy_there_are_memoryviews(self):
+        code = """
+import sys
+sys.modules['numpy'] = sys.modules['torch'] = None
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *a: None if name in ('numpy', 'torch') else find(name, *a)
+import batchflow
+keys = []
+for batch in batchflow.DataLoader('rows', 64):
+    assert isinstance(batch[0], memoryview) and batch[0].readonly, batch[0]
+    assert batch[0][1, 2] == (batch.sample_keys[1] + 2) * 7
+    keys += batch.sample_keys.tolist()
+assert sorted(keys) == list(range(2000))
+for k, (sample,) in enumerate(batchflow.DataLoader('rows', None)):
+    assert sample.shape == (16,) and sample[3] == (k + 3) * 7
+    if k == 5: break
+"""
+        done = run_python(code)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+
+
+@unittest.skipUnless(torch, f"torch is not installed for {sys.executable}")
+class Torch(Served):
+    def test_tensors_lie_in_the_services_memory_and_must_not_be_written_to(self):
+        code = """
+import torch, batchflow, sys
+batch = next(iter(batchflow.DataLoader('rows', 64, copy=bool(int(sys.argv[1])))))
+assert isinstance(batch[0], torch.Tensor) and not batch.copied or int(sys.argv[1])
+batch[0].add_(1)
+"""
+        for copy, ended in (("0", -signal.SIGSEGV), ("1", 0)):
+            done = subprocess.run([sys.executable, "-c", code, copy], timeout=120,
+                                  stderr=subprocess.DEVNULL)
+            self.assertEqual(done.returncode, ended)
+
+    def test_dlpack(self):
+        batch = next(iter(batchflow.DataLoader("rows", 64, True, output="dlpack")))
+        tensor = torch.from_dlpack(batch[0])
+        keys = torch.from_dlpack(batch.sample_keys)
+        expected = tensor.clone()
+        address = tensor.data_ptr()
+        self.assertEqual(torch.from_dlpack(batch[0]).data_ptr(), address)
+        del batch
+        gc.collect()
+        self.assertTrue(torch.equal(tensor, expected))
+        self.assertEqual(tensor[:, 0].tolist(), (keys * 7).tolist())
+
+    def test_profilers_show_the_wait_as_pytorchs(self):
+        loader = batchflow.DataLoader("rows", 64)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            for batch in loader:
+                pass
+        names = {event.name for event in profile.events()}
+        self.assertIn("enumerate(DataLoader)#DataLoaderIter.__next__", names)
+
+    def test_an_iterable_dataset_for_what_takes_nothing_else(self):
+        loader = batchflow.DataLoader("rows", 64, True)
+        wrapped = torch.utils.data.DataLoader(batchflow.iterable_dataset(loader), batch_size=None)
+        self.assertIsInstance(wrapped.dataset, torch.utils.data.IterableDataset)
+        self.assertEqual(len(wrapped), len(loader))
+        # PyTorch makes lists of tuples, so what is known beside the fields is lost.
+        first = [row[0] // 7 for (data,) in wrapped for row in data.tolist()]
+        self.assert_whole(set(first))
+        workers = torch.utils.data.DataLoader(batchflow.iterable_dataset(loader), batch_size=None,
+                                              num_workers=1)
+        with self.assertRaisesRegex(RuntimeError, "num_workers=0"):
+            next(iter(workers))
+
+    def test_a_batch_moves_and_is_rebuilt_as_frameworks_do_it(self):
+        batch = next(iter(batchflow.DataLoader("rows", 64)))
+        moved = batch.to("cpu", torch.float32)
+        self.assertEqual(moved[0].dtype, torch.float32)
+        self.assertEqual(moved.sample_keys.tolist(), batch.sample_keys.tolist())
+        self.assertIsInstance(type(batch)(one + 1 for one in batch), batchflow.Batch)
+        self.assertTrue(torch.equal(pickle.loads(pickle.dumps(batch))[0], batch[0]))
+
+    def test_pinning_without_a_device_is_said_once(self):
+        from batchflow import arguments
+        arguments._said.discard("pin_memory")
+        if torch.cuda.is_available():
+            self.skipTest("there is a device")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for batch in batchflow.DataLoader("rows", 64, pin_memory=True):
+                pass
+        self.assertEqual(len([one for one in said if "pin_memory" in str(one.message)]), 1)
+
+
+class Waiting(Served):
+    """Ranks whose other rank does not come, or does not go on."""
+
+    def options(self, rank):
+        return {"batch_size": 10, "shuffle": True, "rank": rank, "world_size": 2, "job_name": "w"}
+
+    def interrupted(self, job):
+        self.assertEqual(job.stdout.readline(), b"begun\n")
+        time.sleep(1)
+        self.assertIsNone(job.poll())
+        begin = time.monotonic()
+        job.send_signal(signal.SIGINT)
+        self.assertEqual(result(job, 30), "interrupted")
+        self.assertLess(time.monotonic() - begin, 5)
+
+    def test_ctrl_c_ends_the_wait_for_other_ranks(self):
+        self.interrupted(start_job("wait_for_other_rank", "rows", self.options(0)))
+
+    def test_ctrl_c_ends_the_wait_for_a_batch(self):
+        job = start_job("wait_for_other_rank", "rows", self.options(0))
+        other = batchflow.DataLoader("rows", **self.options(1))
+        next(iter(other))  # and no more: it holds the other one up
+        self.interrupted(job)
+
+    def test_a_wait_ends_with_pytorchs_words(self):
+        job = start_job("wait_for_other_rank", "rows", self.options(0))
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        loader = batchflow.DataLoader("rows", timeout=2, **self.options(1))
+        with self.assertRaisesRegex(RuntimeError, "DataLoader timed out after 2 seconds"):
+            iteration = iter(loader)
+            job.send_signal(signal.SIGSTOP)
+            for _ in iteration:
+                pass
+
+
+class Processes(Served):
+    def test_a_forked_process_is_told_and_makes_its_own(self):
+        loader = batchflow.DataLoader("rows", 64, True)
+        iteration = iter(loader)
+        keys = self.own_keys(next(iteration))
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            said = "nothing"
+            try:
+                next(iteration)
+            except RuntimeError as error:
+                said = str(error)
+            own = [key for batch in batchflow.DataLoader("rows", 64, True)
+                   for key in batch.sample_keys.tolist()[:batch.samples - batch.fillers]]
+            os.write(write, f"{len(set(own))} {len(own)} {said}".encode())
+            del loader, iteration
+            gc.collect()
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as answer:
+            said = answer.read()
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertRegex(said, "^2000 2000 .*which fork\\(\\) made of it; make a DataLoader in each")
+        for batch in iteration:
+            keys += self.own_keys(batch)
+        self.assert_whole(keys)
+
+    def test_a_loader_not_yet_used_can_be_used_by_each_fork(self):
+        loader = batchflow.DataLoader("rows", 64, True)
+        child = os.fork()
+        if child == 0:
+            keys = [key for batch in loader for key in self.own_keys(batch)]
+            os._exit(0 if sorted(keys) == list(range(self.ROWS)) else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assert_whole([key for batch in loader for key in self.own_keys(batch)])
+
+    def test_a_spawned_process_gets_the_arguments(self):
+        import multiprocessing
+        from jobs import spawned_keys
+        context = multiprocessing.get_context("spawn")
+        out = context.Queue()
+        loader = batchflow.DataLoader("rows", 64, True, shuffle_seed=3)
+        next(iter(loader))  # what was begun here stays here
+        child = context.Process(target=spawned_keys, args=(loader, out))
+        child.start()
+        keys = out.get(timeout=60)
+        child.join(60)
+        self.assert_whole(keys)
+
+
+if __name__ == "__main__":
+    unittest.main()

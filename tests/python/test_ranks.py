@@ -1,0 +1,53 @@
+"""Ranks of one job under torch.distributed (gloo): equal counts, together each sample once."""
+
+import unittest
+
+import batchflow
+from support import Served, needs, result, start_job
+
+
+class Ranks(Served):
+    def launched(self, world, options, number, gloo=None):
+        jobs = [start_job("rank_of", "rows", options, {}, None, gloo and f"{gloo}/{number}",
+                          RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1",
+                          MASTER_PORT=str(29500 + number)) for rank in range(world)]
+        return [result(job) for job in jobs]
+
+    def check(self, ranks, size, world):
+        steps = -(-self.ROWS // (size * world))
+        for rank in ranks:
+            self.assertEqual(len(rank["counts"]), steps)
+            self.assertEqual(rank["counts"], ranks[0]["counts"])
+            self.assertEqual(rank["length"], steps)
+            self.assertTrue(rank["keys"])
+        self.assert_whole([key for rank in ranks for key in rank["keys"]])
+
+    @needs("torch")
+    def test_under_gloo(self):
+        for number, order in enumerate(("relaxed", "strict")):
+            ranks = self.launched(3, {"batch_size": 17, "order": order}, number, self.folder)
+            self.check(ranks, 17, 3)
+
+    def test_by_the_launchers_environment_alone(self):
+        self.check(self.launched(2, {"batch_size": 33, "shuffle": True}, 10), 33, 2)
+
+    def test_two_ranks_of_one_number_are_refused_with_both_processes(self):
+        first = batchflow.DataLoader("rows", 10, True, job_name="same")
+        next(iter(first))
+        second = batchflow.DataLoader("rows", 10, True, job_name="same")
+        with self.assertRaisesRegex(batchflow.RefusedError, "process \\d+ is rank 0 of job 'same' "
+                                    "already, so process \\d+ cannot be"):
+            next(iter(second))
+
+    def test_ranks_that_leave_an_epoch_early_meet_again(self):
+        ranks = [start_job("two_epochs", "rows", {"batch_size": 20, "shuffle": True, "rank": rank,
+                                                  "world_size": 2, "job_name": "early"})
+                 for rank in range(2)]
+        made = [result(rank) for rank in ranks]
+        self.assertEqual(made[0]["epochs"], [0, 1])
+        self.assertEqual(made[1]["epochs"], [0, 1])
+        self.assert_whole(made[0]["keys"] + made[1]["keys"])
+
+
+if __name__ == "__main__":
+    unittest.main()
