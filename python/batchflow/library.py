@@ -79,7 +79,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bf_loader_open": (c_int, [POINTER(Options), POINTER(c_void_p)]),
     "bf_loader_info_get": (c_int, [c_void_p, POINTER(Info)]),
     "bf_loader_next": (c_int, [c_void_p, POINTER(RawBatch)]),
-    "bf_loader_set_timeout": (c_int, [c_void_p, c_double]),
+    "bf_loader_next_within": (c_int, [c_void_p, POINTER(RawBatch), c_double]),
     "bf_loader_is_connected": (c_int, [c_void_p]),
     "bf_loader_interrupt": (None, [c_void_p]),
     "bf_batch_release": (None, [c_void_p, c_uint64]),

@@ -76,7 +76,6 @@ class Session:
         self._loader = _open_beside(options)
         self._close = weakref.finalize(self, self._library.bf_loader_close, self._loader)
         self._close.atexit = False  # the end of the process tells the service, too
-        c.check(self._library.bf_loader_set_timeout(self._loader, SLICE_S))
         self._raw = c.sized(c.RawBatch)
         self._taken = 0  # the handle of the batch that was given last
         self.info = c.sized(c.Info)
@@ -97,9 +96,13 @@ class Session:
         return raw
 
     def _ask(self, timeout_s: float) -> None:
-        status = self._library.bf_loader_next(self._loader, ctypes.byref(self._raw))
-        if status in (c.TIMEOUT, c.INTERRUPTED):
-            status = self._wait(time.monotonic() + timeout_s - SLICE_S)
+        deadline = time.monotonic() + timeout_s
+        status = self._look()
+        while status in (c.TIMEOUT, c.INTERRUPTED) and time.monotonic() < deadline:
+            if self._library.bf_loader_is_connected(self._loader):
+                status = self._look()
+            else:
+                status = self._come_back()
         if status == c.TIMEOUT:
             raise RuntimeError(  # the first words are PyTorch's
                 f"DataLoader timed out after {timeout_s:g} seconds: no batch came; 'batchflowctl "
@@ -108,23 +111,19 @@ class Session:
             self._taken = self._raw.handle
             c.check(status)
 
-    def _wait(self, deadline: float) -> int:
-        status: int = c.TIMEOUT
-        while status in (c.TIMEOUT, c.INTERRUPTED) and time.monotonic() < deadline:
-            if not self._library.bf_loader_is_connected(self._loader):
-                return self._wait_beside(deadline - time.monotonic())
-            status = self._library.bf_loader_next(self._loader, ctypes.byref(self._raw))
+    def _look(self) -> int:
+        status: int = self._library.bf_loader_next_within(self._loader, ctypes.byref(self._raw),
+                                                          SLICE_S)
         return status
 
-    def _wait_beside(self, timeout_s: float) -> int:
-        """All ranks of a job must come to the next service, and none goes away meanwhile."""
+    def _come_back(self) -> int:
+        """Waits for the next service, and there for a batch, as long as the timeout at opening."""
         def ask() -> int:
             status: int = self._library.bf_loader_next(self._loader, ctypes.byref(self._raw))
             if status not in (c.END, c.TIMEOUT, c.INTERRUPTED):
                 c.check(status)  # here, since errors are known by thread
             return status
 
-        self._library.bf_loader_set_timeout(self._loader, max(0.0, timeout_s))
         asking = _Beside(ask)
         try:
             return asking.wait(self._while_away)
@@ -132,8 +131,6 @@ class Session:
             self._library.bf_loader_interrupt(self._loader)
             asking.join()
             raise
-        finally:
-            self._library.bf_loader_set_timeout(self._loader, SLICE_S)
 
     def state(self) -> dict[str, Any]:
         text = ctypes.c_char_p()

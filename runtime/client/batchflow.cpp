@@ -95,8 +95,10 @@ bf_status bf_loader_next(bf_loader* loader, bf_batch* batch) {
   });
 }
 
-bf_status bf_loader_set_timeout(bf_loader* loader, double timeout_s) {
-  return with(loader, [&](Loader& open) { return open.set_timeout(timeout_s); });
+bf_status bf_loader_next_within(bf_loader* loader, bf_batch* batch, double seconds) {
+  return with(loader, [&](Loader& open) {
+    return is_whole(batch) ? open.next_within(*batch, seconds) : not_whole("bf_batch");
+  });
 }
 
 int bf_loader_is_connected(bf_loader* loader) {

@@ -183,8 +183,10 @@ BF_API bf_status bf_loader_info_get(bf_loader* loader, bf_loader_info* info);
 /* The next batch; BF_END after the last epoch's last. A loader whose rank waits has nothing else to
  * do, so whatever it holds longest is what the service may take for released when it dies. */
 BF_API bf_status bf_loader_next(bf_loader* loader, bf_batch* batch);
-/* Another bound than `timeout_s` of bf_loader_next alone, for who waits in slices; 0: it looks. */
-BF_API bf_status bf_loader_set_timeout(bf_loader* loader, double timeout_s);
+/* The same, for who waits in slices: at most `seconds`, and while the service is away it is
+ * BF_TIMEOUT at once. To come back to one is for bf_loader_next, since all ranks of a job must be
+ * there at one time: who tries for a moment and goes again keeps the others from it. */
+BF_API bf_status bf_loader_next_within(bf_loader* loader, bf_batch* batch, double seconds);
 /* 0 while the service is away, as far as the last call has seen. */
 BF_API int bf_loader_is_connected(bf_loader* loader);
 BF_API void bf_batch_release(bf_loader* loader, uint64_t handle);

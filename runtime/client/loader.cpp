@@ -59,21 +59,29 @@ void Loader::begin_call(Clock::time_point now) {
 }
 
 bf_status Loader::next(bf_batch& batch) {
+  return next(batch, timeout_, true);
+}
+
+bf_status Loader::next(bf_batch& batch, Clock::duration most, bool comes_back) {
   if (ended_ == BF_END) return BF_END;
   if (ended_ != BF_OK) return fail(ended_, ended_because_);
   const auto begin = Clock::now();
   begin_call(begin);
-  const bf_status status = next_before(begin + next_timeout_, batch);
+  const bf_status status = next_before(begin, most, comes_back, batch);
   returned_at_ = Clock::now();
   waited_ += returned_at_ - begin;
   wait_ += returned_at_ - begin;
   return status;
 }
 
-bf_status Loader::next_before(Clock::time_point deadline, bf_batch& batch) {
+bf_status Loader::next_before(Clock::time_point begin, Clock::duration most, bool comes_back,
+                              bf_batch& batch) {
+  const auto deadline = begin + most;
   bool waited = false;
   for (;;) {
     if (interrupted_.load() != 0) return interrupted_now();
+    if (!session_ && ended_ != BF_OK) return fail(ended_, ended_because_);
+    if (!session_ && !comes_back) return fail(BF_TIMEOUT, "the service is away: " + lost_because_);
     if (!session_) {
       const bf_status status = reconnect(deadline);
       if (status != BF_OK) return status;
@@ -96,7 +104,7 @@ bf_status Loader::next_before(Clock::time_point deadline, bf_batch& batch) {
       return fail(BF_TIMEOUT,
                   fmt::format("no batch within {:g} s; call again to go on waiting, and see "
                               "'batchflowctl doctor' for what holds it up",
-                              seconds(next_timeout_)));
+                              seconds(most)));
     }
     wait_for_record(std::min(now + kSlice, deadline));
     waited = true;
@@ -195,7 +203,6 @@ std::string Loader::difference_of(const JoinAnswer& admission) const {
 }
 
 bf_status Loader::reconnect(Clock::time_point deadline) {
-  if (ended_ != BF_OK) return fail(ended_, ended_because_);
   if (!track_.is_known())
     return end(BF_NO_SERVICE,
                fmt::format("the service went away ({}), and where the job was cannot be told of so "

@@ -29,7 +29,7 @@ class Loader {
   ~Loader();
 
   bf_status next(bf_batch& batch);
-  bf_status set_timeout(double seconds);
+  bf_status next_within(bf_batch& batch, double seconds);
   bool is_connected() const { return session_ != nullptr; }
   void interrupt();  // safe in a signal handler
   bf_status state(const char** text);
@@ -44,7 +44,9 @@ class Loader {
   using Clock = Session::Clock;
 
   Loader() = default;
-  bf_status next_before(Clock::time_point deadline, bf_batch& batch);
+  bf_status next(bf_batch& batch, Clock::duration most, bool comes_back);
+  bf_status next_before(Clock::time_point begin, Clock::duration most, bool comes_back,
+                        bf_batch& batch);
   // BF_TIMEOUT: there is nothing yet, or the session was lost. `only_end`: a batch counts as lost.
   bf_status take_record(bf_batch& batch, bool only_end);
   bool read_record();
@@ -75,7 +77,6 @@ class Loader {
   JoinRequest request_;
   bool copies_ = false;
   Clock::duration timeout_{};
-  Clock::duration next_timeout_{};
   Clock::duration reconnect_time_{};
 
   std::unique_ptr<Session> session_;

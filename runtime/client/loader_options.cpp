@@ -126,7 +126,7 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   loader->addresses_ = service_addresses(options.service);
   loader->request_ = request_of(options);
   loader->copies_ = options.copy != 0;
-  loader->timeout_ = loader->next_timeout_ = duration_of(options.timeout_s, 300);
+  loader->timeout_ = duration_of(options.timeout_s, 300);
   loader->reconnect_time_ = duration_of(options.reconnect_s, 60);
   if (options.dataset[0] == '/' || options.dataset[0] == '.') {
     // The descriptor shows the service that this user can read the data.
@@ -166,11 +166,10 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   return BF_OK;
 }
 
-bf_status Loader::set_timeout(double seconds) {
-  if (!are_seconds(seconds)) return fail(BF_BAD_ARGUMENT, "a timeout is seconds, at most 1e8");
-  next_timeout_ =
-      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  return BF_OK;
+bf_status Loader::next_within(bf_batch& batch, double seconds) {
+  if (!are_seconds(seconds)) return fail(BF_BAD_ARGUMENT, "'seconds' are 0 to 1e8");
+  const std::chrono::duration<double> most(seconds);
+  return next(batch, std::chrono::duration_cast<Clock::duration>(most), false);
 }
 
 void Loader::describe_fields() {

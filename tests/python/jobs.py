@@ -30,7 +30,18 @@ def until_killed(dataset, options=None):
         time.sleep(0.001)
 
 
-def rank_of(dataset, options, state, batches, gloo):
+def checkpointing(dataset, options, file):
+    """After each batch: its keys, and the state to go on from, as one line of `file`."""
+    loader = batchflow.DataLoader(dataset, **options)
+    with open(file, "w") as lines:
+        for batch in loader:
+            keys = batch.sample_keys.tolist()[:batch.samples - batch.fillers]
+            lines.write(json.dumps([keys, loader.state_dict()]) + "\n")
+            lines.flush()
+            time.sleep(0.01)
+
+
+def rank_of(dataset, options, state, batches, gloo, pause_s=0.0):
     """A rank: `batches` batches (None: an epoch), and the state after them."""
     if gloo:
         import torch
@@ -42,6 +53,7 @@ def rank_of(dataset, options, state, batches, gloo):
     loader.load_state_dict(state or {})
     keys, counts = [], []
     for i, batch in enumerate(loader):
+        time.sleep(pause_s)
         keys += batch.sample_keys.tolist()[:batch.samples - batch.fillers]
         counts.append(batch.samples)
         if gloo:

@@ -20,7 +20,7 @@ class Embedded(Folder):
         super().setUp()
         self.data = self.folder / "rows"
         self.data.mkdir()
-        os.environ.update(BATCHFLOW_IDLE_S="2", BATCHFLOW_DAEMON=DAEMON)
+        os.environ.update(BATCHFLOW_IDLE_S="60", BATCHFLOW_DAEMON=DAEMON)
         self.socket = self.folder / "xdg_runtime_dir" / "batchflow" / "batchflow.sock"
         self.addCleanup(self.end)
 
@@ -51,6 +51,7 @@ class Embedded(Folder):
 
     def test_two_scripts_a_while_apart_read_the_data_once(self):
         size = self.rows()
+        os.environ["BATCHFLOW_IDLE_S"] = "4"
         first = start_job("keys_of", str(self.data), {}, 0.3, 2)
         wait_until(lambda: listens(self.socket), 30, "the service")
         (daemon,) = self.daemons()

@@ -1,7 +1,9 @@
 """What dies, and what must not grow."""
 
+import json
 import signal
 import unittest
+from importlib.util import find_spec
 
 import batchflow
 from support import Served, result, start_job, wait_until
@@ -43,6 +45,35 @@ class Killed(Served):
         self.assert_whole([key for batch in batchflow.DataLoader("rows", 64, True)
                            for key in self.own_keys(batch)])
 
+    def test_ranks_whose_service_is_killed_meet_at_the_next(self):
+        ranks = [start_job("rank_of", "rows", {"batch_size": 20, "shuffle": True, "rank": rank,
+                                               "world_size": 3, "job_name": "three"}, {}, None,
+                           None, 0.05) for rank in range(3)]
+        wait_until(lambda: any(job["samples"] > 600 for job in self.daemon.status()["jobs"]), 60,
+                   "the middle of the epoch")
+        self.daemon.kill()
+        self.daemon.start()
+        made = [result(rank) for rank in ranks]
+        self.assertEqual([one["counts"] for one in made], [made[0]["counts"]] * 3)
+        self.assert_whole([key for one in made for key in one["keys"]])
+
+    def test_a_job_killed_in_mid_epoch_goes_on_from_what_it_saved(self):
+        for order in ("relaxed", "strict"):
+            options = {"batch_size": 25, "order": order}
+            file = self.folder / "checkpoints"
+            job = start_job("checkpointing", "rows", options, str(file))
+            wait_until(lambda: file.exists() and file.read_text().count("\n") > 20, 60, "20 batches")
+            job.send_signal(signal.SIGKILL)
+            job.communicate()
+            lines = [json.loads(line) for line in file.read_text().splitlines(True)
+                     if line.endswith("\n")]
+            file.unlink()
+            self.assertLess(len(lines), self.ROWS // 25)
+            loader = batchflow.DataLoader("rows", 32, order=order)
+            loader.load_state_dict(lines[-1][1])
+            keys = [key for line in lines for key in line[0]]
+            self.assert_whole(keys + [key for batch in loader for key in self.own_keys(batch)])
+
     def test_no_service_is_said_at_once(self):
         self.daemon.kill()
         with self.assertRaisesRegex(batchflow.NoServiceError, "no service answers .*start batchflowd"):
@@ -52,7 +83,9 @@ class Killed(Served):
 
 class Steady(Served):
     def test_memory_is_flat_over_ten_thousand_batches(self):
-        for options in ({}, {"output": "numpy"}):
+        outputs = [name for name, module in (("torch", "torch"), ("numpy", "numpy"),
+                                             ("memoryview", "sys")) if find_spec(module)]
+        for options in ({"output": output} for output in outputs):
             job = start_job("memory_over", "rows", {"batch_size": 20, "shuffle": True, **options},
                             10_000)
             made = result(job, 300)

@@ -316,6 +316,7 @@ TEST_CASE("client: nothing waits without a bound") {
   CHECK(std::string(bf_last_error()).find("did not come back within 0.3 s") != std::string::npos);
   CHECK(bf_loader_next(loader, &batch) == BF_NO_SERVICE);
   CHECK(bf_loader_is_connected(loader) == 0);
+  CHECK(bf_loader_next_within(loader, &batch, 1) == BF_NO_SERVICE);
   bf_loader_close(loader);
   CHECK(std::chrono::steady_clock::now() - begin < 5s);
 }
@@ -344,12 +345,12 @@ TEST_CASE("client: a wait ends when it is interrupted, or its time is over") {
   CHECK(bf_loader_next(loader, &batch) == BF_TIMEOUT);
   CHECK(std::string(bf_last_error()).find("no batch within 3 s") != std::string::npos);
   const auto begin = std::chrono::steady_clock::now();
-  CHECK(bf_loader_set_timeout(loader, 0.05) == BF_OK);
-  CHECK(bf_loader_next(loader, &batch) == BF_TIMEOUT);
+  CHECK(bf_loader_next_within(loader, &batch, 0.05) == BF_TIMEOUT);
+  CHECK(std::string(bf_last_error()).find("no batch within 0.05 s") != std::string::npos);
   CHECK(std::chrono::steady_clock::now() - begin >= 50ms);
   CHECK(std::chrono::steady_clock::now() - begin < 1s);
   for (const double seconds : {-1.0, 1e9, std::nan("")})
-    CHECK(bf_loader_set_timeout(loader, seconds) == BF_BAD_ARGUMENT);
+    CHECK(bf_loader_next_within(loader, &batch, seconds) == BF_BAD_ARGUMENT);
   CHECK(bf_loader_is_connected(loader) == 1);
   bf_loader_close(loader);
 }
