@@ -230,8 +230,8 @@ struct Service::Parts final : ConnectionHost {
   }
 
   void end_if_idle() {
-    if (!sessions.empty()) idle_since = now();
-    if (config.exit_when_idle <= Duration(0) || now() - idle_since < config.exit_when_idle) return;
+    const bool may_end = config.exit_when_idle > Duration(0) && sessions.empty();
+    if (!may_end || now() - idle_since < config.exit_when_idle) return;
     say("nobody is connected any more (--exit-when-idle)");
     loop.stop();
   }
@@ -417,6 +417,7 @@ struct Service::Parts final : ConnectionHost {
       users.disconnects(session.user());
       unwatched.erase(found->second);
       sessions.erase(found);
+      idle_since = now();
     }
     end_if_drained();
     schedule();
