@@ -177,7 +177,9 @@ class DataLoader:
             options.has_shuffle_seed, options.shuffle_seed = 1, given.shuffle_seed
         options.drop_last = given.drop_last
         options.epochs, options.credits = epochs, given.credits
-        options.timeout_s, options.copy = given.timeout_s, given.copy
+        # PyTorch's bound is one of batches; to join may take as long as a dataset's index.
+        options.timeout_s = max(given.timeout_s, args.DEFAULT_TIMEOUT_S)
+        options.copy = given.copy
         if state:
             options.state = states.text(state).encode()
         return options

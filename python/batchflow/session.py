@@ -102,8 +102,8 @@ class Session:
             if self._library.bf_loader_is_connected(self._loader):
                 status = self._look()
             else:
-                status = self._come_back()
-        if status == c.TIMEOUT:
+                status = self._come_back(deadline)
+        if status in (c.TIMEOUT, c.INTERRUPTED):
             raise RuntimeError(  # the first words are PyTorch's
                 f"DataLoader timed out after {timeout_s:g} seconds: no batch came; 'batchflowctl "
                 "doctor' says what holds it up, and timeout= allows more")
@@ -116,21 +116,28 @@ class Session:
                                                           SLICE_S)
         return status
 
-    def _come_back(self) -> int:
-        """Waits for the next service, and there for a batch, as long as the timeout at opening."""
+    def _come_back(self, deadline: float) -> int:
+        """Waits for the next service, and there for a batch."""
         def ask() -> int:
             status: int = self._library.bf_loader_next(self._loader, ctypes.byref(self._raw))
             if status not in (c.END, c.TIMEOUT, c.INTERRUPTED):
                 c.check(status)  # here, since errors are known by thread
             return status
 
+        def meanwhile() -> None:
+            self._while_away()
+            if time.monotonic() >= deadline:
+                raise TimeoutError
+
         asking = _Beside(ask)
         try:
-            return asking.wait(self._while_away)
-        except BaseException:
+            return asking.wait(meanwhile)
+        except BaseException as error:
             self._library.bf_loader_interrupt(self._loader)
             asking.join()
-            raise
+            if not isinstance(error, TimeoutError):
+                raise
+        return asking.wait(lambda: None)
 
     def state(self) -> dict[str, Any]:
         text = ctypes.c_char_p()

@@ -23,7 +23,7 @@ def keys_of(dataset, options=None, pause_s=0.0, epochs=1):
 
 def until_killed(dataset, options=None):
     """Says so when it has the first batch, and then goes on for ever."""
-    loader = batchflow.DataLoader(dataset, batch_size=32, shuffle=True, **(options or {}))
+    loader = batchflow.DataLoader(dataset, **{"batch_size": 32, "shuffle": True, **(options or {})})
     for batch in loader.epochs():
         if batch.step == 5:
             print("begun", flush=True)

@@ -57,6 +57,19 @@ class Killed(Served):
         self.assertEqual([one["counts"] for one in made], [made[0]["counts"]] * 3)
         self.assert_whole([key for one in made for key in one["keys"]])
 
+    def test_a_rank_that_dies_is_an_error_of_the_others_in_bounded_time(self):
+        ranks = {"batch_size": 20, "shuffle": True, "world_size": 2, "job_name": "two"}
+        other = start_job("until_killed", "rows", {**ranks, "rank": 1})
+        loader = batchflow.DataLoader("rows", rank=0, timeout=3, **ranks)
+        with self.assertRaisesRegex(RuntimeError, "DataLoader timed out|a rank ended"):
+            for batch in loader.epochs():
+                if batch.step == 30:
+                    other.kill()
+                    other.communicate()
+        loader.close()
+        del batch  # which a job has until nobody holds it
+        wait_until(lambda: not self.daemon.status()["jobs"], 10, "the job's end")
+
     def test_a_job_killed_in_mid_epoch_goes_on_from_what_it_saved(self):
         for order in ("relaxed", "strict"):
             options = {"batch_size": 25, "order": order}
