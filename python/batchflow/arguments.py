@@ -150,9 +150,9 @@ def _say_what_has_no_meaning(given: dict[str, Any]) -> None:
     for name, default, why in (
             ("num_workers", 0, prepared), ("worker_init_fn", None, prepared),
             ("multiprocessing_context", None, prepared), ("persistent_workers", False, prepared),
-            ("pin_memory_device", "", "has no meaning here: memory is pinned for the current device"),
+            ("pin_memory_device", "", "has no meaning here: the current device is meant"),
             ("in_order", True, "has no meaning here: batches come in the order of the epoch"),
-            ("snapshot_every_n_steps", None, "has no meaning here: state_dict() is exact at each step")):
+            ("snapshot_every_n_steps", None, "has no meaning here: states are exact at each step")):
         if given[name] not in (default, None):
             say_once(name, why)
 
@@ -172,8 +172,8 @@ def _check_like_torch(given: dict[str, Any]) -> None:
                 given["drop_last"]):
             raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, "
                              "sampler, and drop_last")
-        raise ValueError("batch_sampler: the service decides what is in a batch; write batch_size=, "
-                         "shuffle= and drop_last=")
+        raise ValueError("batch_sampler: the service decides what is in a batch; write "
+                         "batch_size=, shuffle= and drop_last=")
     if given["batch_size"] is None and given["drop_last"]:
         raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive "
                          "with drop_last")

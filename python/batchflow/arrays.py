@@ -82,7 +82,7 @@ def plain_arrays() -> MakeArray:
 
 
 def choose(output: str) -> tuple[str, MakeArray]:
-    """`auto`: PyTorch where the script uses it, else NumPy where it is installed, else memoryview."""
+    """`auto`: PyTorch where the script uses it, else NumPy where it is, else memoryview."""
     if output == "auto":
         if sys.modules.get("torch") is not None:
             output = "torch"

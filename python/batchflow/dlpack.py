@@ -1,4 +1,4 @@
-"""DLPack (version 0.8) over a batch's memory, for what imports it: jax.dlpack.from_dlpack(x) and others.
+"""DLPack (version 0.8) over a batch's memory, for jax.dlpack.from_dlpack(x) and others.
 
 The protocol has no word for read-only memory, so what takes such a tensor must not write to it.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from ctypes import (POINTER, Structure, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint64,
+                    c_void_p)
 from typing import Any, Sequence
 
 from .arrays import TYPES, MakeArray

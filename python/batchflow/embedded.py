@@ -55,8 +55,8 @@ def _check_ranks(arguments: Arguments) -> None:
     if here is not None and here.isdigit() and int(here) < world_size:
         raise c.NoServiceError(
             f"{here} of {world_size} ranks are on this machine, and all of a job need one service: "
-            "start batchflowd --tcp on one machine, and name it by BATCHFLOW_SERVICE=tcp://HOST:PORT "
-            "(docs/operations.md)")
+            "start batchflowd --tcp on one machine, and name it by "
+            "BATCHFLOW_SERVICE=tcp://HOST:PORT (docs/operations.md)")
 
 
 class _Watch:

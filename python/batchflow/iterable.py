@@ -10,16 +10,16 @@ from .loader import DataLoader
 def iterable_dataset(loader: DataLoader) -> Any:
     """Whole batches: `torch.utils.data.DataLoader(batchflow.iterable_dataset(loader),
     batch_size=None)`. Lightning takes the loader as it is, too."""
-    from torch.utils.data import IterableDataset, get_worker_info  # type: ignore[import-not-found, unused-ignore]
+    from torch.utils import data  # type: ignore[import-not-found, unused-ignore]
 
-    class Batches(IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
+    class Batches(data.IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]
         def __init__(self) -> None:
             self.loader = loader
 
         def __iter__(self) -> Any:
-            if get_worker_info() is not None:
+            if data.get_worker_info() is not None:
                 raise RuntimeError("batches are prepared by the service already: write "
-                                   "num_workers=0, so that they are not sent through a process more")
+                                   "num_workers=0, so that they go through no other process")
             return iter(self.loader)
 
         def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""libbatchflow_client.so by ctypes: where it is, its structs and functions, errors in Python's terms.
+"""libbatchflow_client.so by ctypes: where it is, its structs and functions, its errors.
 
 One function and struct a line, as batchflow.h has them; nothing here decides anything.
 """
@@ -120,11 +120,11 @@ def library() -> ctypes.CDLL:
             problems.append(str(error))
             continue
         if loaded.bf_abi_version() != ABI_VERSION:
-            problems.append(f"{place} has ABI {loaded.bf_abi_version()}, this package {ABI_VERSION}")
+            problems.append(f"{place} has ABI {loaded.bf_abi_version()}, not {ABI_VERSION}")
             continue
         return loaded
-    raise ImportError(f"libbatchflow_client.so cannot be used ({'; '.join(problems)}); install this "
-                      "package and BatchFlow together, or name the library by BATCHFLOW_LIBRARY")
+    raise ImportError(f"libbatchflow_client.so cannot be used ({'; '.join(problems)}); install "
+                      "this package and BatchFlow together, or name it by BATCHFLOW_LIBRARY")
 
 
 def check(status: int) -> None:

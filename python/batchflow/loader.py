@@ -268,7 +268,7 @@ class DataLoader:
         self._begin_anew(pickled["state"])
         self.__initialized = True
 
-    # --------------------------------------------------------------------------- what it can tell --
+    # ------------------------------------------------------------------------- what it can tell --
 
     @property
     def classes(self) -> list[str]:

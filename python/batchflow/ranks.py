@@ -25,8 +25,9 @@ def find_rank(rank: Optional[int], world_size: Optional[int],
         try:
             found = Rank(int(environment["RANK"]), int(environment["WORLD_SIZE"]))
         except ValueError:
-            raise ValueError(f"RANK={environment['RANK']} and WORLD_SIZE={environment['WORLD_SIZE']} "
-                             "in the environment are no numbers") from None
+            raise ValueError(f"RANK={environment['RANK']} and "
+                             f"WORLD_SIZE={environment['WORLD_SIZE']} in the environment "
+                             "are no numbers") from None
     else:
         return Rank(0, 1)
     if found.world_size < 1 or not 0 <= found.rank < found.world_size:

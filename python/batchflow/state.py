@@ -43,8 +43,8 @@ def settle(wanted: State, beginning: State) -> State:
         epoch, consumed = epoch + 1, 0
     if consumed and beginning["order"] != "sequential":
         raise ValueError(
-            f"the {wanted['imported']} state is in the middle of epoch {epoch}, and a shuffled epoch "
-            "that another loader began cannot be continued; finish it with that loader, or begin "
+            f"the {wanted['imported']} state is in the middle of epoch {epoch}, and a shuffled "
+            "epoch that another loader began cannot be continued; finish it there, or begin "
             "the next one: the importer's whole_epochs=True")
     made = at_epoch(beginning, epoch)
     made["consumed"] = consumed

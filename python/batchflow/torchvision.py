@@ -1,6 +1,6 @@
 """torchvision's transforms as a pipeline of the service's own steps (docs/pipelines.md).
 
-What is mapped gives the same pictures; what is not is named with its reason, and nothing is left out.
+What is mapped gives the same pictures; what is not is named with its reason.
 """
 
 from __future__ import annotations

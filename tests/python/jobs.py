@@ -1,4 +1,4 @@
-"""jobs.py NAME [JSON...]: one of these functions in a process of its own; prints what it returns."""
+"""jobs.py NAME [JSON...]: one of these functions in a process of its own; prints its result."""
 
 import json
 import os

@@ -126,8 +126,8 @@ class Embedded(Folder):
         with self.assertRaisesRegex(batchflow.NoServiceError, "no service answers"):
             next(iter(batchflow.DataLoader(self.data)))
         del os.environ["BATCHFLOW_EMBEDDED"]
-        with self.assertRaisesRegex(batchflow.NoServiceError, "did not start: .*memory: 1 MiB are too "
-                                    "little"):
+        with self.assertRaisesRegex(batchflow.NoServiceError, "did not start: .*memory: 1 MiB are "
+                                    "too little"):
             next(iter(batchflow.DataLoader(self.data, cache_limit="1mib")))
         with self.assertRaisesRegex(ValueError, "nothing-here cannot be read: No such file"):
             next(iter(batchflow.DataLoader("/nothing-here")))

@@ -75,7 +75,8 @@ class Killed(Served):
             options = {"batch_size": 25, "order": order}
             file = self.folder / "checkpoints"
             job = start_job("checkpointing", "rows", options, str(file))
-            wait_until(lambda: file.exists() and file.read_text().count("\n") > 20, 60, "20 batches")
+            wait_until(lambda: file.exists() and file.read_text().count("\n") > 20, 60,
+                       "20 batches")
             job.send_signal(signal.SIGKILL)
             job.communicate()
             lines = [json.loads(line) for line in file.read_text().splitlines(True)
@@ -89,7 +90,7 @@ class Killed(Served):
 
     def test_no_service_is_said_at_once(self):
         self.daemon.kill()
-        with self.assertRaisesRegex(batchflow.NoServiceError, "no service answers .*start batchflowd"):
+        with self.assertRaisesRegex(batchflow.NoServiceError, "no service answers .*start"):
             next(iter(batchflow.DataLoader("rows")))
         self.daemon.start()
 

@@ -331,7 +331,7 @@ class Processes(Served):
         with os.fdopen(read) as answer:
             said = answer.read()
         self.assertEqual(os.waitpid(child, 0)[1], 0)
-        self.assertRegex(said, "^2000 2000 .*which fork\\(\\) made of it; make a DataLoader in each")
+        self.assertRegex(said, "^2000 2000 .*which fork\\(\\) made of it; make a DataLoader")
         for batch in iteration:
             keys += self.own_keys(batch)
         self.assert_whole(keys)

@@ -123,7 +123,8 @@ class Imports(Served):
 
     def test_an_epochs_end_carries_over_to_every_order(self):
         for options in ({"shuffle": True}, {"order": "strict"}, {}):
-            self.assertEqual(self.first_batch(imports.from_mosaicml(self.MOSAIC), **options).epoch, 3)
+            state = imports.from_mosaicml(self.MOSAIC)
+            self.assertEqual(self.first_batch(state, **options).epoch, 3)
         finished = dict(self.TORCHDATA, _iterator_finished=True)
         self.assertEqual(self.first_batch(imports.from_torchdata(finished, epoch=6)).epoch, 7)
 
