@@ -1,4 +1,4 @@
-"""run.py FILE: the tests of a file. Exits 77 (skipped) when some were skipped and none failed."""
+"""run.py FILE [CLASS[.TEST]]: the tests of a file. Exits 77 when some were skipped, none failed."""
 
 import sys
 import unittest
@@ -6,10 +6,8 @@ from pathlib import Path
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
-    suite = unittest.defaultTestLoader.discover(str(Path(__file__).parent), sys.argv[1])
-    if len(sys.argv) > 2:
-        suite = unittest.defaultTestLoader.loadTestsFromName(
-            Path(sys.argv[1]).stem + "." + sys.argv[2])
+    name = ".".join([Path(sys.argv[1]).stem, *sys.argv[2:]])
+    suite = unittest.defaultTestLoader.loadTestsFromName(name)
     if suite.countTestCases() == 0:
         sys.exit(f"no tests in {sys.argv[1]}")
     outcome = unittest.TextTestRunner(verbosity=2).run(suite)
