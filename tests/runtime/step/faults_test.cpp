@@ -8,6 +8,7 @@
 #include <csignal>
 #include <thread>
 
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/step/batchflow_step.h"
 #include "tests/runtime/step/steps.h"
 #include "tests/source_dir.h"
@@ -193,6 +194,20 @@ TEST_CASE("a library that is no plugin, or none for this service, is refused wit
   // Of a program that is no service.
   CHECK_THROWS_WITH(compile(mischief("nothing"), rows),
                     doctest::Contains("name this pipeline to batchflowd"));
+}
+
+TEST_CASE("what goes wrong once, in the process or before it is there, costs one attempt") {
+  Rows rows(mischief("nothing"));
+  configure_failpoints("step.start=fail:1:1");
+  CHECK(rows.prepare(1) == Prepared::failed);
+  CHECK(rows.problem() == said("its process cannot be started"));
+  CHECK(rows.prepare(1) == Prepared::done);
+  configure_failpoints("step.crash=fail:1:1");
+  CHECK(rows.prepare(1) == Prepared::corrupt);
+  CHECK(rows.problem() == said("crashed (SIGKILL)"));
+  CHECK(rows.prepare(1) == Prepared::done);
+  configure_failpoints("");
+  CHECK(rows.made() == row(1));
 }
 
 // Of the header as a compiler sees it, so that no change of it can be forgotten.
