@@ -82,26 +82,25 @@ void Preparation::suspect(Making& making, const Ingredient& ingredient, bool fro
   if (from_store) ++known->failures;
 }
 
-// False: the dataset has too many corrupt samples, and its jobs end.
+// False: too many samples are corrupt to this pipeline, and its jobs end.
 bool Preparation::condemn(Making& making, Making::Suspect& suspect) {
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
   Dataset& dataset = s_.datasets[stream.dataset];
-  const auto at = std::lower_bound(dataset.corrupt.begin(), dataset.corrupt.end(), suspect.used);
-  if (at == dataset.corrupt.end() || *at != suspect.used) {
-    dataset.corrupt.insert(at, suspect.used);
+  std::vector<SampleId>& corrupt = dataset.corrupt[stream.pipeline_id.value];
+  const auto at = std::lower_bound(corrupt.begin(), corrupt.end(), suspect.used);
+  if (at == corrupt.end() || *at != suspect.used) {
+    corrupt.insert(at, suspect.used);
     ++s_.counters.corrupt_samples;
   }
   const std::uint64_t samples = dataset.catalogue->samples();
   const std::uint64_t most = std::max<std::uint64_t>(8, s_.config.corrupt_ratio_max.of(samples));
-  const auto other = replacement({dataset.catalogue->version(), stream.seed}, block.name.generation,
-                                 block.name.pass, suspect.original, samples, [&](SampleId sample) {
-                                   return std::binary_search(dataset.corrupt.begin(),
-                                                             dataset.corrupt.end(), sample);
-                                 });
-  if (dataset.corrupt.size() > most || !other) {
-    failures.push_back(
-        {block.stream, kNone, Refusal::too_many_corrupt, dataset.corrupt.size(), most});
+  const auto other = replacement(
+      {dataset.catalogue->version(), stream.seed}, block.name.generation, block.name.pass,
+      suspect.original, samples,
+      [&](SampleId sample) { return std::binary_search(corrupt.begin(), corrupt.end(), sample); });
+  if (corrupt.size() > most || !other) {
+    failures.push_back({block.stream, kNone, Refusal::too_many_corrupt, corrupt.size(), most});
     return false;
   }
   suspect.used = *other;

@@ -158,7 +158,7 @@ void Items::settle_homes(ItemCaches& caches) {
 bool Items::plain(const Stream& stream) const {
   if (stream.family == Order::weighted) return false;
   const Dataset& dataset = s_.datasets[stream.dataset];
-  if (!dataset.corrupt.empty() || dataset.streams.size() > 1) return false;
+  if (!dataset.corrupt_by(stream.pipeline_id).empty() || dataset.streams.size() > 1) return false;
   for (const ItemCache& cache : caches(dataset.id).all()) {
     for (const std::uint32_t share : {cache.dram, cache.nvme}) {
       if (share != kNone && s_.memory[share].share->capacity() > 0) return false;

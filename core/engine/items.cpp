@@ -20,13 +20,13 @@ constexpr std::uint32_t kPrefetched = 16;
 void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
   Making& making = s_.makings[making_index];
   const Block& block = s_.blocks[making.block];
-  const Dataset& dataset = s_.datasets[s_.streams[block.stream].dataset];
+  const Stream& stream = s_.streams[block.stream];
+  const bool some_corrupt = !s_.datasets[stream.dataset].corrupt_by(stream.pipeline_id).empty();
   look_around(making_index);
   making.ingredients.clear();
   making.ingredients.reserve(draws.size());
   // What is drawn comes often; one that stands in for a corrupt one may be here itself.
-  const bool with_replacement = s_.streams[block.stream].family == Order::weighted ||
-                                block.rehearsal || !dataset.corrupt.empty();
+  const bool with_replacement = stream.family == Order::weighted || block.rehearsal || some_corrupt;
   for (std::uint32_t place = 0; place < draws.size(); ++place) {
     if (place + kPrefetched < draws.size()) {
       const ItemId soon = item_of(draws[place + kPrefetched].sample);
@@ -36,7 +36,7 @@ void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
     ingredient.place = place;
     ingredient.sample = draws[place].sample;
     ingredient.occurrence = static_cast<std::uint32_t>(draws[place].occurrence);
-    if (!dataset.corrupt.empty()) stand_in(making, ingredient);
+    if (some_corrupt) stand_in(making, ingredient);
     making.ingredients.push_back(ingredient);
     if (with_replacement) {
       // The bytes are wanted once, however often the sample was drawn.
@@ -102,8 +102,9 @@ void Items::stand_in(Making& making, Ingredient& ingredient) {
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
   const Dataset& dataset = s_.datasets[stream.dataset];
-  const auto corrupt = [&](SampleId sample) {
-    return std::binary_search(dataset.corrupt.begin(), dataset.corrupt.end(), sample);
+  const std::vector<SampleId>& known = dataset.corrupt_by(stream.pipeline_id);
+  const auto corrupt = [&known](SampleId sample) {
+    return std::binary_search(known.begin(), known.end(), sample);
   };
   if (!corrupt(ingredient.sample)) return;
   const KeyRoot root{dataset.catalogue->version(), stream.seed};

@@ -220,9 +220,16 @@ struct StreamNode {
 struct Dataset {
   DatasetId id;
   const Catalogue* catalogue = nullptr;
-  std::vector<SampleId> corrupt;       // sorted
+  // Sorted; by pipeline, since a step of one may fail where no other does.
+  std::map<std::uint32_t, std::vector<SampleId>> corrupt;
   std::vector<std::uint32_t> streams;  // that use it
   bool kept_always = false;
+
+  const std::vector<SampleId>& corrupt_by(PipelineId pipeline) const {
+    static const std::vector<SampleId> kNothing;
+    const auto found = corrupt.find(pipeline.value);
+    return found == corrupt.end() ? kNothing : found->second;
+  }
 };
 
 struct Stream {

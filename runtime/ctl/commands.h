@@ -23,6 +23,8 @@ void add_reason_commands(CLI::App& app, const std::string& service, Action& acti
 void add_operate_commands(CLI::App& app, const std::string& service, Action& action);
 // Lives a scenario of the simulator on a service that runs.
 void add_run_command(CLI::App& app, const std::string& service, Action& action);
+// Writes a plugin to begin with.
+void add_step_command(CLI::App& app, Action& action);
 void add_pack_command(CLI::App& app, Action& action);
 void add_verify_command(CLI::App& app, const std::string& service, Action& action);
 

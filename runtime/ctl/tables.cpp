@@ -98,6 +98,23 @@ std::string quotas_table(const json& quotas) {
   return table(rows);
 }
 
+// How steps fare that run in processes of their own.
+static std::string plugins_table(const json& status) {
+  std::vector<std::vector<std::string>> rows = {{"step", "pipeline", "dataset", "samples",
+                                                 "ms each", "corrupt", "starts", "crashes",
+                                                 "too late", ""}};
+  for (const json& one : list(status, "plugins")) {
+    const auto count = [&one](const char* key) { return fmt::format("{:.0f}", number(one, key)); };
+    const double calls = number(one, "samples") + number(one, "corrupt");
+    rows.push_back({printable(text(one, "step")), printable(text(one, "pipeline")),
+                    printable(text(one, "dataset")), count("samples"),
+                    fmt::format("{:.2f}", calls > 0 ? 1000 * number(one, "busy_s") / calls : 0.0),
+                    count("corrupt"), count("starts"), count("crashes"), count("late"),
+                    flag(one, "broken") ? "broken" : ""});
+  }
+  return table(rows);
+}
+
 std::string status_text(const json& status) {
   const double prepared = number(status, "prepared_samples");
   std::string out =
@@ -135,7 +152,8 @@ std::string status_text(const json& status) {
       number(status, "batches"), number(status, "samples"),
       prepared > 0 ? number(status, "samples") / prepared : 0.0, number(status, "copied_samples"),
       number(status, "repeats"), number(status, "remakes"), number(status, "corrupt_samples"));
-  return out + datasets_table(status) + "\n" + jobs_table(status);
+  const std::string plugins = list(status, "plugins").empty() ? "" : plugins_table(status) + "\n";
+  return out + datasets_table(status) + "\n" + plugins + jobs_table(status);
 }
 
 std::string cache_text(const json& status) {

@@ -7,6 +7,7 @@
 #include "core/random.h"
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/plan.h"
+#include "runtime/prepare/plugin_step.h"
 
 namespace batchflow {
 namespace {
@@ -57,8 +58,16 @@ Bytes largest(const SampleIndex& dataset) {
 
 class PipelineCompiler {
  public:
-  PipelineCompiler(ConfigSection& section, const SampleIndex& dataset)
-      : section_(section), dataset_(dataset), out_(std::make_unique<CompiledPipeline>()) {}
+  // `plugins`, if there may be any: as the pipeline is written, and how they are run.
+  struct Plugins {
+    const ConfigNode& pipeline;
+    const StepSettings& settings;
+  };
+  PipelineCompiler(ConfigSection& section, const SampleIndex& dataset, const Plugins* plugins)
+      : section_(section),
+        dataset_(dataset),
+        plugins_(plugins),
+        out_(std::make_unique<CompiledPipeline>()) {}
 
   std::unique_ptr<Pipeline> run() {
     if (section_.has("kind") && section_.text("kind", "") != "pipeline")
@@ -75,6 +84,7 @@ class PipelineCompiler {
       end_picture();
     else
       plan_numbers();
+    if (out_->afterwards_) end_plugins();
     if (out_->spec_.find("label") == nullptr && has_labels()) {
       out_->label_field_ = out_->spec_.fields.size();
       out_->spec_.fields.push_back({"label", ElementType::i64, {}, false});
@@ -99,7 +109,11 @@ class PipelineCompiler {
   }
 
   void add(ConfigSection& section) {
-    Step step = read_step(section);
+    if (section.has("plugin")) return add_plugin(section);
+    add(section, read_step(section));
+  }
+
+  void add(ConfigSection& section, const Step& step) {
     check_place(section, step);
     const std::uint32_t index = steps_++;
     last_ = step.name;
@@ -122,17 +136,90 @@ class PipelineCompiler {
                      fmt::format("'{}' works on pictures, and there is none yet", step.name),
                      "write {step: decode} before it");
     if (!of_pictures && step.place != StepPlace::cast && step.place != StepPlace::decode &&
-        out_->picture_)
+        step.place != StepPlace::plugin && out_->picture_)
       section.refuse("step", fmt::format("'{}' does not work on pictures", step.name),
                      "leave it or {step: decode} out");
     if (steps_ == 0) return;
-    if (step.place == last_place_ && step.place != StepPlace::picture)
+    if (step.place == last_place_ && step.place != StepPlace::picture &&
+        step.place != StepPlace::plugin)
       section.refuse("step", fmt::format("'{}' stands twice", step.name), "leave one out");
     if (step.place < last_place_)
       section.refuse("step", fmt::format("'{}' cannot come after '{}'", step.name, last_),
                      "write it before; the order is decode, what changes pictures, normalise, "
-                     "tokens, cast, layout, reshape");
+                     "tokens, cast, layout, reshape, plugins");
   }
+
+  // --------------------------------------------------------------------------- plugins ----
+
+  void add_plugin(ConfigSection& section) {
+    if (section.has("step"))
+      section.refuse("step", "it stands beside 'plugin'", "leave one of them out");
+    if (!plugins_)
+      section.refuse("plugin", "plugins run in worker processes of the service, and here is none",
+                     "name this pipeline to batchflowd");
+    const ConfigNode& steps = *plugins_->pipeline.find("steps");
+    const std::shared_ptr<StepPlugin> plugin =
+        open_plugin(section, steps.kind == ConfigNode::Kind::list ? steps.list.at(steps_) : steps,
+                    plugin_input(section), plugins_->settings);
+    const StepDeclaration& declared = plugin->declared();
+    out_->plugins_.push_back(plugin);
+    Step step;
+    step.name = declared.name;
+    step.random = declared.random;
+    step.text = plugin->text();
+    const bool of_pictures = out_->picture_ && last_place_ <= StepPlace::picture;
+    if (const auto made = of_pictures ? picture_by(section, plugin) : std::nullopt) {
+      step.kind = *made;
+    } else {
+      check_output(section, *plugin);
+      step.place = StepPlace::plugin;
+      step.kind = PictureByPlugin{plugin, {}};
+    }
+    add(section, step);
+  }
+
+  // What the steps so far have made.
+  Field plugin_input(ConfigSection& section) {
+    if (out_->afterwards_) return out_->plugins_.back()->declared().output;
+    if (!out_->picture_) return worked_on(section).second;
+    if (last_place_ <= StepPlace::picture) {
+      const Extent2 size = extent_.value_or(Extent2{});
+      return {"image",
+              ElementType::u8,
+              {static_cast<std::uint64_t>(size.height), static_cast<std::uint64_t>(size.width),
+               kChannels},
+              false};
+    }
+    end_picture();
+    return out_->spec_.fields[out_->picture_->field];
+  }
+
+  // The first plugin that makes no picture: what the steps before it make is not the batch's field.
+  void take(ConfigSection& section, const Step& step, std::uint32_t index,
+            const PictureByPlugin& kind) {
+    if (step.place == StepPlace::picture) {
+      if (kind.size.width > 0) extent_ = kind.size;
+      out_->picture_->steps.push_back({step.kind, index});
+      return;
+    }
+    if (!out_->afterwards_) {
+      if (out_->picture_) end_picture();
+      Afterwards& made = out_->afterwards_.emplace();
+      made.field = out_->picture_ ? out_->picture_->field : worked_on(section).first.field;
+      made.before = {{out_->spec_.fields[made.field]}};
+    }
+    out_->afterwards_->steps.push_back({kind.plugin, index});
+  }
+
+  void end_plugins() {
+    Afterwards& made = *out_->afterwards_;
+    if (const std::string problem = made.before.problem(); !problem.empty())
+      section_.refuse("steps", problem, "make the samples smaller");
+    made.layout = BlockLayout(made.before, 1);
+    out_->spec_.fields[made.field] = out_->plugins_.back()->declared().output;
+  }
+
+  // --------------------------------------------------------------------------- the others ----
 
   void take(ConfigSection& section, const Step&, std::uint32_t, const Decode& step) {
     if (dataset_.kind() == RecordKind::rows)
@@ -250,6 +337,7 @@ class PipelineCompiler {
   }
 
   void end_picture() {
+    if (out_->picture_->finish) return;
     if (!extent_)
       section_.refuse("steps", "pictures would have different sizes, and a batch one",
                       "add centre_crop, random_resized_crop or resize to [height, width]");
@@ -278,6 +366,7 @@ class PipelineCompiler {
 
   ConfigSection& section_;
   const SampleIndex& dataset_;
+  const Plugins* const plugins_;
   std::unique_ptr<CompiledPipeline> out_;
   std::uint32_t steps_ = 0;
   std::string_view last_;
@@ -290,7 +379,24 @@ class PipelineCompiler {
 };
 
 std::unique_ptr<Pipeline> compile_pipeline(ConfigSection& section, const SampleIndex& dataset) {
-  return PipelineCompiler(section, dataset).run();
+  return PipelineCompiler(section, dataset, nullptr).run();
+}
+
+std::unique_ptr<Pipeline> compile_pipeline(const ConfigNode& pipeline, const SampleIndex& dataset,
+                                           const StepSettings& steps) {
+  const PipelineCompiler::Plugins plugins{pipeline, steps};
+  std::unique_ptr<Pipeline> compiled;
+  read_config(pipeline, [&](ConfigSection& section) {
+    compiled = PipelineCompiler(section, dataset, &plugins).run();
+  });
+  return compiled;
+}
+
+bool has_plugins(const ConfigNode& pipeline) {
+  const ConfigNode* const steps = pipeline.find("steps");
+  return steps && std::any_of(steps->list.begin(), steps->list.end(), [](const ConfigNode& step) {
+           return step.find("plugin") != nullptr;
+         });
 }
 
 }  // namespace batchflow

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <type_traits>
 
 #include "core/check.h"
@@ -53,13 +54,15 @@ bool PictureWorker::choose(const PicturePlan& plan, std::size_t from, std::size_
                            std::uint64_t draw_key) {
   for (std::size_t i = from; i < to; ++i) {
     const PictureStep& step = plan.steps[i];
-    if (!choose_one(step.kind, step_draws(draw_key, step.draw), plan.limits.pixels_most))
+    if (!choose_one(step.kind, step_seed(draw_key, step.draw), plan.limits.pixels_most))
       return false;
   }
   return true;
 }
 
-bool PictureWorker::choose_one(const StepKind& kind, Random draws, std::uint64_t pixels_most) {
+bool PictureWorker::choose_one(const StepKind& kind, std::uint64_t seed,
+                               std::uint64_t pixels_most) {
+  Random draws(seed);
   if (const auto* resize = std::get_if<Resize>(&kind)) {
     const Extent2 to =
         resize->shorter > 0 ? scaled_to_shorter(extent_, resize->shorter) : resize->size;
@@ -75,6 +78,9 @@ bool PictureWorker::choose_one(const StepKind& kind, Random draws, std::uint64_t
     if (draws.unit() < flip->probability) choose_flip();
   } else if (const auto* jitter = std::get_if<ColourJitter>(&kind)) {
     operations_.push_back(draw_jitter(jitter->ranges, draws));
+  } else if (const auto* plugin = std::get_if<PictureByPlugin>(&kind)) {
+    if (plugin->size.width > 0) extent_ = plugin->size;
+    operations_.push_back(ByPlugin{plugin, seed, extent_});
   }
   return true;
 }
@@ -118,8 +124,15 @@ bool PictureWorker::carry_out(bool decode) {
     holds_ = &buffers_[0];
     shows_ = holds_->view();
   }
-  for (const Operation& operation : operations_)
-    std::visit([this](const auto& one) { carry_out(one); }, operation);
+  return std::all_of(operations_.begin(), operations_.end(), [this](const Operation& operation) {
+    return std::visit([this](const auto& one) { return carry_out(one); }, operation);
+  });
+}
+
+bool PictureWorker::show(PictureBuffer& picture) {
+  holds_ = &picture;
+  shows_ = picture.view();
+  origin_ = whole(shows_.extent);
   return true;
 }
 
@@ -127,15 +140,13 @@ PictureBuffer& PictureWorker::other_buffer() {
   return holds_ == &buffers_[0] ? buffers_[1] : buffers_[0];
 }
 
-void PictureWorker::carry_out(const Scaling& scaling) {
+bool PictureWorker::carry_out(const Scaling& scaling) {
   PictureBuffer& out = other_buffer();
   resampler_.run(scaling, shows_, origin_, out);
-  holds_ = &out;
-  shows_ = out.view();
-  origin_ = whole(shows_.extent);
+  return show(out);
 }
 
-void PictureWorker::carry_out(const Pad& pad) {
+bool PictureWorker::carry_out(const Pad& pad) {
   BF_CHECK(origin_ == whole(shows_.extent));
   PictureBuffer& out = other_buffer();
   out.reset(pad.box.extent());
@@ -147,15 +158,32 @@ void PictureWorker::carry_out(const Pad& pad) {
     std::memcpy(out.row(y - box.y) + static_cast<std::size_t>(left - box.x) * kChannels,
                 shows_.row(y) + static_cast<std::size_t>(left) * kChannels,
                 static_cast<std::size_t>(right - left) * kChannels);
-  holds_ = &out;
-  shows_ = out.view();
-  origin_ = whole(shows_.extent);
+  return show(out);
 }
 
-void PictureWorker::carry_out(const Jitter& jitter) {
+bool PictureWorker::carry_out(const Jitter& jitter) {
   if (!holds_) carry_out(Scaling{origin_, origin_.extent(), origin_, false});  // foreign: a copy
   for (const ColourChange change : jitter.order)
     apply(change, jitter.factor[static_cast<std::size_t>(change)], *holds_);
+  return true;
+}
+
+bool PictureWorker::carry_out(const ByPlugin& made) {
+  BF_CHECK(origin_ == whole(shows_.extent));
+  const auto width = static_cast<std::size_t>(shows_.extent.width);
+  const auto height = static_cast<std::size_t>(shows_.extent.height);
+  const std::size_t row = width * kChannels;
+  PictureBuffer& out = other_buffer();
+  out.reset(made.size);
+  const std::size_t bytes = out.stride() * static_cast<std::size_t>(made.size.height);
+  std::byte* in = plugins_.begin(made.step->plugin, row * height, bytes);
+  if (!in) return fail(plugins_.problem());
+  for (int y = 0; y < shows_.extent.height; ++y, in += row) std::memcpy(in, shows_.row(y), row);
+  const std::byte* result =
+      plugins_.run(std::array<std::uint64_t, 3>{height, width, kChannels}, made.seed);
+  if (!result) return fail(plugins_.problem());
+  std::memcpy(out.pixels(), result, bytes);
+  return show(out);
 }
 
 }  // namespace batchflow

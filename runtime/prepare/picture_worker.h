@@ -10,14 +10,17 @@
 #include "runtime/prepare/decode.h"
 #include "runtime/prepare/plan.h"
 #include "runtime/prepare/resample.h"
+#include "runtime/step/step_runner.h"
 
 namespace batchflow {
 
 class PictureWorker {
  public:
-  explicit PictureWorker(const Kernels& kernels) : kernels_(kernels), resampler_(kernels) {}
+  PictureWorker(const Kernels& kernels, StepRunner& plugins)
+      : kernels_(kernels), plugins_(plugins), resampler_(kernels) {}
 
-  // Writes the picture to `out`; `keep`, if given, gets the decoded form. False: it is corrupt.
+  // Writes the picture to `out`; `keep`, if given, gets the decoded form. False: it is corrupt, or
+  // a plugin failed.
   bool run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
            std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep);
   std::string_view problem() const { return problem_; }
@@ -26,11 +29,16 @@ class PictureWorker {
   struct Pad {
     Box box;  // of the picture; black where that is not
   };
-  using Operation = std::variant<Scaling, Pad, Jitter>;
+  struct ByPlugin {
+    const PictureByPlugin* step;
+    std::uint64_t seed;
+    Extent2 size;
+  };
+  using Operation = std::variant<Scaling, Pad, Jitter, ByPlugin>;
 
   // Adds what steps [from, to) do to a picture of `extent_`, and follows its size.
   bool choose(const PicturePlan& plan, std::size_t from, std::size_t to, std::uint64_t draw_key);
-  bool choose_one(const StepKind& step, Random draws, std::uint64_t pixels_most);
+  bool choose_one(const StepKind& step, std::uint64_t seed, std::uint64_t pixels_most);
   void choose_scaling(const Box& from, Extent2 to);
   void choose_crop(const Box& box);
   void choose_flip();
@@ -38,13 +46,17 @@ class PictureWorker {
   bool open(std::span<const std::byte> bytes, const DecodeLimits& limits);
   // Carries out what was chosen, on what shows_ has, or on what is decoded first.
   bool carry_out(bool decode);
-  void carry_out(const Scaling& scaling);
-  void carry_out(const Pad& pad);
-  void carry_out(const Jitter& jitter);
+  bool carry_out(const Scaling& scaling);
+  bool carry_out(const Pad& pad);
+  bool carry_out(const Jitter& jitter);
+  bool carry_out(const ByPlugin& made);
+  // The whole of what is shown from now on.
+  bool show(PictureBuffer& picture);
   PictureBuffer& other_buffer();
   bool fail(std::string_view problem);
 
   const Kernels& kernels_;
+  StepRunner& plugins_;
   Resampler resampler_;
   std::unique_ptr<Decoder> jpeg_ = make_jpeg_decoder();
   std::unique_ptr<Decoder> png_ = make_png_decoder();

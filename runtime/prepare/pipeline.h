@@ -21,6 +21,9 @@
 
 namespace batchflow {
 
+class StepPlugin;
+struct StepSettings;
+
 class Pipeline {
  public:
   virtual ~Pipeline() = default;
@@ -29,13 +32,24 @@ class Pipeline {
   // Hashes, whether it has a random step, and sizes; costs are first guesses.
   virtual const PipelineInfo& info() const = 0;
   virtual std::string describe() const = 0;  // its steps, one a line
+  // Steps in worker processes of their own.
+  virtual std::span<const std::shared_ptr<StepPlugin>> plugins() const = 0;
 };
 
+// Whether steps of it are plugins: then compiling it takes as long as they do to begin.
+bool has_plugins(const ConfigNode& pipeline);
 // Throws ConfigError for a pipeline that cannot be carried out on this dataset.
+std::unique_ptr<Pipeline> compile_pipeline(const ConfigNode& pipeline, const SampleIndex& dataset,
+                                           const StepSettings& steps);
+// The same of one that has no plugins.
 std::unique_ptr<Pipeline> compile_pipeline(ConfigSection& section, const SampleIndex& dataset);
 
 // What preparing one sample came to.
-enum class Prepared : std::uint8_t { done, corrupt };
+enum class Prepared : std::uint8_t {
+  done,
+  corrupt,
+  failed,  // by no fault of the sample's
+};
 
 // One for each worker: holds the scratch memory, so that nothing is allocated per sample once the
 // largest has been seen. Not for use by two threads at once.
@@ -53,7 +67,7 @@ class Preparer {
   // Fills place `place` of every field. `keep_decoded`, if given, gets the decoded form.
   virtual Prepared prepare(const Pipeline& pipeline, const Input& input, const BlockWriter& out,
                            std::uint32_t place, std::vector<std::byte>* keep_decoded) = 0;
-  // What was wrong with the last corrupt one.
+  // What was wrong with the last one that was not done.
   virtual std::string_view problem() const = 0;
 };
 std::unique_ptr<Preparer> make_preparer();

@@ -7,11 +7,17 @@
 #include <variant>
 #include <vector>
 
+#include "core/random.h"
 #include "runtime/prepare/finish.h"
 #include "runtime/prepare/pipeline.h"
 #include "runtime/prepare/steps.h"
 
 namespace batchflow {
+
+// Where the draws of one step begin: core/keys.h, step_draws. Plugins are handed it.
+constexpr std::uint64_t step_seed(std::uint64_t draw_key, std::uint32_t step) {
+  return hash(draw_key, step);
+}
 
 struct PictureStep {
   StepKind kind;           // one that stands at StepPlace::picture
@@ -33,12 +39,25 @@ struct NumbersPlan {
   std::optional<Tokens> tokens;  // its result has the type of the batch's field
 };
 
+// What steps that are plugins do to the field that the others have made.
+struct Afterwards {
+  struct One {
+    std::shared_ptr<StepPlugin> plugin;
+    std::uint32_t draw = 0;
+  };
+  std::size_t field = 0;  // of the batch
+  BatchSpec before;       // that field alone, as they are given it
+  BlockLayout layout;     // of one sample of `before`
+  std::vector<One> steps;
+};
+
 class CompiledPipeline final : public Pipeline {
  public:
   const std::string& name() const override { return name_; }
   const BatchSpec& spec() const override { return spec_; }
   const PipelineInfo& info() const override { return info_; }
   std::string describe() const override { return text_; }
+  std::span<const std::shared_ptr<StepPlugin>> plugins() const override { return plugins_; }
 
   RecordKind kind() const { return kind_; }
   // Where a record has several parts, the one worked on; empty: the one with a usual name.
@@ -47,6 +66,7 @@ class CompiledPipeline final : public Pipeline {
   const std::optional<PicturePlan>& picture() const { return picture_; }
   const std::vector<NumbersPlan>& numbers() const { return numbers_; }
   std::optional<std::size_t> label_field() const { return label_field_; }
+  const std::optional<Afterwards>& afterwards() const { return afterwards_; }
 
  private:
   friend class PipelineCompiler;
@@ -61,6 +81,8 @@ class CompiledPipeline final : public Pipeline {
   std::optional<PicturePlan> picture_;
   std::vector<NumbersPlan> numbers_;
   std::optional<std::size_t> label_field_;
+  std::optional<Afterwards> afterwards_;
+  std::vector<std::shared_ptr<StepPlugin>> plugins_;  // all of them
 };
 
 }  // namespace batchflow

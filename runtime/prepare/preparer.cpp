@@ -18,14 +18,17 @@ constexpr std::array<std::string_view, 7> kPictureParts = {"image", "jpg",   "jp
 
 class WorkerPreparer final : public Preparer {
  public:
-  explicit WorkerPreparer(const Kernels& kernels) : pictures_(kernels) {}
+  explicit WorkerPreparer(const Kernels& kernels) : pictures_(kernels, plugins_) {}
 
   Prepared prepare(const Pipeline& pipeline, const Input& input, const BlockWriter& out,
                    std::uint32_t place, std::vector<std::byte>* keep_decoded) override {
     const auto& compiled = static_cast<const CompiledPipeline&>(pipeline);
-    const bool done = compiled.picture() ? picture(compiled, input, out, place, keep_decoded)
-                                         : numbers(compiled, input, out, place);
-    return done && label(compiled, input, out, place) ? Prepared::done : Prepared::corrupt;
+    plugins_.begin_sample(input.sample);
+    const bool done = (compiled.picture() ? picture(compiled, input, out, place, keep_decoded)
+                                          : numbers(compiled, input, out, place)) &&
+                      by_plugins(compiled, input, out, place) && label(compiled, input, out, place);
+    if (done) return Prepared::done;
+    return plugins_.failed() ? Prepared::failed : Prepared::corrupt;
   }
 
   std::string_view problem() const override { return problem_; }
@@ -41,7 +44,8 @@ class WorkerPreparer final : public Preparer {
       bytes = part->bytes;
     }
     const PicturePlan& plan = *pipeline.picture();
-    std::byte* row = out.row(plan.field, place);
+    std::byte* row =
+        pipeline.afterwards() ? before_plugins(pipeline).row(0, 0) : out.row(plan.field, place);
     return pictures_.run(plan, bytes, input.decoded, input.draw_key, row, keep_decoded) ||
            fail(pictures_.problem());
   }
@@ -63,15 +67,21 @@ class WorkerPreparer final : public Preparer {
     for (const NumbersPlan& plan : pipeline.numbers()) {
       const Part* part = parts_.part(plan.stored.name);
       if (!part) return fail(fmt::format("it has no field '{}'", plan.stored.name));
-      const Field& field = pipeline.spec().fields[plan.field];
-      if (!number_field(plan, field, *part, out, place))
+      const std::optional<Afterwards>& plugins = pipeline.afterwards();
+      const bool done =
+          plugins && plugins->field == plan.field
+              ? number_field(plan, plugins->before.fields[0], *part, before_plugins(pipeline), 0, 0)
+              : number_field(plan, pipeline.spec().fields[plan.field], *part, out, plan.field,
+                             place);
+      if (!done)
         return fail(fmt::format("field '{}' has {} bytes", plan.stored.name, part->bytes.size()));
     }
     return true;
   }
 
+  // Into field `at_field` of `out`, which is like `field`.
   static bool number_field(const NumbersPlan& plan, const Field& field, const Part& part,
-                           const BlockWriter& out, std::uint32_t place) {
+                           const BlockWriter& out, std::size_t at_field, std::uint32_t place) {
     const Bytes row_bytes = plan.stored.row_bytes();
     const std::uint64_t rows = part.bytes.size() / row_bytes;
     const bool whole_rows = part.bytes.size() % row_bytes == 0;
@@ -80,12 +90,12 @@ class WorkerPreparer final : public Preparer {
       return false;
     const std::uint64_t given = part.bytes.size() / element_bytes(part.type);
     if (field.ragged) {
-      std::byte* at = out.begin_rows(plan.field, place);
+      std::byte* at = out.begin_rows(at_field, place);
       convert(part.type, part.bytes.data(), field.type, at, given);
-      out.end_rows(plan.field, place, rows);
+      out.end_rows(at_field, place, rows);
       return true;
     }
-    std::byte* at = out.row(plan.field, place);
+    std::byte* at = out.row(at_field, place);
     const Bytes wanted = field.row_bytes() / element_bytes(field.type);
     const std::uint64_t taken = std::min<std::uint64_t>(given, wanted);
     convert(part.type, part.bytes.data(), field.type, at, taken);
@@ -103,6 +113,43 @@ class WorkerPreparer final : public Preparer {
       std::memcpy(at, element.data(), element_bytes(type));
   }
 
+  // Memory for the field that plugins work on, as the other steps make it.
+  BlockWriter before_plugins(const CompiledPipeline& pipeline) {
+    const BlockLayout& layout = pipeline.afterwards()->layout;
+    if (before_plugins_.size() < layout.bytes) before_plugins_.resize(layout.bytes);
+    return {layout, before_plugins_.data()};
+  }
+
+  bool by_plugins(const CompiledPipeline& pipeline, const Input& input, const BlockWriter& out,
+                  std::uint32_t place) {
+    if (!pipeline.afterwards()) return true;
+    const Afterwards& plan = *pipeline.afterwards();
+    const Field* given = &plan.before.fields[0];
+    const BlockLayout::FieldPlace& where = plan.layout.fields[0];
+    const std::byte* from = before_plugins_.data() + where.values;
+    std::uint64_t rows = 1;
+    if (where.ragged)
+      std::memcpy(&rows, before_plugins_.data() + where.offsets + sizeof rows, sizeof rows);
+    for (const Afterwards::One& one : plan.steps) {
+      const Field& made = one.plugin->declared().output;
+      const Bytes bytes = given->row_bytes() * rows;
+      std::byte* in = plugins_.begin(one.plugin, bytes, made.row_bytes() * made.rows_most());
+      if (!in) return fail(plugins_.problem());
+      std::memcpy(in, from, bytes);
+      shape_ = given->shape;
+      if (given->ragged) shape_[0] = rows;
+      from = plugins_.run(shape_, step_seed(input.draw_key, one.draw));
+      if (!from) return fail(plugins_.problem());
+      given = &made;
+      rows = made.ragged ? plugins_.rows() : 1;
+    }
+    std::byte* const to =
+        given->ragged ? out.begin_rows(plan.field, place) : out.row(plan.field, place);
+    std::memcpy(to, from, given->row_bytes() * rows);
+    if (given->ragged) out.end_rows(plan.field, place, rows);
+    return true;
+  }
+
   bool label(const CompiledPipeline& pipeline, const Input& input, const BlockWriter& out,
              std::uint32_t place) {
     if (!pipeline.label_field()) return true;
@@ -116,8 +163,11 @@ class WorkerPreparer final : public Preparer {
     return false;
   }
 
+  StepRunner plugins_;
   PictureWorker pictures_;
   RecordParts parts_;
+  std::vector<std::byte> before_plugins_;
+  std::vector<std::uint64_t> shape_;  // of a sample, for plugins
   std::string problem_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -17,6 +18,7 @@
 #include "runtime/prepare/decode.h"
 #include "runtime/prepare/finish.h"
 #include "runtime/prepare/geometry.h"
+#include "runtime/step/step_plugin.h"
 
 namespace batchflow {
 
@@ -56,12 +58,27 @@ struct Tokens {
 struct Reshape {
   std::vector<std::uint64_t> shape;
 };
+// Of pictures. Whatever else a plugin makes comes last: CompiledPipeline::Afterwards.
+struct PictureByPlugin {
+  std::shared_ptr<StepPlugin> plugin;
+  Extent2 size;  // that it makes; 0 x 0: the size they have
+};
 
-using StepKind = std::variant<Decode, Resize, CentreCrop, RandomResizedCrop, HorizontalFlip,
-                              ColourJitter, Normalisation, Cast, Layout, Tokens, Reshape>;
+using StepKind =
+    std::variant<Decode, Resize, CentreCrop, RandomResizedCrop, HorizontalFlip, ColourJitter,
+                 PictureByPlugin, Normalisation, Cast, Layout, Tokens, Reshape>;
 
-// Where in a pipeline a step may stand; each of those above `picture` at most once.
-enum class StepPlace : std::uint8_t { decode, picture, normalise, tokens, cast, layout, reshape };
+// Where in a pipeline a step may stand; each but those of `picture` and `plugin` at most once.
+enum class StepPlace : std::uint8_t {
+  decode,
+  picture,
+  normalise,
+  tokens,
+  cast,
+  layout,
+  reshape,
+  plugin
+};
 
 struct Step {
   std::string_view name;

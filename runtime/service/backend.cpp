@@ -12,6 +12,7 @@ Backend::Backend(const Options& options, MemoryBudget& budget, Datasets& dataset
       customer_(customer),
       stalls_(stalls),
       post_(std::move(post)),
+      troubles_(options.say),
       budget_(budget),
       slots_(budget_, [this](std::uint64_t slab) { customer_.slab_gone(slab); }),
       items_(budget_) {

@@ -29,6 +29,7 @@
 #include "runtime/service/slot_memory.h"
 #include "runtime/service/spill.h"
 #include "runtime/service/stalls.h"
+#include "runtime/service/troubles.h"
 #include "runtime/service/worker_pool.h"
 #include "runtime/storage/read_engine.h"
 
@@ -102,13 +103,8 @@ class Backend {
   const Spill* spill() const { return spill_.get(); }  // null: there is none
   std::uint32_t workers() const { return workers_there_; }
   Duration preparing() const { return workers_->busy(); }
-  // The last samples that could not be decoded, and why.
-  struct Corrupt {
-    DatasetId dataset;
-    SampleId sample;
-    std::string problem;
-  };
-  const std::deque<Corrupt>& corrupt() const { return corrupt_; }
+  // Samples that could not be prepared, and why.
+  const Troubles& troubles() const { return troubles_; }
   std::vector<CacheShare> cache() const;
 
  private:
@@ -221,7 +217,7 @@ class Backend {
   StallBook& stalls_;
   Post post_;
   BackendCounters counters_;
-  std::deque<Corrupt> corrupt_;
+  Troubles troubles_;
   MemoryBudget& budget_;
   Bytes used_before_ = 0;  // of it, when orders were last carried out
   SlotMemory slots_;

@@ -3,15 +3,10 @@
 #include <utility>
 
 #include "core/keys.h"
+#include "fmt/format.h"
 #include "runtime/service/backend.h"
 
 namespace batchflow {
-namespace {
-
-constexpr std::size_t kCorruptKept = 1000;
-
-}  // namespace
-
 std::optional<Slot> Backend::slot_of(ShareId share, SlotId slot, PipelineId pipeline,
                                      std::uint32_t samples, std::uint64_t audience) {
   shares_[share.value] = {pipeline, samples, audience};
@@ -144,10 +139,15 @@ void Backend::prepared(PreparationReport& report) {
   } else if (std::find(working_.begin(), working_.end(), report.worker) != working_.end()) {
     return wait_for_memory(std::move(*report.unbegun), entry);
   }
-  for (std::size_t i = 0; i < report.corrupt.size(); ++i) {
-    corrupt_.push_back({entry.dataset, report.corrupt[i], report.problems[i]});
-    if (corrupt_.size() > kCorruptKept) corrupt_.pop_front();
-  }
+  const ServedDataset& dataset = datasets_.dataset(entry.dataset);
+  for (std::size_t i = 0; i < report.corrupt.size(); ++i)
+    troubles_.note(
+        entry.pipeline,
+        fmt::format("dataset {}: sample {} ({}): {}", dataset.name, report.corrupt[i].value,
+                    dataset.index->sample_name(report.corrupt[i]), report.problems[i]));
+  if (report.outcome == Outcome::failed)
+    troubles_.note(entry.pipeline,
+                   fmt::format("dataset {}: {}", dataset.name, report.problems.at(0)));
   counters_.not_kept += report.not_kept;
   counters_.prepared_samples += report.samples;
   ++counters_.prepared_blocks;

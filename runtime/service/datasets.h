@@ -67,6 +67,7 @@ class Datasets {
   ServedDataset& dataset(DatasetId id) { return *datasets_.at(id.value); }
   ServedPipeline& pipeline(PipelineId id) { return *pipelines_.at(id.value); }
   const std::vector<std::unique_ptr<ServedDataset>>& all() const { return datasets_; }
+  const std::vector<std::unique_ptr<ServedPipeline>>& pipelines() const { return pipelines_; }
 
   const Catalogues& catalogues() const { return catalogues_; }
 

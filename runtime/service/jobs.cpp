@@ -269,8 +269,12 @@ void Jobs::refused(const Refuse& order) {
   if (!job) return;
   job->running = false;
   job->over = true;
-  const std::string message =
+  std::string message =
       fmt::format("job '{}' on '{}': {}", job->name, job->dataset->name, refusal_text(order));
+  if (order.why == Refusal::too_many_corrupt || order.why == Refusal::no_workers) {
+    const std::string_view last = backend_->troubles().last(job->pipeline->id);
+    if (!last.empty()) message += fmt::format("; the last was: {}", last);
+  }
   for (RankEnd* end : job->ranks) {
     if (!end) continue;
     end->peer->send(encode(Refused{std::string(refusal_word(order.why)), message}), {});

@@ -57,7 +57,10 @@ void refuse_reading(Connection& session, const std::filesystem::path& root) {
                      session.user(), root.string()));
 }
 
-std::string default_pipeline(const SampleIndex& index, Order order) {
+std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order order) {
+  if (asked.empty()) asked = dataset.pipeline;
+  if (!asked.empty()) return asked;
+  const SampleIndex& index = *dataset.index;
   if (index.kind() != RecordKind::whole || index.classes().empty()) return "bytes";
   return order == Order::sequential ? "imagenet-val" : "imagenet-train";
 }
@@ -65,14 +68,16 @@ std::string default_pipeline(const SampleIndex& index, Order order) {
 }  // namespace
 
 Joining::Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Jobs& jobs, Post post,
-                 Say say, Now now)
+                 Say say, Now now, SetApart set_apart)
     : config_(config),
       datasets_(datasets),
       inbox_(inbox),
       jobs_(jobs),
       post_(std::move(post)),
       say_(std::move(say)),
-      now_(std::move(now)) {}
+      now_(std::move(now)),
+      set_apart_(std::move(set_apart)),
+      opener_(post_) {}
 
 Joining::~Joining() {
   stopping_ = true;
@@ -217,15 +222,29 @@ std::string Joining::names() const {
 }
 
 void Joining::join(Connection& session, const JoinRequest& request, ServedDataset& dataset) {
+  const std::string name = pipeline_name(request.pipeline, dataset, request.order);
   ServedPipeline* pipeline = nullptr;
   try {
     pipeline = request.pipeline.starts_with('{')
                    ? &brought_pipeline(request.pipeline, dataset, session.user())
-                   : &pipeline_for(request.pipeline, dataset, request.order);
+                   : find_pipeline(name, dataset);
   } catch (const std::exception& error) {
     return refuse(session, "unknown_pipeline", error.what());
   }
-  jobs_.join(session, request, dataset, *pipeline, now_());
+  if (pipeline) return jobs_.join(session, request, dataset, *pipeline, now_());
+  const auto then = [this, name, request, id = dataset.id, waiting = session.weak_from_this()] {
+    const std::shared_ptr<Connection> one = waiting.lock();
+    if (!one) return;
+    ServedDataset& its = datasets_.dataset(id);
+    ServedPipeline* const made = datasets_.find(name, id);
+    if (its.removed)
+      return refuse(*one, "unknown_dataset",
+                    fmt::format("dataset '{}' is served no more", its.name));
+    if (!made) return refuse(*one, "unknown_pipeline", refused_.at({name, id.value}));
+    jobs_.join(*one, request, its, *made, now_());
+  };
+  if (!opener_.wait(name, dataset.id, &session, then))
+    refuse(session, "bad_request", "this connection waits for a pipeline already");
 }
 
 // Jobs name pipelines and no files.
@@ -241,11 +260,15 @@ std::string Joining::pipeline_file(const std::string& name) const {
 }
 
 // A pipeline is compiled for a dataset when its first job comes.
-ServedPipeline& Joining::pipeline_for(std::string name, ServedDataset& dataset, Order order) {
-  if (name.empty()) name = dataset.pipeline;
-  if (name.empty()) name = default_pipeline(*dataset.index, order);
-  if (ServedPipeline* known = datasets_.find(name, dataset.id)) return *known;
-  return add(name, dataset, compile(read_yaml_file(pipeline_file(name)), dataset));
+ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& dataset) {
+  if (ServedPipeline* known = datasets_.find(name, dataset.id)) return known;
+  if (opener_.is_opening(name, dataset.id)) return nullptr;
+  ConfigNode root = read_yaml_file(pipeline_file(name));
+  if (has_plugins(root)) {
+    set_up(name, dataset, std::move(root));
+    return nullptr;
+  }
+  return &add_pipeline(name, dataset.id, compile(root, dataset));
 }
 
 // A job may bring its steps instead of a name. They are called by their hash, so that jobs which
@@ -260,11 +283,15 @@ ServedPipeline& Joining::brought_pipeline(const std::string& text, ServedDataset
         fmt::format("jobs of user {} have brought {} pipelines already; name one of the service's "
                     "(pipelines: of its node file)",
                     user, brought.size()));
-  std::unique_ptr<Pipeline> made =
-      compile(parse_yaml(text, "the job's pipeline", kBroughtLimits), dataset);
+  const ConfigNode root = parse_yaml(text, "the job's pipeline", kBroughtLimits);
+  if (has_plugins(root))
+    throw ConfigError(
+        "a job cannot bring a pipeline with a plugin, which would run as the service; have it "
+        "listed there (pipelines: of its node file), and name it");
+  std::unique_ptr<Pipeline> made = compile(root, dataset);
   const std::string name = fmt::format("#{:016x}", made->info().hash);
   ServedPipeline* same = datasets_.find(name, dataset.id);
-  return *(brought[key] = same ? same : &add(name, dataset, std::move(made)));
+  return *(brought[key] = same ? same : &add_pipeline(name, dataset.id, std::move(made)));
 }
 
 std::unique_ptr<Pipeline> Joining::compile(const ConfigNode& root, const ServedDataset& dataset) {
@@ -274,15 +301,45 @@ std::unique_ptr<Pipeline> Joining::compile(const ConfigNode& root, const ServedD
   return compiled;
 }
 
-ServedPipeline& Joining::add(const std::string& name, ServedDataset& dataset,
-                             std::unique_ptr<Pipeline> compiled) {
+ServedPipeline& Joining::add_pipeline(const std::string& name, DatasetId dataset,
+                                      std::unique_ptr<Pipeline> compiled) {
   ServedPipeline& made =
-      datasets_.add(name, dataset.id, std::move(compiled), config_.engine.block_bytes);
+      datasets_.add(name, dataset, std::move(compiled), config_.engine.block_bytes);
   inbox_.add(PipelineKnown{made.id, made.pipeline->info().hash});
   return made;
 }
 
+void Joining::set_up(const std::string& name, ServedDataset& dataset, ConfigNode written) {
+  opener_.open(
+      name, dataset, std::move(written), config_.steps,
+      [this, name, id = dataset.id](std::unique_ptr<Pipeline> pipeline, std::string problem) {
+        try {
+          if (pipeline) {
+            Bytes bytes = 0;
+            for (const auto& step : pipeline->plugins()) bytes += step->bytes_each();
+            set_apart_(bytes);
+            add_pipeline(name, id, std::move(pipeline));
+            refused_.erase({name, id.value});
+            return;
+          }
+        } catch (const ConfigError& error) {
+          problem = fmt::format("pipeline '{}': {}", name, error.what());
+        }
+        say_(problem);
+        refused_[{name, id.value}] = problem;
+      });
+}
+
+ServedPipeline& Joining::pipeline_for(std::string name, ServedDataset& dataset, Order order) {
+  name = pipeline_name(std::move(name), dataset, order);
+  if (ServedPipeline* made = find_pipeline(name, dataset)) return *made;
+  const auto before = refused_.find({name, dataset.id.value});
+  throw ConfigError(fmt::format("pipeline '{}': its plugins are being set up; ask again{}", name,
+                                before == refused_.end() ? "" : "; so far: " + before->second));
+}
+
 void Joining::gone(const Connection& session) {
+  opener_.forget(&session);
   for (auto& [name, opening] : opening_)
     std::erase_if(opening.waiting,
                   [&](const Waiting& one) { return one.session.lock().get() == &session; });

@@ -18,6 +18,7 @@
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs.h"
 #include "runtime/service/node_config.h"
+#include "runtime/service/pipeline_opener.h"
 
 namespace batchflow {
 
@@ -27,9 +28,11 @@ class Joining {
   // Runs a function on the service's thread, and has the engine stepped after it.
   using Post = std::function<void(std::function<void()>)>;
   using Now = std::function<Instant()>;
+  // Sets so much memory apart for each worker's processes of steps. Throws ConfigError.
+  using SetApart = std::function<void(Bytes)>;
 
   Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Jobs& jobs, Post post,
-          Say say, Now now);
+          Say say, Now now, SetApart set_apart);
   ~Joining();  // waits for what is being opened
 
   // Builds or finds the index beside everything else; who asks for the dataset meanwhile waits.
@@ -40,7 +43,7 @@ class Joining {
   void remove(const NodeDataset& dataset);
   void keep(ServedDataset& dataset, Keep keep);
   // The pipeline of that name, compiled for the dataset; empty: the one jobs get that name none.
-  // Throws ConfigError.
+  // Throws ConfigError, also while steps of it that are plugins are being set up.
   ServedPipeline& pipeline_for(std::string name, ServedDataset& dataset, Order order);
   // It waits no more.
   void gone(const Connection& session);
@@ -62,12 +65,15 @@ class Joining {
   void wait(Connection& session, const std::string& name, JoinRequest request,
             std::vector<Descriptor> descriptors);
   void join(Connection& session, const JoinRequest& request, ServedDataset& dataset);
+  // Null: it is being set up, see opener_.
+  ServedPipeline* find_pipeline(const std::string& name, ServedDataset& dataset);
+  ServedPipeline& add_pipeline(const std::string& name, DatasetId dataset,
+                               std::unique_ptr<Pipeline> compiled);
+  void set_up(const std::string& name, ServedDataset& dataset, ConfigNode written);
   std::string names() const;
   std::string pipeline_file(const std::string& name) const;
   ServedPipeline& brought_pipeline(const std::string& text, ServedDataset& dataset, uid_t user);
   static std::unique_ptr<Pipeline> compile(const ConfigNode& root, const ServedDataset& dataset);
-  ServedPipeline& add(const std::string& name, ServedDataset& dataset,
-                      std::unique_ptr<Pipeline> compiled);
 
   const NodeConfig& config_;
   Datasets& datasets_;
@@ -76,11 +82,14 @@ class Joining {
   Post post_;
   Say say_;
   Now now_;
+  SetApart set_apart_;
   std::map<std::string, Opening> opening_;        // by the dataset's name
   std::map<std::uint64_t, std::thread> openers_;  // by number
   std::uint64_t next_ = 0;
   std::map<uid_t, std::map<std::string, ServedPipeline*>> brought_;  // by dataset and text
   std::atomic<bool> stopping_{false};
+  std::map<std::pair<std::string, std::uint32_t>, std::string> refused_;  // why, when last set up
+  PipelineOpener opener_;
 };
 
 }  // namespace batchflow

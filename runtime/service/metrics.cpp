@@ -151,6 +151,27 @@ std::string metrics_text(const Snapshot& now) {
   text.one("policy_refusals_total", "counter", "Proposals of policies that broke a rule.",
            number(now.engine.refused_proposals));
 
+  const auto of_steps = [&](std::string_view name, std::string_view help, auto value) {
+    text.head(name, "counter", help);
+    for (const StepReport& one : now.step_reports)
+      text.value(name,
+                 label("pipeline", one.pipeline) + "," + label("dataset", one.dataset) + "," +
+                     label("step", one.step),
+                 value(one.counters));
+  };
+  of_steps("step_samples_total", "Samples made by a step that is a plugin.",
+           [](const StepCounters& one) { return number(one.samples); });
+  of_steps("step_seconds_total", "Time its processes took for these and for corrupt ones.",
+           [](const StepCounters& one) { return std::chrono::duration<double>(one.busy).count(); });
+  of_steps("step_corrupt_total", "Samples that it said are corrupt.",
+           [](const StepCounters& one) { return number(one.corrupt); });
+  of_steps("step_starts_total", "Processes that were started for it.",
+           [](const StepCounters& one) { return number(one.starts); });
+  of_steps("step_crashes_total", "Processes that ended in mid-sample.",
+           [](const StepCounters& one) { return number(one.crashes); });
+  of_steps("step_timeouts_total", "Processes that were ended, as they did not answer in time.",
+           [](const StepCounters& one) { return number(one.late); });
+
   const auto of_jobs = [&](std::string_view name, std::string_view type, std::string_view help,
                            auto value) {
     text.head(name, type, help);

@@ -23,6 +23,7 @@ namespace {
 constexpr Bytes kOwn = Bytes{64} << 20;
 // Below it no job of pictures could be admitted.
 constexpr Bytes kCacheLeast = Bytes{64} << 20;
+constexpr Duration kStepTimeMost = std::chrono::hours(1);
 
 std::filesystem::path from_environment(const char* variable, const char* below) {
   const char* value = std::getenv(variable);
@@ -78,7 +79,7 @@ NodeConfig default_node_config() {
 }
 
 Bytes NodeConfig::cache_bytes() const {
-  const Bytes own = storage.staging + kOwn;
+  const Bytes own = storage.staging + kOwn + steps_bytes;
   return memory > own ? memory - own : 0;
 }
 
@@ -257,6 +258,14 @@ NodeConfig read_node_config(ConfigSection& section) {
         static_cast<unsigned>(storage.integer("threads", config.storage.threads, 1, 1024));
     config.storage.staging = storage.bytes("staging", config.storage.staging, Bytes{1} << 20);
   });
+  section.section("steps", [&](ConfigSection& steps) {
+    config.steps.memory = steps.bytes("memory", config.steps.memory, StepSettings::kMemoryLeast);
+    config.steps.timeout = steps.duration("timeout", config.steps.timeout,
+                                          std::chrono::milliseconds(1), kStepTimeMost);
+    config.steps.start_timeout = steps.duration("start_timeout", config.steps.start_timeout,
+                                                std::chrono::milliseconds(1), kStepTimeMost);
+    config.steps.worker = steps.text("worker", "");
+  });
   section.section("engine", [&](ConfigSection& engine) {
     config.engine = read_engine_config(engine);
     if (!engine.has("credits")) config.engine.credits = 3;
@@ -288,6 +297,17 @@ void settle(NodeConfig& config, Bytes held) {
         fmt::format("memory: {} MiB are asked for, and the machine has {} MiB left; "
                     "give it less (--memory), or end something else",
                     mib(config.memory), mib(left)));
+}
+
+void set_apart_for_steps(NodeConfig& config, Bytes bytes) {
+  const Bytes left = config.cache_bytes();
+  if (left < kCacheLeast + bytes)
+    throw ConfigError(fmt::format(
+        "its steps' processes may take {} MiB together (steps: memory, for each worker), and {} "
+        "MiB "
+        "of the service's memory are left for them; give it more (--memory), or the steps less",
+        bytes >> 20, left < kCacheLeast ? 0 : (left - kCacheLeast) >> 20));
+  config.steps_bytes += bytes;
 }
 
 }  // namespace batchflow

@@ -14,6 +14,7 @@
 #include "runtime/service/spill.h"
 #include "runtime/service/users.h"
 #include "runtime/sources/split.h"
+#include "runtime/step/step_process.h"
 #include "runtime/storage/read_engine.h"
 
 namespace batchflow {
@@ -47,6 +48,8 @@ struct NodeConfig {
   Duration drain = std::chrono::seconds(30);  // how long SIGTERM lets jobs go on, at most
   ReadEngineOptions storage;
   SpillOptions spill;
+  StepSettings steps;     // that are plugins
+  Bytes steps_bytes = 0;  // of `memory`, set apart for their processes
   std::string http_address = "127.0.0.1";
   int http_port = 9837;  // 0: any that is free; -1: none
   RemoteOptions tcp;     // for jobs on other machines
@@ -78,5 +81,7 @@ void check_policy(std::string_view kind, std::string_view text);
 // What is left for 0, and whether it is enough. Throws ConfigError with numbers and what to do.
 // `held`: what this service has of the machine already, and then its staging memory stays as it is.
 void settle(NodeConfig& config, Bytes held = 0);
+// Takes them from the cache. Throws ConfigError where too little is left of it.
+void set_apart_for_steps(NodeConfig& config, Bytes bytes);
 
 }  // namespace batchflow

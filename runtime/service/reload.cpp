@@ -124,7 +124,7 @@ ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
   plan.workers = running.workers != wanted.workers;
   plan.limits = running.quotas != wanted.quotas || running.drain != wanted.drain ||
                 running.open_datasets != wanted.open_datasets ||
-                running.pipelines != wanted.pipelines;
+                running.pipelines != wanted.pipelines || running.steps != wanted.steps;
   const auto fixed = [&](bool differs, const char* what) {
     if (differs) plan.takes_restart.emplace_back(what);
   };

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
@@ -60,9 +61,10 @@ struct Service::Parts final : ConnectionHost {
         drain_timer(loop),
         signals(loop, SIGINT, SIGTERM, SIGHUP) {}
 
-  static NodeConfig settled(NodeConfig config) {
-    settle(config);
-    return config;
+  NodeConfig settled(NodeConfig from) const {
+    settle(from);
+    from.steps.ending = ending;
+    return from;
   }
 
   static Jobs::Options jobs_options(const NodeConfig& config) {
@@ -72,6 +74,7 @@ struct Service::Parts final : ConnectionHost {
     return options;
   }
 
+  const std::shared_ptr<std::atomic<bool>> ending = std::make_shared<std::atomic<bool>>(false);
   NodeConfig written;  // before settle()
   NodeConfig config;
   Reread reread;
@@ -148,7 +151,7 @@ struct Service::Parts final : ConnectionHost {
     warming->set_backend(*backend);
     joining = std::make_unique<Joining>(
         config, datasets, inbox, jobs, post, [this](const std::string& line) { say(line); },
-        [this] { return now(); });
+        [this] { return now(); }, [this](Bytes bytes) { set_apart(bytes); });
     commands = std::make_unique<Commands>(Commands::Service{
         *engine, config.engine, decisions, config.explain, recorder, inbox, jobs, users, datasets,
         *joining, *warming, [this] { return snapshot(); }, [this] { drain(); },
@@ -260,6 +263,8 @@ struct Service::Parts final : ConnectionHost {
     NodeConfig next = wanted;
     next.storage = config.storage;
     next.spill = config.spill;
+    next.steps_bytes = config.steps_bytes;
+    next.steps.ending = config.steps.ending;
     if (!plan.memory) next.memory = config.memory;
     settle(next, config.memory);
     if (plan.workers && next.workers > workers_at_start) {
@@ -297,6 +302,7 @@ struct Service::Parts final : ConnectionHost {
     config.drain = next.drain;
     config.open_datasets = next.open_datasets;
     config.pipelines = next.pipelines;
+    config.steps = next.steps;
     written = after_reload(written, wanted);
     config.engine = written.engine;
     jobs.set_options(jobs_options(config));
@@ -308,12 +314,20 @@ struct Service::Parts final : ConnectionHost {
   }
 
   void end() {
+    *ending = true;
 #ifdef BATCHFLOW_REMOTE
     remote.reset();
 #endif
     joining.reset();
     backend.reset();
     unlink(config.socket.c_str());
+  }
+
+  // Of the cache, for worker processes of steps.
+  void set_apart(Bytes bytes_each) {
+    set_apart_for_steps(config, bytes_each * workers_at_start);
+    inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
+    backend->set_memory(config.cache_bytes());
   }
 
   Explain explaining() {
@@ -533,6 +547,8 @@ struct Service::Parts final : ConnectionHost {
            index.classes().size(), dataset->format, dataset->tokens, dataset->pinned});
     }
     all.opening = joining->opening();
+    all.steps_bytes = config.steps_bytes;
+    all.step_reports = report_steps(datasets);
     return all;
   }
 };

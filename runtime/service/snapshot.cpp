@@ -31,6 +31,22 @@ Json json_of(const CacheShare& one) {
           {"room", one.room},         {"bytes", one.bytes}};
 }
 
+Json json_of(const StepReport& one) {
+  return {{"pipeline", one.pipeline},
+          {"dataset", one.dataset},
+          {"step", one.step},
+          {"version", one.version},
+          {"file", one.file},
+          {"random", one.random},
+          {"broken", one.broken},
+          {"samples", one.counters.samples},
+          {"corrupt", one.counters.corrupt},
+          {"starts", one.counters.starts},
+          {"crashes", one.counters.crashes},
+          {"late", one.counters.late},
+          {"busy_s", seconds(one.counters.busy)}};
+}
+
 Json json_of(const PolicyTexts& policies) {
   Json all = {{"allocation", policies.allocation},
               {"selection", policies.selection},
@@ -118,6 +134,8 @@ std::string to_json(const Snapshot& now) {
               {"preparing_now", now.preparing_now},
               {"unregistered_staging", now.moved.unregistered_staging},
               {"cache", Json::array()},
+              {"steps_bytes", now.steps_bytes},
+              {"plugins", Json::array()},
               {"reads", now.engine.reads},
               {"failed_reads", now.engine.failed_reads},
               {"stale_completions", now.engine.stale_completions},
@@ -140,6 +158,7 @@ std::string to_json(const Snapshot& now) {
               {"jobs", Json::array()},
               {"datasets", Json::array()}};
   for (const CacheShare& one : now.cache) all["cache"].push_back(json_of(one));
+  for (const StepReport& one : now.step_reports) all["plugins"].push_back(json_of(one));
   for (const Jobs::Told& job : now.jobs) {
     all["jobs"].push_back({{"id", job.id.value},
                            {"name", job.name},

@@ -11,6 +11,7 @@
 #include "runtime/service/backend.h"
 #include "runtime/service/jobs.h"
 #include "runtime/service/recorder.h"
+#include "runtime/service/step_report.h"
 
 namespace batchflow {
 
@@ -62,6 +63,8 @@ struct Snapshot {
   std::uint64_t files_most = 0;
   std::vector<Jobs::Told> jobs;
   std::vector<Dataset> datasets;
+  Bytes steps_bytes = 0;  // of memory, set apart for steps' processes
+  std::vector<StepReport> step_reports;
   std::vector<std::string> opening;  // datasets whose index is being made
   bool draining = false;
   // Of users whose jobs are not shown: sums alone.

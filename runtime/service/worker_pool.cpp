@@ -146,6 +146,13 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
         block.end_rows(i, sample.place, 0);
       }
     }
+    if (made == Prepared::failed) {
+      report.outcome = Outcome::failed;
+      report.corrupt.clear();
+      report.problems = {
+          fmt::format("sample {}: {}", sample.input.sample.value, preparer.problem())};
+      return report;
+    }
     report.outcome = Outcome::corrupt;
     report.corrupt.push_back(sample.input.sample);
     report.problems.emplace_back(

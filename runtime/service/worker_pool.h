@@ -49,7 +49,7 @@ struct PreparationReport {
   WorkerId worker;
   Outcome outcome = Outcome::done;
   std::vector<SampleId> corrupt;
-  std::vector<std::string> problems;  // of these, in turn
+  std::vector<std::string> problems;  // of these, in turn; of a failure, why
   Duration took{0};
   std::uint32_t samples = 0;
   std::uint32_t not_kept = 0;  // decoded, for which there was no memory

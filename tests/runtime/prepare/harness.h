@@ -56,11 +56,12 @@ struct Sample {
   bool decoded = false;
   std::uint64_t draw_key = 0;
   std::uint32_t place = 0;
+  SampleId id{0};
 };
 
 inline Prepared prepare(Preparer& preparer, const Pipeline& pipeline, const Sample& sample,
                         Slot& slot, std::vector<std::byte>* keep = nullptr) {
-  Preparer::Input input{.sample = SampleId{0}, .bytes = sample.bytes, .decoded = sample.decoded};
+  Preparer::Input input{.sample = sample.id, .bytes = sample.bytes, .decoded = sample.decoded};
   input.label = 1;
   input.draw_key = sample.draw_key;
   return preparer.prepare(pipeline, input, slot.writer(), sample.place, keep);

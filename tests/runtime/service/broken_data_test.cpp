@@ -4,7 +4,7 @@
 
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/service/command.h"
-#include "tests/runtime/service/live.h"
+#include "tests/runtime/service/seen.h"
 #include "tests/runtime/sources/tar_bytes.h"
 
 namespace batchflow::test {
@@ -17,51 +17,6 @@ void write_file(const std::filesystem::path& file, std::span<const std::byte> by
   std::ofstream(file, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
-}
-
-// What a job was handed: keys by epoch, those that stand for corrupt ones apart.
-struct Seen {
-  std::map<std::uint32_t, std::vector<std::uint64_t>> good;
-  std::map<std::uint32_t, std::vector<std::uint64_t>> replaced;  // the corrupt ones, by key
-  std::string wrong;
-};
-
-Seen see(const JobPlan& plan) {
-  Seen seen;
-  bf_loader_options options = BF_LOADER_OPTIONS_INIT;
-  options.service = plan.service.c_str();
-  options.dataset = plan.dataset.c_str();
-  options.pipeline = plan.pipeline.c_str();
-  options.batch_samples = plan.batch;
-  options.epochs = plan.epochs;
-  options.order = plan.order;
-  options.timeout_s = plan.timeout_s;
-  bf_loader* loader = nullptr;
-  if (bf_loader_open(&options, &loader) != BF_OK) {
-    seen.wrong = bf_last_error();
-    return seen;
-  }
-  bf_batch batch = BF_BATCH_INIT;
-  bf_status status = BF_OK;
-  while ((status = bf_loader_next(loader, &batch)) == BF_OK) {
-    for (std::uint32_t i = 0; i < batch.samples; ++i) {
-      if ((batch.marks[i] & BF_MARK_FILLER) != 0) continue;
-      if ((batch.marks[i] & BF_MARK_REPLACED) != 0) {
-        seen.replaced[batch.epoch].push_back(batch.wanted[i]);
-      } else {
-        seen.good[batch.epoch].push_back(batch.keys[i]);
-      }
-    }
-    bf_batch_release(loader, batch.handle);
-  }
-  if (status != BF_END) seen.wrong = bf_last_error();
-  bf_loader_close(loader);
-  return seen;
-}
-
-std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> keys) {
-  std::sort(keys.begin(), keys.end());
-  return keys;
 }
 
 }  // namespace

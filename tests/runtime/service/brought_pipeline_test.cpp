@@ -60,6 +60,8 @@ TEST_CASE("what cannot be a pipeline is refused in the reader's words, and bound
     return run_job(rows.plan(pipeline)).wrong;
   };
   CHECK(refusal("{").find("the job's pipeline:") != std::string::npos);
+  CHECK(refusal(R"({"kind": "pipeline", "name": "x", "steps": [{"plugin": "/tmp/x.so"}]})")
+            .find("a job cannot bring a pipeline with a plugin") != std::string::npos);
   CHECK(refusal(R"({"kind": "pipeline", "name": "x", "steps": [{"step": "grow"}]})").find("grow") !=
         std::string::npos);
   CHECK(refusal(R"({"kind": "pipeline", "name": "x", "steps": )" + std::string(40, '[') + "]}")

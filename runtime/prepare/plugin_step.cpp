@@ -1,0 +1,89 @@
+#include "runtime/prepare/plugin_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+namespace batchflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kSideMost = 1 << 16;  // of a picture
+
+// Beside the pipeline's own file, or where plugins are looked for.
+fs::path find_plugin(ConfigSection& section) {
+  const fs::path name = section.text("plugin", "");
+  std::vector<fs::path> places;
+  if (const auto& file = section.place().file) places.push_back(fs::path(*file).parent_path());
+  const char* const path = std::getenv("BATCHFLOW_PLUGIN_PATH");
+  for (std::string_view rest = path ? path : ""; !rest.empty();) {
+    const std::size_t colon = std::min(rest.find(':'), rest.size());
+    if (colon > 0) places.emplace_back(rest.substr(0, colon));
+    rest.remove_prefix(std::min(rest.size(), colon + 1));
+  }
+  for (const fs::path& place : places) {
+    std::error_code error;
+    if (fs::is_regular_file(place / name, error)) return fs::absolute(place / name);
+  }
+  section.refuse("plugin", fmt::format("no file '{}'", name.string()),
+                 "write its path from this file's folder, or name its folder in "
+                 "BATCHFLOW_PLUGIN_PATH");
+}
+
+Bytes bytes_most(const Field& field) {
+  return field.row_bytes() * field.rows_most();
+}
+
+}  // namespace
+
+std::shared_ptr<StepPlugin> open_plugin(ConfigSection& section, const ConfigNode& written,
+                                        const Field& input, const StepSettings& settings) {
+  const fs::path file = find_plugin(section);
+  StepPlugin::Parameters parameters;
+  for (const ConfigEntry& entry : written.map) {
+    if (entry.key == "plugin") continue;
+    for (std::string& value : section.texts(entry.key))
+      parameters.emplace_back(entry.key, std::move(value));
+  }
+  try {
+    return StepPlugin::open(file, std::move(parameters), input, settings);
+  } catch (const StepError& error) {
+    section.refuse("plugin", error.what(), "docs/steps.md says how a plugin is written and built");
+  }
+}
+
+std::optional<PictureByPlugin> picture_by(ConfigSection& section,
+                                          const std::shared_ptr<StepPlugin>& plugin) {
+  const Field& made = plugin->declared().output;
+  if (made.type != ElementType::u8 || made.ragged || made.shape.size() != 3 ||
+      made.shape[2] != kChannels)
+    return std::nullopt;
+  const std::uint64_t height = made.shape[0], width = made.shape[1];
+  const bool as_given = height == 0 && width == 0;
+  const bool one_size = height > 0 && width > 0 && height <= kSideMost && width <= kSideMost;
+  if (!as_given && !one_size)
+    section.refuse("plugin", fmt::format("it makes pictures of {} x {}", height, width),
+                   "let it make one size, or 0 x 0: the size they have");
+  return PictureByPlugin{plugin, {static_cast<int>(width), static_cast<int>(height)}};
+}
+
+void check_output(ConfigSection& section, const StepPlugin& plugin) {
+  const Field& made = plugin.declared().output;
+  const Field& given = plugin.source().input;
+  if (const std::string problem = BatchSpec{{made}}.problem(); !problem.empty())
+    section.refuse("plugin", fmt::format("what it makes can be no field: {}", problem),
+                   "change what it declares");
+  if (!plugin.has_room(bytes_most(given), bytes_most(made)))
+    section.refuse("plugin",
+                   fmt::format("a sample has up to {} bytes, and becomes up to {}",
+                               bytes_most(given), bytes_most(made)),
+                   fmt::format("each may take a quarter of a process' {} MiB: give the steps more "
+                               "(steps: memory of the node file)",
+                               plugin.bytes_each() >> 20));
+}
+
+}  // namespace batchflow

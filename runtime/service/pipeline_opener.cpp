@@ -1,0 +1,51 @@
+#include "runtime/service/pipeline_opener.h"
+
+#include <exception>
+
+namespace batchflow {
+
+PipelineOpener::~PipelineOpener() {
+  for (auto& [key, one] : opening_) one.thread.join();
+}
+
+void PipelineOpener::open(const std::string& name, const ServedDataset& dataset, ConfigNode written,
+                          const StepSettings& settings, Done done) {
+  const Key key{name, dataset.id.value};
+  const auto [at, is_new] = opening_.try_emplace(key);
+  if (!is_new) return;
+  at->second.done = std::move(done);
+  at->second.thread =
+      std::thread([this, key, written = std::move(written), index = dataset.index, settings] {
+        // Shared, since what is posted is copied.
+        const auto compiled = std::make_shared<std::unique_ptr<Pipeline>>();
+        std::string problem;
+        try {
+          *compiled = compile_pipeline(written, *index, settings);
+        } catch (const std::exception& error) {
+          problem = error.what();
+        }
+        post_([this, key, compiled, problem] {
+          Opening over = std::move(opening_.at(key));
+          opening_.erase(key);
+          over.thread.join();
+          over.done(std::move(*compiled), problem);
+          for (const auto& [who, then] : over.waiting) then();
+        });
+      });
+}
+
+bool PipelineOpener::wait(const std::string& name, DatasetId dataset, const void* who, Then then) {
+  for (const auto& [key, one] : opening_) {
+    for (const auto& [other, its] : one.waiting)
+      if (other == who) return false;
+  }
+  opening_.at({name, dataset.value}).waiting.emplace_back(who, std::move(then));
+  return true;
+}
+
+void PipelineOpener::forget(const void* who) {
+  for (auto& [key, one] : opening_)
+    std::erase_if(one.waiting, [who](const auto& waiting) { return waiting.first == who; });
+}
+
+}  // namespace batchflow

@@ -1,0 +1,18 @@
+#include "runtime/service/step_report.h"
+
+namespace batchflow {
+
+std::vector<StepReport> report_steps(const Datasets& datasets) {
+  std::vector<StepReport> all;
+  for (const auto& pipeline : datasets.pipelines()) {
+    for (const std::shared_ptr<StepPlugin>& step : pipeline->pipeline->plugins()) {
+      const StepDeclaration& declared = step->declared();
+      all.push_back({pipeline->name, datasets.all().at(pipeline->dataset.value)->name,
+                     declared.name, declared.version, step->source().file.string(), declared.random,
+                     step->is_broken(), step->counters()});
+    }
+  }
+  return all;
+}
+
+}  // namespace batchflow

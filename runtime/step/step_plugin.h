@@ -1,0 +1,84 @@
+// A step of a pipeline that is a plugin: what it is, and how it has fared in all its processes.
+//
+// Its bytes are copied when the pipeline is compiled: every process runs the same, whatever happens
+// to the file, and their hash is part of the pipeline's. Nothing of it is ever loaded into the
+// service itself.
+//
+// Thread-safe but for `open`.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/types.h"
+#include "runtime/step/step_process.h"
+
+namespace batchflow {
+
+// A plugin cannot be had, and why.
+struct StepError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct StepCounters {
+  std::uint64_t samples = 0;  // that it has made
+  std::uint64_t corrupt = 0;  // that it said are broken
+  std::uint64_t starts = 0;   // of processes
+  std::uint64_t crashes = 0;
+  std::uint64_t late = 0;  // processes that did not answer in time
+  Duration busy{0};        // in calls that were answered
+};
+
+class StepPlugin {
+ public:
+  using Parameters = std::vector<std::pair<std::string, std::string>>;
+
+  // Reads the file and asks a process of its own what it makes of `input`; takes as long as the
+  // settings let it. Throws StepError.
+  static std::shared_ptr<StepPlugin> open(const std::filesystem::path& file, Parameters parameters,
+                                          const Field& input, const StepSettings& settings);
+
+  const StepSource& source() const { return source_; }
+  const StepDeclaration& declared() const { return declared_; }
+  // All that decides its output: for the hash of a pipeline, and for people.
+  const std::string& text() const { return text_; }
+  Bytes bytes_each() const { return source_.settings.memory; }  // a process takes at most
+  // Whether a sample of so much, and what is made of it, may be handed to a process.
+  bool has_room(Bytes input, Bytes output) const {
+    return input <= source_.settings.memory / 4 && output <= source_.settings.memory / 4;
+  }
+
+  // It has failed often without a success between: for a while it is not tried.
+  bool is_broken() const;
+  void started() { ++starts_; }
+  void could_not_start(const std::string& why);
+  // A call for `sample`; `problem` of a process that has ended.
+  void ended(StepResult how, SampleId sample, Duration took, const std::string& problem);
+  std::string last_failure() const;
+  StepCounters counters() const;
+
+ private:
+  StepPlugin() = default;
+  void strike(unsigned strikes, const std::string& why);
+  bool is_known(SampleId culprit);  // from now on it is
+
+  StepSource source_;
+  StepDeclaration declared_;
+  std::string text_;
+  std::atomic<std::uint64_t> samples_{0}, corrupt_{0}, starts_{0}, crashes_{0}, late_{0};
+  std::atomic<std::int64_t> busy_ns_{0};
+  std::atomic<unsigned> strikes_{0};
+  std::atomic<std::int64_t> broken_until_{0};  // of the steady clock
+  mutable std::mutex mutex_;
+  std::deque<SampleId> culprits_;  // at which processes ended of late
+  std::string last_failure_;
+};
+
+}  // namespace batchflow

@@ -1,0 +1,115 @@
+// One worker process of a step: started, called and ended by one thread of the service.
+//
+// Whatever the process does, a call ends within its time: with a result, or with what became of the
+// process, which is then gone. Nothing it writes is believed before it is checked, and it can write
+// nowhere but into its own area, of which results are copied.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/types.h"
+#include "runtime/batch/batch_spec.h"
+#include "runtime/protocol/descriptor.h"
+#include "runtime/protocol/mapping.h"
+
+namespace batchflow {
+
+// Of all steps of a service.
+struct StepSettings {
+  Bytes memory = Bytes{64} << 20;                     // of each process, areas included
+  Duration timeout = std::chrono::seconds(10);        // for one sample
+  Duration start_timeout = std::chrono::seconds(60);  // to load and set up
+  std::filesystem::path worker;                       // the program; empty: beside this one
+  std::shared_ptr<const std::atomic<bool>> ending;    // set: nothing is waited for any more
+
+  static constexpr Bytes kMemoryLeast = Bytes{32} << 20;
+  friend bool operator==(const StepSettings&, const StepSettings&) = default;
+};
+
+// What a process is started with: the same for all processes of a step, whenever they start.
+struct StepSource {
+  std::filesystem::path file;  // as it is named to people
+  Descriptor image;            // its bytes, in a sealed memory file
+  std::vector<std::pair<std::string, std::string>> parameters;
+  Field input;
+  StepSettings settings;
+};
+
+// What a plugin says of itself.
+struct StepDeclaration {
+  std::string name;
+  std::string version;
+  bool random = false;
+  Field output;
+  friend bool operator==(const StepDeclaration&, const StepDeclaration&) = default;
+};
+
+enum class StepResult : std::uint8_t {
+  done,
+  corrupt,  // the step says that the sample is broken
+  crashed,  // the process has ended, or broke the protocol, and is gone
+  late,     // it did not answer in time, and is gone
+};
+
+class StepProcess {
+ public:
+  // `source` outlives it.
+  explicit StepProcess(const StepSource& source) : source_(source) {}
+  ~StepProcess() { end(); }
+  StepProcess(const StepProcess&) = delete;
+  StepProcess& operator=(const StepProcess&) = delete;
+
+  bool is_running() const { return process_ > 0; }
+  pid_t process() const { return process_; }
+  // With areas of so many bytes at least; 0, 0: without, only to be asked what it makes. Empty when
+  // it cannot be had: see problem(), and `refused` says that the plugin said no.
+  std::optional<StepDeclaration> start(Bytes input, Bytes output);
+  bool has_room(Bytes input, Bytes output) const {
+    return is_running() && input <= input_bytes_ && output <= output_bytes_;
+  }
+  // Where the sample's bytes go. REQUIRES: has_room(...)
+  std::byte* input() const { return areas_.memory().data(); }
+  // REQUIRES: has_room(input, output); the sample has `input` bytes in shape `shape`
+  StepResult call(Bytes input, std::span<const std::uint64_t> shape, std::uint64_t seed,
+                  Bytes output);
+  // Of the last call, done.
+  const std::byte* output() const { return areas_.memory().data() + input_bytes_ + output_at_; }
+  std::uint64_t rows() const { return rows_; }
+  const std::string& problem() const { return problem_; }
+
+  void end();
+
+ private:
+  bool make_areas(Bytes input, Bytes output);
+  bool spawn();
+  std::string setup_message() const;
+  bool receive(std::span<std::byte> message, Duration within);
+  StepResult lose();  // kills it, and says what has become of it
+  std::string last_words();
+
+  const StepSource& source_;
+  pid_t process_ = -1;
+  Descriptor socket_;
+  Descriptor says_;  // its standard output and error
+  Descriptor areas_file_;
+  Mapping areas_;
+  Bytes input_bytes_ = 0;
+  Bytes output_bytes_ = 0;
+  Bytes output_at_ = 0;
+  std::uint64_t calls_ = 0;
+  std::uint64_t rows_ = 0;
+  bool late_ = false;
+  std::string said_;
+  std::string problem_;
+};
+
+}  // namespace batchflow

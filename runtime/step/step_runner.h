@@ -1,0 +1,56 @@
+// The worker processes of one thread that prepares: one for each step that is a plugin, started
+// when it is first needed and again after it has crashed.
+//
+// It tells what is the sample's fault from what is not: a crash or a hang is the sample's, until it
+// happens so often that the step itself must be broken.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runtime/step/step_plugin.h"
+
+namespace batchflow {
+
+class StepRunner {
+ public:
+  void begin_sample(SampleId sample) {
+    sample_ = sample;
+    failed_ = false;
+  }
+  // Where the sample's bytes go; null: see failed().
+  std::byte* begin(const std::shared_ptr<StepPlugin>& plugin, Bytes input, Bytes output);
+  // The step's output for what has been put there, until the next begin(); null: see failed().
+  // REQUIRES: begin() was the last call, for so many bytes
+  const std::byte* run(std::span<const std::uint64_t> shape, std::uint64_t seed);
+  // Of a ragged output.
+  std::uint64_t rows() const;
+
+  // Since begin_sample(): whether a null was no fault of the sample's; else it is corrupt.
+  bool failed() const { return failed_; }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  struct Running {
+    explicit Running(std::shared_ptr<StepPlugin> of)
+        : plugin(std::move(of)), process(plugin->source()) {}
+    const std::shared_ptr<StepPlugin> plugin;
+    StepProcess process;
+    Bytes input = 0, output = 0;  // of the areas
+    unsigned crashes = 0;         // since the last success
+  };
+  bool start(Running& one, Bytes input, Bytes output);
+  std::byte* fail(const Running& one, bool for_all, std::string_view why);
+
+  std::map<const StepPlugin*, Running> running_;
+  SampleId sample_{0};
+  Running* current_ = nullptr;
+  Bytes input_ = 0, output_ = 0;  // of the sample
+  bool failed_ = false;
+  std::string problem_;
+};
+
+}  // namespace batchflow

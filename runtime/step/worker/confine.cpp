@@ -1,0 +1,206 @@
+#include "runtime/step/worker/confine.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "runtime/step/wire.h"
+
+namespace batchflow {
+namespace {
+
+constexpr unsigned kNobody = 65534;
+constexpr rlim_t kFilesMost = 64;
+
+#if defined(__x86_64__)
+constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
+#elif defined(__aarch64__)
+constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
+#else
+#error "which system calls a step may make is not known for this processor"
+#endif
+
+// What computing, threads, memory and reading files take.
+constexpr std::uint32_t kAllowed[] = {
+    SYS_read,
+    SYS_readv,
+    SYS_pread64,
+    SYS_write,
+    SYS_writev,
+    SYS_close,
+    SYS_fstat,
+    SYS_newfstatat,
+    SYS_statx,
+    SYS_lseek,
+    SYS_mmap,
+    SYS_mprotect,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_madvise,
+    SYS_brk,
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_sigaltstack,
+    SYS_faccessat,
+    SYS_readlinkat,
+    SYS_getdents64,
+    SYS_getcwd,
+    SYS_dup,
+    SYS_getpid,
+    SYS_gettid,
+    SYS_getppid,
+    SYS_getuid,
+    SYS_geteuid,
+    SYS_getgid,
+    SYS_getegid,
+    SYS_getrandom,
+    SYS_clock_gettime,
+    SYS_clock_getres,
+    SYS_nanosleep,
+    SYS_clock_nanosleep,
+    SYS_futex,
+    SYS_set_robust_list,
+    SYS_get_robust_list,
+    SYS_sched_yield,
+    SYS_sched_getaffinity,
+    SYS_getcpu,
+    SYS_membarrier,
+    SYS_set_tid_address,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_getrusage,
+    SYS_sysinfo,
+    SYS_uname,
+    SYS_ppoll,
+    SYS_restart_syscall,
+#ifdef SYS_rseq
+    SYS_rseq,
+#endif
+#ifdef SYS_faccessat2
+    SYS_faccessat2,
+#endif
+#if defined(__x86_64__)
+    SYS_stat,
+    SYS_lstat,
+    SYS_access,
+    SYS_readlink,
+    SYS_poll,
+    SYS_getrlimit,
+    SYS_arch_prctl,
+#endif
+};
+
+// A filter is a list of instructions that a system call goes through; the first answer counts.
+class Filter {
+ public:
+  Filter() {
+    load(offsetof(seccomp_data, arch));
+    add(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0);
+    answer(SECCOMP_RET_KILL_PROCESS);
+    load(offsetof(seccomp_data, nr));
+  }
+  void allow(std::uint32_t call) { decide(call, SECCOMP_RET_ALLOW); }
+  void fail(std::uint32_t call, std::uint32_t error) {
+    decide(call, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA));
+  }
+  // Where of the lower half of an argument these bits are these; else the call is not permitted.
+  void allow_if(std::uint32_t call, unsigned argument, std::uint32_t bits, std::uint32_t are) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 5);
+    load(static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8 * argument));
+    add(BPF_ALU | BPF_AND | BPF_K, bits, 0, 0);
+    add(BPF_JMP | BPF_JEQ | BPF_K, are, 0, 1);
+    answer(SECCOMP_RET_ALLOW);
+    answer(SECCOMP_RET_ERRNO | EPERM);
+  }
+  bool install() {
+    answer(SECCOMP_RET_ERRNO | EPERM);
+    const sock_fprog program{static_cast<unsigned short>(code_.size()), code_.data()};
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  }
+
+ private:
+  void add(int what, std::uint32_t value, std::uint8_t if_true, std::uint8_t if_false) {
+    code_.push_back({static_cast<std::uint16_t>(what), if_true, if_false, value});
+  }
+  void load(std::size_t offset) {
+    add(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset), 0, 0);
+  }
+  void answer(std::uint32_t action) { add(BPF_RET | BPF_K, action, 0, 0); }
+  void decide(std::uint32_t call, std::uint32_t action) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1);
+    answer(action);
+  }
+
+  std::vector<sock_filter> code_;
+};
+
+bool filter_calls() {
+  constexpr std::uint32_t kWrites =
+      O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
+  Filter filter;
+  for (const std::uint32_t call : kAllowed) filter.allow(call);
+  filter.allow_if(SYS_openat, 2, kWrites, O_RDONLY);
+#if defined(__x86_64__)
+  filter.allow_if(SYS_open, 1, kWrites, O_RDONLY);
+#endif
+  // Threads; no processes. The C library falls back to clone, whose flags can be looked at.
+  filter.allow_if(SYS_clone, 0, CLONE_THREAD, CLONE_THREAD);
+  filter.fail(SYS_clone3, ENOSYS);
+  filter.allow_if(SYS_tgkill, 0, ~0u, static_cast<std::uint32_t>(getpid()));  // abort()
+  filter.allow_if(SYS_prctl, 0, ~0u, PR_SET_NAME);
+  // F_DUPFD, F_GETFD, F_SETFD, F_GETFL. Others have signals sent to anybody.
+  filter.allow_if(SYS_fcntl, 1, ~3u, 0);
+  return filter.install();
+}
+
+bool limit(int resource, rlim_t most) {
+  const rlimit value{most, most};
+  return setrlimit(static_cast<__rlimit_resource>(resource), &value) == 0;
+}
+
+bool become_nobody() {
+  return geteuid() != 0 ||
+         (setgroups(0, nullptr) == 0 && setresgid(kNobody, kNobody, kNobody) == 0 &&
+          setresuid(kNobody, kNobody, kNobody) == 0);
+}
+
+}  // namespace
+
+bool confine(std::int32_t parent, std::uint64_t data_bytes, std::string& problem) {
+  const auto failed = [&problem](const char* what) {
+    problem = std::string(what) + ": " + std::strerror(errno);
+    return false;
+  };
+  close_range(kStepImage + 1, ~0u, 0);
+  if (!limit(RLIMIT_DATA, data_bytes) || !limit(RLIMIT_STACK, kStepStackBytes) ||
+      !limit(RLIMIT_FSIZE, 0) || !limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, kFilesMost) ||
+      !limit(RLIMIT_MEMLOCK, 0))
+    return failed("its process cannot be limited");
+  if (!become_nobody()) return failed("root's process cannot become nobody");
+  // After that, as a change of user undoes both. No dump: a thousand crashes write nothing.
+  if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+    return failed("its process cannot be bound to the service");
+  if (getppid() != parent) {
+    problem = "the service has gone";
+    return false;
+  }
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !filter_calls())
+    return failed("the kernel does not filter system calls (seccomp)");
+  return true;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,176 @@
+// batchflow-step-worker: carries out one step that is a plugin, for one thread of the service. The
+// service starts it and ends it; runtime/step/wire.h is what they say to each other.
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "runtime/step/wire.h"
+#include "runtime/step/worker/confine.h"
+
+namespace {
+
+using namespace batchflow;
+
+constexpr std::size_t kPage = 4096;
+constexpr int kImpossible = 3;
+
+template <std::size_t size>
+void copy_text(char (&to)[size], const char* from) {
+  std::snprintf(to, size, "%s", from ? from : "");
+}
+
+struct Areas {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+};
+
+// Between pages that nothing may touch, so that whoever writes beyond them is stopped there.
+bool map_areas(const StepSetup& setup, Areas& areas) {
+  const std::size_t all = setup.input_bytes + setup.output_bytes + 3 * kPage;
+  void* const reserved =
+      mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return false;
+  auto* const input = static_cast<std::byte*>(reserved) + kPage;
+  auto* const output = input + setup.input_bytes + kPage;
+  if (mmap(input, setup.input_bytes, PROT_READ, MAP_SHARED | MAP_FIXED, kStepAreas, 0) ==
+          MAP_FAILED ||
+      mmap(output, setup.output_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, kStepAreas,
+           static_cast<off_t>(setup.input_bytes)) == MAP_FAILED)
+    return false;
+  areas = {input, output};
+  return true;
+}
+
+// Null: `problem` says why it is no plugin for this program.
+const bf_step_plugin* load_plugin(std::string& problem) {
+  const std::string place = "/proc/self/fd/" + std::to_string(kStepImage);
+  void* const library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    problem = dlerror();
+    // Its name here means nothing to anybody.
+    for (std::size_t at; (at = problem.find(place)) != std::string::npos;)
+      problem.replace(at, place.size(), "it");
+    problem = "it cannot be loaded (" + problem + "); build it as `batchflowctl step new` says";
+    return nullptr;
+  }
+  const auto* entry = static_cast<const bf_step_plugin*>(dlsym(library, "bf_step_entry"));
+  if (!entry) {
+    problem =
+        "it is a library, and no step: it exports no bf_step_entry; write one with "
+        "`batchflowctl step new NAME`";
+  } else if (entry->abi_version != BF_STEP_ABI_VERSION || entry->abi_hash != BF_STEP_ABI_HASH ||
+             entry->struct_size < sizeof *entry) {
+    problem = "it was built for version " + std::to_string(entry->abi_version) +
+              " of the steps' interface, and this service has version " +
+              std::to_string(BF_STEP_ABI_VERSION) +
+              (entry->abi_version == BF_STEP_ABI_VERSION ? " with another header" : "") +
+              "; build it again with this service's batchflow_step.h";
+  } else if (!entry->name || !entry->version || !entry->create || !entry->run ||
+             std::strlen(entry->name) > BF_STEP_NAME_MOST || entry->random > 1) {
+    problem = "its bf_step_entry has no name, version, create or run";
+  } else {
+    return entry;
+  }
+  return nullptr;
+}
+
+class Worker {
+ public:
+  // Reads what the service wants, and answers it.
+  bool begin() {
+    alignas(StepSetup) static std::byte message[kStepMessageMost];
+    const ssize_t bytes = read(kStepSocket, message, sizeof message);
+    if (bytes < static_cast<ssize_t>(sizeof setup_)) return false;
+    std::memcpy(&setup_, message, sizeof setup_);
+    if (setup_.protocol != kStepProtocol) return false;
+    StepDeclared declared;
+    std::string problem;
+    const char* const texts = reinterpret_cast<const char*>(message) + sizeof setup_;
+    const bool begun = confine(setup_.parent, setup_.data_bytes, problem) &&
+                       create(texts, bytes - sizeof setup_, declared, problem);
+    if (!begun) {
+      declared.status = StepStatus::corrupt;
+      copy_text(declared.problem, problem.c_str());
+    }
+    return write(kStepSocket, &declared, sizeof declared) == sizeof declared && begun &&
+           setup_.input_bytes > 0;
+  }
+
+  // One sample; false: the service has ended the connection.
+  bool serve() {
+    StepCall call;
+    if (read(kStepSocket, &call, sizeof call) != sizeof call) return false;
+    StepReply reply;
+    reply.number = call.number;
+    bf_step_sample sample{};
+    sample.struct_size = sizeof sample;
+    sample.input = areas_.input;
+    sample.input_bytes = call.input_bytes;
+    sample.input_shape = call.shape;
+    sample.output = areas_.output + call.output_at;
+    sample.output_bytes = call.output_bytes;
+    sample.seed = call.seed;
+    sample.problem = reply.problem;
+    if (plugin_->run(step_, &sample) != BF_STEP_DONE) reply.status = StepStatus::corrupt;
+    reply.rows = sample.output_rows;
+    return write(kStepSocket, &reply, sizeof reply) == sizeof reply;
+  }
+
+ private:
+  bool create(const char* texts, std::size_t bytes, StepDeclared& declared, std::string& problem) {
+    if (setup_.input_bytes > 0 && !map_areas(setup_, areas_)) {
+      problem = std::string("its areas cannot be mapped: ") + std::strerror(errno);
+      return false;
+    }
+    close(kStepAreas);
+    plugin_ = load_plugin(problem);
+    close(kStepImage);
+    if (!plugin_) return false;
+    std::vector<bf_step_parameter> parameters(setup_.parameters);
+    const char* const end = texts + bytes;
+    const auto text = [&texts, end] {
+      const char* const one = texts;
+      texts = std::min(end, std::find(texts, end, '\0') + 1);
+      return one;
+    };
+    for (bf_step_parameter& one : parameters) {
+      one.name = text();
+      one.value = text();
+    }
+    bf_step_setup setup{};
+    setup.struct_size = sizeof setup;
+    setup.input = setup_.input;
+    setup.parameters = setup_.parameters;
+    setup.parameter = parameters.data();
+    setup.problem = declared.problem;
+    copy_text(declared.name, plugin_->name);
+    copy_text(declared.version, plugin_->version);
+    declared.random = plugin_->random;
+    if (plugin_->create(&setup, &declared.output, &step_) == BF_STEP_DONE) return true;
+    problem = declared.problem;
+    return false;
+  }
+
+  StepSetup setup_;
+  Areas areas_;
+  const bf_step_plugin* plugin_ = nullptr;
+  void* step_ = nullptr;
+};
+
+}  // namespace
+
+int main() {
+  Worker worker;
+  if (!worker.begin()) _exit(kImpossible);
+  while (worker.serve()) {
+  }
+  // What the plugin would do at exit is nobody's concern, and may hang.
+  _exit(0);
+}
