@@ -36,9 +36,9 @@ Backend::Backend(const Options& options, MemoryBudget& budget, Datasets& dataset
 }
 
 Backend::~Backend() {
-  reader_.reset();
+  workers_.reset();  // they end what they are making, from what the reader has staged
   copier_.reset();
-  workers_.reset();
+  reader_.reset();
 }
 
 void Backend::carry_out(std::span<const Command> commands) {

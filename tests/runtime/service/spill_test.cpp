@@ -186,6 +186,40 @@ TEST_CASE("with a second tier each sample is read once from its source, without 
   }
 }
 
+// What workers make blocks of lies in the reader's memory, where it is not kept.
+TEST_CASE("a service that is ended while blocks are made of what it has read ends well") {
+  Tiers tiers(0);
+  std::thread job;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto wait_for = [&](auto holds) {
+    while (!holds() && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(holds());
+  };
+  {
+    const LiveService service(tiers.config);
+    job = std::thread([socket = tiers.config.socket.string()] {
+      JobPlan plan;
+      plan.service = socket;
+      plan.width = kWidth;
+      plan.pause_us = 5000;
+      plan.timeout_s = 1;
+      run_job(plan);
+    });
+    // In the second epoch there is no room for more.
+    wait_for([&] { return number(tiers.status(), "read_samples") > kRows + 100; });
+    configure_failpoints("service.prepare.memory=delay-300");  // then it looks at the samples
+    wait_for([&] {
+      const auto counts = failpoint_counts();
+      return std::any_of(counts.begin(), counts.end(), [](const FailpointCount& one) {
+        return one.name == "service.prepare.memory" && one.reached > 4;
+      });
+    });
+  }
+  configure_failpoints("");
+  job.join();
+}
+
 TEST_CASE(
     "what is read ahead goes to both tiers within their bounds, and leaves both when dropped") {
   Tiers tiers(256 * kMib);
