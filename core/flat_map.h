@@ -22,6 +22,14 @@ class FlatMap {
     return value != kNone || old_.count == 0 ? value : old_.find(key);
   }
 
+  bool has(std::uint64_t key) const { return find(key) != kNone; }
+  // REQUIRES: has(key)
+  std::uint32_t at(std::uint64_t key) const {
+    const std::uint32_t value = find(key);
+    BF_CHECK(value != kNone);
+    return value;
+  }
+
   // REQUIRES: value != kNone. Replaces what was there.
   void set(std::uint64_t key, std::uint32_t value) {
     move_some();

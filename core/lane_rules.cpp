@@ -10,14 +10,15 @@ namespace batchflow {
 // -------------------------------------------------------------------------------- rule 1: take
 // ----
 
-void Lanes::candidates(MemberId id, std::vector<Candidate>& out) const {
+void Lanes::candidates(MemberId id, std::vector<Candidate>& out, bool to_first_ready) const {
   out.clear();
   const Member& member = at(id);
   if (!member.runs[0].active) return;
-  member.strict ? list_strict(member.runs[0], out) : list_relaxed(member.runs[0], out);
+  member.strict ? list_strict(member.runs[0], out, to_first_ready)
+                : list_relaxed(member.runs[0], out, to_first_ready);
 }
 
-void Lanes::list_relaxed(const Run& run, std::vector<Candidate>& out) const {
+void Lanes::list_relaxed(const Run& run, std::vector<Candidate>& out, bool to_first_ready) const {
   std::uint32_t distance = 0;
   bool oldest_found = false;
   for (const std::uint32_t slot : run.open) {
@@ -35,6 +36,7 @@ void Lanes::list_relaxed(const Run& run, std::vector<Candidate>& out) const {
         left &= left - 1;
         if ((untaken >> bit & 1) != 0) {
           out.push_back(candidate(seat, block, distance));
+          if (to_first_ready && out.back().ready) return;
           if (pass.late_blocks.test(block)) continue;
         }
         ++distance;
@@ -46,7 +48,7 @@ void Lanes::list_relaxed(const Run& run, std::vector<Candidate>& out) const {
   }
 }
 
-void Lanes::list_strict(const Run& run, std::vector<Candidate>& out) const {
+void Lanes::list_strict(const Run& run, std::vector<Candidate>& out, bool to_first_ready) const {
   std::uint64_t next = run.next_block;
   for (const std::uint32_t slot : run.open) {
     const Seat& seat = seats_[slot];
@@ -55,6 +57,7 @@ void Lanes::list_strict(const Run& run, std::vector<Candidate>& out) const {
       const std::uint64_t distance = next - run.next_block;
       if (!pass.here_blocks.test(block) || distance >= options_.ready_window) return;
       out.push_back(candidate(seat, block, static_cast<std::uint32_t>(distance)));
+      if (to_first_ready && out.back().ready) return;
     }
   }
 }

@@ -126,8 +126,9 @@ class Lanes {
   // lanes in the order opened, then by index, within `ready_window` places of the oldest. A place
   // is a block that is here or was taken, so nothing overtakes a block by more than the window.
   // Blocks not in their turn (lost and made again) are listed too, but no span begins at them. A
-  // strict member's list is its sequence as far as it is here without a gap.
-  void candidates(MemberId member, std::vector<Candidate>& out) const;
+  // strict member's list is its sequence as far as it is here without a gap. `to_first_ready`: the
+  // list ends there.
+  void candidates(MemberId member, std::vector<Candidate>& out, bool to_first_ready = false) const;
   // REQUIRES: resident, needed by the member in its running epoch; the next in sequence if strict.
   // True: that was the last block of its epoch; the next epoch runs, if begun.
   bool take(MemberId member, BlockRef block);
@@ -302,8 +303,8 @@ class Lanes {
   bool may_begin_in(std::uint32_t generation, const Run& previous) const;
   std::uint64_t new_generation_number() const;
 
-  void list_strict(const Run& run, std::vector<Candidate>& out) const;
-  void list_relaxed(const Run& run, std::vector<Candidate>& out) const;
+  void list_strict(const Run& run, std::vector<Candidate>& out, bool to_first_ready) const;
+  void list_relaxed(const Run& run, std::vector<Candidate>& out, bool to_first_ready) const;
   Candidate candidate(const Seat& seat, std::size_t block, std::uint32_t distance) const;
 
   Need want_relaxed(MemberId member, std::uint32_t run);

@@ -161,6 +161,8 @@ class SelectionPolicy {
   virtual ~SelectionPolicy() = default;
   // The index of the candidate the job takes now, or kNoChoice to wait.
   virtual std::size_t choose(const SelectionView& view) = 0;
+  // False: it takes none behind the first that is ready, and is shown none, which is faster.
+  virtual bool looks_behind_ready() const { return true; }
 };
 
 // ---------------------------------------------------------------------------------- dispatch ----

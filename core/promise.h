@@ -6,7 +6,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "core/event.h"
@@ -36,6 +36,38 @@ struct Promise {
   PromisedJoin join;                // joined
   std::uint32_t batch_samples = 0;  // resized: of one rank
   std::vector<NodeId> ranks;        // resized
+
+  // As new, but for the memory of its lists.
+  void reset() {
+    if (kind == Kind::joined) join = PromisedJoin();
+    kind = Kind::joined;
+    step = weights = draws = buffer = 0;
+    epoch = batch_samples = 0;
+    slices.clear();
+    sizes = LaneSizes();
+    ranks.clear();
+  }
+};
+
+// What one step promises. Most are commits, which are many and alike: their memory is used again.
+class StepPromises {
+ public:
+  Promise& add(Promise::Kind kind, JobId job) {
+    if (used_ == all_.size()) all_.emplace_back();
+    Promise& promise = all_[used_++];
+    promise.kind = kind;
+    promise.job = job;
+    return promise;
+  }
+  void clear() {
+    for (std::size_t i = 0; i < used_; ++i) all_[i].reset();
+    used_ = 0;
+  }
+  std::span<const Promise> all() const { return {all_.data(), used_}; }
+
+ private:
+  std::vector<Promise> all_;
+  std::size_t used_ = 0;
 };
 
 }  // namespace batchflow

@@ -1,9 +1,5 @@
 #include "core/step_plan.h"
 
-#include <algorithm>
-
-#include "core/check.h"
-
 namespace batchflow {
 
 std::uint64_t StepPlan::steps() const {
@@ -11,15 +7,6 @@ std::uint64_t StepPlan::steps() const {
   const std::uint64_t left = samples - consumed;
   const bool tail = !drop_last && left % step_samples() != 0;
   return left / step_samples() + (tail ? 1 : 0);
-}
-
-// As steps() has it, without its divisions: steps are asked for often.
-Places StepPlan::step(std::uint64_t t) const {
-  const unsigned __int128 before = static_cast<unsigned __int128>(t) * step_samples();
-  const std::uint64_t whole = drop_last ? step_samples() : 1;
-  BF_CHECK(consumed <= samples && before + whole <= samples - consumed);
-  const std::uint64_t from = consumed + static_cast<std::uint64_t>(before);
-  return {from, from + std::min(step_samples(), samples - from)};
 }
 
 std::uint64_t StepPlan::rank_samples(std::uint64_t t) const {
@@ -34,7 +21,7 @@ std::uint32_t StepPlan::rank_at(std::uint64_t place) const {
 
 // The step's entries are its places followed by fillers; each rank has `share` entries in a row.
 // Only a tail has fillers, and then entry e is place from + e mod (number of places).
-RankBatch StepPlan::batch(std::uint64_t t, std::uint32_t rank) const {
+RankBatch StepPlan::tail(std::uint64_t t, std::uint32_t rank) const {
   BF_CHECK(rank < ranks);
   const Places places = step(t);
   const std::uint64_t share = rank_samples(t);

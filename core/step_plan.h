@@ -7,8 +7,11 @@
 // sample on.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+
+#include "core/check.h"
 
 namespace batchflow {
 
@@ -42,13 +45,29 @@ struct StepPlan {
   // Steps left in the epoch.
   std::uint64_t steps() const;
   // The places step t covers over all ranks, fillers apart. REQUIRES: t < steps()
-  Places step(std::uint64_t t) const;
+  Places step(std::uint64_t t) const {
+    const std::uint64_t whole = step_samples();
+    // A step that is not below steps() would begin behind the samples, however large t is.
+    const std::uint64_t left = samples - consumed;
+    const unsigned __int128 before = static_cast<unsigned __int128>(t) * whole;
+    BF_CHECK(consumed <= samples && before + (drop_last ? whole : 1) <= left);
+    const std::uint64_t from = consumed + static_cast<std::uint64_t>(before);
+    return {from, from + std::min(whole, samples - from)};
+  }
   // What each rank gets in step t, own places and fillers together.
   std::uint64_t rank_samples(std::uint64_t t) const;
   // Whose own a place is. REQUIRES: some step covers it
   std::uint32_t rank_at(std::uint64_t place) const;
   // REQUIRES: t < steps(), rank < ranks
-  RankBatch batch(std::uint64_t t, std::uint32_t rank) const;
+  RankBatch batch(std::uint64_t t, std::uint32_t rank) const {
+    const Places places = step(t);
+    if (places.count() != step_samples() || rank >= ranks) return tail(t, rank);
+    const std::uint64_t from = places.from + std::uint64_t{rank} * batch_samples;
+    return {{from, from + batch_samples}, {}};
+  }
+
+ private:
+  RankBatch tail(std::uint64_t t, std::uint32_t rank) const;
 };
 
 }  // namespace batchflow

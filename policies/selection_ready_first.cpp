@@ -16,6 +16,7 @@ class ReadyFirst final : public SelectionPolicy {
     }
     return kNoChoice;
   }
+  bool looks_behind_ready() const override { return false; }
 };
 
 }  // namespace

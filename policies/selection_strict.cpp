@@ -12,6 +12,7 @@ class StrictSelection final : public SelectionPolicy {
   std::size_t choose(const SelectionView& view) override {
     return !view.candidates.empty() && view.candidates.front().ready ? 0 : kNoChoice;
   }
+  bool looks_behind_ready() const override { return false; }
 };
 
 }  // namespace

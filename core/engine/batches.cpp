@@ -16,8 +16,10 @@ void Delivery::pump(Job& job) {
     bool in_turn = true;
     for (std::size_t i = 0; i < job.ranks[rank].batches.size(); ++i) {
       const std::uint32_t index = job.ranks[rank].batches[i];
-      advance(job, index, in_turn);
-      in_turn = in_turn && s_.batches[index].state != Batch::State::assembling;
+      const Batch& batch = s_.batches[index];
+      if (batch.state != Batch::State::assembling) continue;
+      advance(job, grants_.run_of(job, batch.step), index, in_turn);
+      in_turn = in_turn && batch.state != Batch::State::assembling;
     }
     while (job.ranks[rank].credits > 0 && begin(job, rank)) {
     }
@@ -40,7 +42,7 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   batch.numbering = job.numbering;
   --rank.credits;
   rank.batches.push_back(index);
-  const EpochRun& run = grants_.run_of(job, batch.step);
+  EpochRun& run = grants_.run_of(job, batch.step);
   batch.epoch = run.epoch;
   batch.last_of_epoch = batch.step + 1 == run.first_step + run.steps;
   batch.uncut = run.plan.plain.batch(batch.step - run.first_step, rank_index).own;
@@ -48,15 +50,16 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   const std::size_t before = rank.batches.size() - 1;
   const bool in_turn =
       before == 0 || s_.batches[rank.batches[before - 1]].state != Batch::State::assembling;
-  advance(job, index, in_turn);
+  advance(job, run, index, in_turn);
   return true;
 }
 
 // Cuts what is granted by now into pieces. True: that is the whole batch.
-bool Delivery::cut(Job& job, Batch& batch) {
+bool Delivery::cut(Job& job, EpochRun& run, Batch& batch) {
   if (batch.all_cut) return true;
-  EpochRun& run = grants_.run_of(job, batch.step);
-  const bool covered = grants_.cover(job, run, grants_.batch_end(run, batch));
+  const std::uint64_t step = batch.step - run.first_step;
+  const RankBatch places = run.plan.plain.batch(step, batch.rank);
+  const bool covered = grants_.cover(job, run, Grants::batch_end(run, step, places));
   const std::uint64_t have = run.plain.end();
   const Places now{batch.uncut.from, std::min(batch.uncut.to, std::max(have, batch.uncut.from))};
   add_pieces(run.plain, batch, now, false);
@@ -65,8 +68,6 @@ bool Delivery::cut(Job& job, Batch& batch) {
     job.waits = job.waits_to_take = true;
     return false;
   }
-  const std::uint64_t step = batch.step - run.first_step;
-  const RankBatch places = run.plan.plain.batch(step, batch.rank);
   for (const Places& filler : places.fillers) add_pieces(run.plain, batch, filler, true);
   const Places draws = run.plan.buffer_draws(step, batch.rank);
   grants_.rehearse(job, run, draws.to);
@@ -100,38 +101,37 @@ std::uint32_t Delivery::batch_share(const Job& job, NodeId node) const {
   return kNone;
 }
 
-void Delivery::advance(Job& job, std::uint32_t index, bool in_turn) {
+// REQUIRES: the batch is being assembled.
+void Delivery::advance(Job& job, EpochRun& run, std::uint32_t index, bool in_turn) {
   Batch& batch = s_.batches[index];
-  if (batch.state != Batch::State::assembling) return;
-  const bool whole = cut(job, batch);
+  const bool whole = cut(job, run, batch);
   if (batch.pieces.empty()) return;
-  if (whole && batch.share == kNone && may_be_in_place(job, batch)) {
+  if (Grant* grant = whole ? grant_in_place(job, run, batch) : nullptr) {
     // Out of turn it waits where it is.
-    if (in_turn) deliver_in_place(job, index);
+    if (in_turn) deliver_in_place(job, *grant, index);
     return;
   }
-  if (gather(job, index) && whole && in_turn) order_delivery(job, index);
+  if (gather(job, run, index) && whole && in_turn) order_delivery(job, index);
 }
 
-// The batch lies in one block on its rank's node.
-bool Delivery::may_be_in_place(Job& job, const Batch& batch) {
-  if (batch.pieces.size() != 1 || batch.share != kNone || !job.batch_shares.empty()) return false;
-  const Grant& grant = Grants::grant_of(grants_.run_of(job, batch.step), batch.pieces.front());
+// If the batch lies in one block on its rank's node: the grant of that.
+Grant* Delivery::grant_in_place(const Job& job, EpochRun& run, const Batch& batch) {
+  if (batch.pieces.size() != 1 || batch.share != kNone || !job.batch_shares.empty()) return nullptr;
+  Grant& grant = Grants::grant_of(run, batch.pieces.front());
   const Block* block = s_.at(grant.block);
-  return block && block->resident && block->node == batch.node;
+  return block && block->resident && block->node == batch.node ? &grant : nullptr;
 }
 
-void Delivery::deliver_in_place(Job& job, std::uint32_t index) {
+void Delivery::deliver_in_place(Job& job, Grant& grant, std::uint32_t index) {
   Batch& batch = s_.batches[index];
   Piece& piece = batch.pieces.front();
-  Grant& grant = Grants::grant_of(grants_.run_of(job, batch.step), piece);
   Block& block = *s_.at(grant.block);
   piece.block = grant.block;
   piece.state = Piece::State::there;
   s_.memory[block.share].share->pin(block.item);
   batch.in_place = true;
   order_delivery(job, index);
-  serve(job, batch, piece);
+  serve(job, grant, piece);
 }
 
 void Delivery::want_again(Job& job, Grant& grant) {
@@ -142,9 +142,8 @@ void Delivery::want_again(Job& job, Grant& grant) {
 }
 
 // Copies what is resident into the batch's own slot; asks for what is gone. True: it is complete.
-bool Delivery::gather(Job& job, std::uint32_t index) {
+bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
   Batch& batch = s_.batches[index];
-  EpochRun& run = grants_.run_of(job, batch.step);
   bool all = true;
   for (std::uint32_t i = 0; i < batch.pieces.size(); ++i) {
     Piece& piece = batch.pieces[i];
@@ -201,9 +200,7 @@ bool Delivery::gather(Job& job, std::uint32_t index) {
 }
 
 // The piece is in the batch: the job is done with that part of the block.
-void Delivery::serve(Job& job, Batch& batch, Piece& piece) {
-  EpochRun& run = grants_.run_of(job, batch.step);
-  Grant& grant = Grants::grant_of(run, piece);
+void Delivery::serve(Job& job, Grant& grant, const Piece& piece) {
   if (Block* block = s_.at(grant.block)) block->served = true;
   grants_.served(job, grant, piece.slice.to - piece.slice.from);
 }
@@ -228,7 +225,7 @@ std::span<const SampleId> Delivery::drawn_samples(const Job& job, const Batch& b
 
 void Delivery::order_delivery(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
-  Deliver order;
+  Deliver& order = s_.order(Deliver());
   order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index)
                                           : s_.requests.again(batch.request);
   order.job = job.id;
@@ -257,13 +254,14 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
     order.share = s_.memory[block.share].id;
     order.slot = block.slot;
     const Slice& slice = batch.pieces.front().slice;
-    std::vector<Replacement> within;
+    auto within = s_.arena.make<Replacement>(block.replacements.size());
+    std::size_t count = 0;
     for (Replacement replacement : block.replacements) {
       if (replacement.place < slice.from || replacement.place >= slice.to) continue;
       replacement.place -= slice.from;
-      within.push_back(replacement);
+      within[count++] = replacement;
     }
-    order.replacements = s_.arena.copy(within);
+    order.replacements = within.first(count);
   } else {
     order.place = s_.memory[batch.share].spec.place;
     order.share = s_.memory[batch.share].id;
@@ -272,7 +270,6 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
   }
   batch.request = order.request.id;
   batch.state = Batch::State::delivering;
-  s_.order(order);
   if (order.request.attempt == 0) {
     ++s_.counters.batches;
     s_.counters.samples += batch.samples;

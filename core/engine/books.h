@@ -171,6 +171,16 @@ inline void tell_need(EngineState& s, std::uint32_t index) {
   s.memory[block.share].share->needed(block.item, block.told_need);
 }
 
+// The same where it may be what it was: of a block that a job takes, one more grant is one job less
+// that has yet to take it.
+inline void need_changed(EngineState& s, Block& block) {
+  if (!block.resident) return;
+  const std::uint32_t need = need_of(s, block);
+  if (need == block.told_need) return;
+  block.told_need = need;
+  s.memory[block.share].share->needed(block.item, need);
+}
+
 // The draws of an epoch of a weighted order, from the weights frozen for it.
 inline void draw(EngineState& s, Job& job, std::uint32_t epoch) {
   const Catalogue& catalogue = *s.datasets[job.dataset].catalogue;

@@ -23,8 +23,8 @@ void Delivery::wanted(Job& job, const BatchWanted& event) {
 }
 
 void Delivery::stall_changed(const RankState& rank) {
-  const auto node = s_.node_of.find(rank.node.value);
-  if (node != s_.node_of.end()) s_.changed_on(node->second);
+  const std::uint32_t node = s_.node_of.find(rank.node.value);
+  if (node != kNone) s_.changed_on(node);
 }
 
 void Delivery::transferred(const TransferDone& event) {
@@ -45,7 +45,7 @@ void Delivery::transferred(const TransferDone& event) {
   Job& job = s_.jobs[batch.job];
   if (event.outcome == Outcome::done) {
     piece.state = Piece::State::there;
-    serve(job, batch, piece);
+    serve(job, Grants::grant_of(grants_.run_of(job, batch.step), piece), piece);
   } else {
     piece.state = Piece::State::missing;
   }

@@ -40,15 +40,15 @@ class Delivery {
  private:
   void stall_changed(const RankState& rank);
   bool begin(Job& job, Rank rank);
-  bool cut(Job& job, Batch& batch);
+  bool cut(Job& job, EpochRun& run, Batch& batch);
   static void add_pieces(Sequence& sequence, Batch& batch, Places places, bool filler);
-  void advance(Job& job, std::uint32_t index, bool in_turn);
-  bool may_be_in_place(Job& job, const Batch& batch);
-  void deliver_in_place(Job& job, std::uint32_t index);
+  void advance(Job& job, EpochRun& run, std::uint32_t index, bool in_turn);
+  Grant* grant_in_place(const Job& job, EpochRun& run, const Batch& batch);
+  void deliver_in_place(Job& job, Grant& grant, std::uint32_t index);
   void want_again(Job& job, Grant& grant);
-  bool gather(Job& job, std::uint32_t index);
+  bool gather(Job& job, EpochRun& run, std::uint32_t index);
   std::span<const SampleId> drawn_samples(const Job& job, const Batch& batch);
-  void serve(Job& job, Batch& batch, Piece& piece);
+  void serve(Job& job, Grant& grant, const Piece& piece);
   void free_if_over(Job& job, std::uint32_t index);
   void free_held(Job& job, std::uint32_t index);
   void unhand(std::uint32_t batch);

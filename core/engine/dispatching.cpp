@@ -381,7 +381,8 @@ void Dispatching::measure_stalls(Node& node) {
 }
 
 void Dispatching::scale() {
-  if (std::exchange(had_jobs_, !s_.job_of.empty()) == s_.job_of.empty()) scale_all_ = true;
+  const bool has_jobs = s_.job_of.size() != 0;
+  if (std::exchange(had_jobs_, has_jobs) != has_jobs) scale_all_ = true;
   if (std::exchange(scale_all_, false)) {
     for (std::uint32_t index = 0; index < s_.nodes.size(); ++index) s_.changed_on(index);
   }

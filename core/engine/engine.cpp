@@ -66,8 +66,8 @@ struct Engine::Parts final : Reads::Listener {
 
   // ---- events
   Job* job(JobId id) {
-    const auto found = s.job_of.find(id.value);
-    if (found != s.job_of.end()) return &s.jobs[found->second];
+    const std::uint32_t found = s.job_of.find(id.value);
+    if (found != kNone) return &s.jobs[found];
     const auto& refused = s.refused_joins;
     if (std::find(refused.begin(), refused.end(), id) != refused.end()) {
       s.stale();
@@ -431,7 +431,7 @@ std::span<const Command> Engine::step(Instant now, std::span<const Event> events
 }
 
 std::span<const Promise> Engine::promises() const {
-  return parts_->s.promises;
+  return parts_->s.promises.all();
 }
 
 EngineCounters Engine::counters() const {

@@ -256,51 +256,54 @@ void Grants::prefer_local(NodeId node) {
   std::erase_if(found_, [&](const Lanes::Candidate& one) { return !is_local(one); });
 }
 
-std::optional<Grant> Grants::take_block(Job& job, EpochRun& run, NodeId node) {
-  if (!job.resumed.empty()) {
-    const Grant grant = job.resumed.front();
-    job.resumed.erase(job.resumed.begin());
-    return grant;
-  }
-  Lanes& lanes = *s_.streams[job.stream].lanes;
-  lanes.candidates(job.member, found_);
-  if (found_.empty()) return std::nullopt;
+// What the selection policy chooses of what the order allows, or null.
+const Lanes::Candidate* Grants::choose_block(const Job& job, NodeId node) {
+  // A node's ranks choose among what is theirs, wherever in the list that stands.
+  s_.streams[job.stream].lanes->candidates(job.member, found_, to_first_ready_ && node.is_none());
+  if (found_.empty()) return nullptr;
+  // A strict order leaves no choice.
+  if (job.order != Order::relaxed) return found_.front().ready ? &found_.front() : nullptr;
   if (!node.is_none()) prefer_local(node);
   views_.clear();
   for (const Lanes::Candidate& candidate : found_) {
     views_.push_back({candidate.distance, candidate.ready, candidate.needed,
                       seconds(s_.now - s_.blocks[candidate.tag].since)});
   }
-  // A strict order leaves no choice.
-  const std::size_t choice = job.order == Order::relaxed
-                                 ? selection_->choose({job.id, job.order, views_})
-                                 : (views_.front().ready ? 0 : kNoChoice);
-  if (choice == kNoChoice) return std::nullopt;
-  if (choice >= found_.size() || !views_[choice].ready) {
-    ++refused_;
-    return std::nullopt;
-  }
-  const BlockRef ref = found_[choice].block;
-  const std::uint32_t index = found_[choice].tag;
-  Grant grant;
-  grant.block = {index, s_.blocks[index].serial};
-  grant.ref = ref;
-  grant.name = s_.blocks[index].name;
-  grant.sizes = s_.blocks[index].sizes;
-  grant.to = s_.blocks[index].samples;
-  // A strict job may have been resumed inside a block.
-  if (job.order != Order::relaxed && run.plain.granted == 0) {
-    grant.from = static_cast<std::uint32_t>(run.plan.plain.consumed % grant.sizes.block_samples);
-  }
-  if (lanes.take(job.member, ref)) ++job.lanes_epoch;
-  return grant;
+  const std::size_t choice = selection_->choose({job.id, job.order, views_});
+  if (choice == kNoChoice) return nullptr;
+  if (choice < found_.size() && views_[choice].ready) return &found_[choice];
+  ++refused_;
+  return nullptr;
 }
 
-std::uint64_t Grants::add(Sequence& sequence, Grant grant) {
+std::optional<Grant> Grants::take_block(Job& job, EpochRun& run, NodeId node) {
+  if (!job.resumed.empty()) {
+    const Grant grant = job.resumed.front();
+    job.resumed.erase(job.resumed.begin());
+    return grant;
+  }
+  const Lanes::Candidate* chosen = choose_block(job, node);
+  if (!chosen) return std::nullopt;
+  const Block& block = s_.blocks[chosen->tag];
+  std::optional<Grant> taken(std::in_place);
+  taken->block = {chosen->tag, block.serial};
+  taken->ref = chosen->block;
+  taken->name = block.name;
+  taken->sizes = block.sizes;
+  taken->to = block.samples;
+  // A strict job may have been resumed inside a block.
+  if (job.order != Order::relaxed && run.plain.granted == 0) {
+    taken->from = static_cast<std::uint32_t>(run.plan.plain.consumed % block.sizes.block_samples);
+  }
+  if (s_.streams[job.stream].lanes->take(job.member, chosen->block)) ++job.lanes_epoch;
+  return taken;
+}
+
+std::uint64_t Grants::add(Sequence& sequence, Grant&& grant) {
   grant.unserved = grant.to - grant.from;
   if (Block* block = s_.at(grant.block)) {
     ++block->grants;
-    tell_need(s_, grant.block.index);
+    need_changed(s_, *block);
   }
   return sequence.add(std::move(grant));
 }
@@ -355,8 +358,7 @@ void Grants::drop_grant(Job& job, Grant& grant) {
   --block->grants;
   const bool mine = block->charged_job == job.index;
   if (block->resident && (mine || !is_charged_for_need(s_, *block))) uncharge(s_, *block);
-  const auto index = block->resident ? s_.memory[block->share].owner_of[block->item.value] : kNone;
-  if (index != kNone) tell_need(s_, index);
+  need_changed(s_, *block);
 }
 
 void Grants::forget_committed(Job& job) {
@@ -375,10 +377,8 @@ void Grants::forget_committed(Job& job) {
 }
 
 // Fillers may come from anywhere in the step.
-std::uint64_t Grants::batch_end(const EpochRun& run, const Batch& batch) {
-  const std::uint64_t t = batch.step - run.first_step;
-  const RankBatch places = run.plan.plain.batch(t, batch.rank);
-  return places.filler_count() > 0 ? run.plan.plain.step(t).to : places.own.to;
+std::uint64_t Grants::batch_end(const EpochRun& run, std::uint64_t step, const RankBatch& places) {
+  return places.filler_count() > 0 ? run.plan.plain.step(step).to : places.own.to;
 }
 
 std::uint32_t Grants::missing_blocks(Job& job) {
@@ -389,7 +389,8 @@ std::uint32_t Grants::missing_blocks(Job& job) {
       const Batch& batch = s_.batches[index];
       if (batch.all_cut) continue;
       const EpochRun& run = run_of(job, batch.step);
-      const std::uint64_t end = batch_end(run, batch);
+      const std::uint64_t step = batch.step - run.first_step;
+      const std::uint64_t end = batch_end(run, step, run.plan.plain.batch(step, batch.rank));
       const std::uint64_t have = run.plain.end();
       if (end > have) samples = std::max(samples, end - have);
     }

@@ -10,8 +10,9 @@ namespace batchflow {
 
 class Grants {
  public:
-  Grants(EngineState& state, std::unique_ptr<SelectionPolicy> selection)
-      : s_(state), selection_(std::move(selection)) {}
+  Grants(EngineState& state, std::unique_ptr<SelectionPolicy> selection) : s_(state) {
+    change_selection(std::move(selection));
+  }
 
   // Starts the job's sequence at its committed position.
   void begin(Job& job);
@@ -30,9 +31,9 @@ class Grants {
   void rehearse(const Job& job, EpochRun& run, std::uint64_t to);
   // A block that will be rehearsed soon and was not made yet, or null.
   Grant* rehearsal_ahead(Job& job);
-  EpochRun& run_of(Job& job, std::uint64_t step);
+  static EpochRun& run_of(Job& job, std::uint64_t step);
   // The end of the places that must be granted before the batch is whole.
-  static std::uint64_t batch_end(const EpochRun& run, const Batch& batch);
+  static std::uint64_t batch_end(const EpochRun& run, std::uint64_t step, const RankBatch& places);
 
   // The grant that a piece of a batch lies in. REQUIRES: the batch is not yet committed.
   static Grant& grant_of(EpochRun& run, const Piece& piece) {
@@ -46,7 +47,10 @@ class Grants {
   // Blocks the job still has to take to serve the batches that wait.
   std::uint32_t missing_blocks(Job& job);
 
-  void change_selection(std::unique_ptr<SelectionPolicy> policy) { selection_ = std::move(policy); }
+  void change_selection(std::unique_ptr<SelectionPolicy> policy) {
+    selection_ = std::move(policy);
+    to_first_ready_ = !selection_->looks_behind_ready();
+  }
   std::uint64_t refused() const { return refused_; }
 
  private:
@@ -65,17 +69,19 @@ class Grants {
   std::optional<std::uint64_t> open_block(Job& job, EpochRun& run, NodeId node);
   static std::optional<std::uint64_t> largest_rest(EpochRun& run);
   std::optional<Grant> take_block(Job& job, EpochRun& run, NodeId node);
+  const Lanes::Candidate* choose_block(const Job& job, NodeId node);
   void prefer_local(NodeId node);
   static void begin_rehearsal(Job& job, EpochRun& run, KeyRoot root);
   void begin_in_sequence(Job& job);
   void resume(Job& job, const Position::PartBlock& part, LanePosition& lanes);
   static std::uint32_t fillers_in(const EpochRun& run, const Cut& cut);
   void uncharge_unneeded(const Job& job);
-  std::uint64_t add(Sequence& sequence, Grant grant);
+  std::uint64_t add(Sequence& sequence, Grant&& grant);
   void drop_grant(Job& job, Grant& grant);
 
   EngineState& s_;
   std::unique_ptr<SelectionPolicy> selection_;
+  bool to_first_ready_ = false;  // what lies behind is not of interest to it
   std::uint64_t refused_ = 0;
   std::vector<Lanes::Candidate> found_;
   std::vector<SelectionCandidate> views_;

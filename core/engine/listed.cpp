@@ -70,8 +70,8 @@ void Listed::failed(std::uint32_t index, std::optional<Refusal> why) {
 
 void Listed::refuse_failed(const std::function<void(Job&, Refusal)>& refuse) {
   for (const Failed& failed : failed_) {
-    const auto job = s_.job_of.find(failed.job.value);
-    if (job != s_.job_of.end()) refuse(s_.jobs[job->second], failed.why);
+    const std::uint32_t job = s_.job_of.find(failed.job.value);
+    if (job != kNone) refuse(s_.jobs[job], failed.why);
   }
   failed_.clear();
 }

@@ -35,10 +35,10 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   if (dataset == s_.dataset_of.end()) return Refusal::unknown_dataset;
   if (s_.pipelines.count(event.pipeline.value) == 0) return Refusal::unknown_pipeline;
   if (event.ranks.empty() || event.batch_samples <= event.rehearsed) return Refusal::bad_request;
-  if (s_.job_of.count(event.job.value) != 0) return Refusal::bad_request;
+  if (s_.job_of.has(event.job.value)) return Refusal::bad_request;
   for (const NodeId node : event.ranks) {
-    const auto known = s_.node_of.find(node.value);
-    if (known == s_.node_of.end() || !s_.memory.has(dram_of(node))) return Refusal::bad_request;
+    const std::uint32_t known = s_.node_of.find(node.value);
+    if (known == kNone || !s_.memory.has(dram_of(node))) return Refusal::bad_request;
   }
   const bool drawn = event.order == Order::weighted || event.order == Order::listed;
   if ((event.node_local && event.order != Order::relaxed) || (event.rehearsed > 0 && drawn)) {
@@ -130,7 +130,7 @@ void Membership::joined(const JobJoined& event) {
   }
   stream.jobs.push_back(index);
   if (job.weights) s_.weighted_jobs.push_back(index);
-  s_.job_of[event.job.value] = index;
+  s_.job_of.set(event.job.value, index);
   take_reserve(job);
   items_.settle(dataset);
   s_.promise_joined(job, event);
@@ -398,7 +398,7 @@ void Membership::resized(Job& job, const JobResized& event) {
   if (job.state == Job::State::refused) return s_.stale();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
   const bool nodes_known = std::all_of(event.ranks.begin(), event.ranks.end(), [&](NodeId node) {
-    return s_.node_of.count(node.value) != 0 && s_.memory.has(dram_of(node));
+    return s_.node_of.has(node.value) && s_.memory.has(dram_of(node));
   });
   if (step == 0 || !nodes_known || job.order == Order::listed ||
       (job.drop_last && step > job.draws) || event.batch_samples <= job.rehearsed) {

@@ -10,8 +10,8 @@ namespace batchflow {
 void Membership::node_joined(const NodeJoined& event) {
   constexpr std::uint32_t kCoresMost = 1 << 16;  // no machine has more
   if (event.node.is_none() || event.cores > kCoresMost) return s_.protocol_error();
-  if (s_.node_of.count(event.node.value) != 0) return s_.protocol_error();
-  s_.node_of[event.node.value] = static_cast<std::uint32_t>(s_.nodes.size());
+  if (s_.node_of.has(event.node.value)) return s_.protocol_error();
+  s_.node_of.set(event.node.value, static_cast<std::uint32_t>(s_.nodes.size()));
   Node node;
   node.id = event.node;
   node.cores = event.cores;
@@ -20,15 +20,15 @@ void Membership::node_joined(const NodeJoined& event) {
 }
 
 void Membership::node_quiesced(const NodeQuiesced& event) {
-  const auto found = s_.node_of.find(event.node.value);
-  if (found == s_.node_of.end()) return s_.protocol_error();
-  s_.nodes[found->second].takes_work = false;
+  const std::uint32_t found = s_.node_of.find(event.node.value);
+  if (found == kNone) return s_.protocol_error();
+  s_.nodes[found].takes_work = false;
   stranded_due_ = true;
 }
 
 // A stream's helpers are always the first of those that can prepare.
 void Membership::worker_joined(NodeId node) {
-  if (s_.node_of.count(node.value) == 0) return;
+  if (!s_.node_of.has(node.value)) return;
   const std::uint32_t index = s_.node_of.at(node.value);
   if (!s_.nodes[index].has_memory) return;
   helpers_due_ = helpers_due_ || s_.nodes[index].workers == 1;
@@ -36,7 +36,7 @@ void Membership::worker_joined(NodeId node) {
 }
 
 void Membership::capacity_changed(const CapacityChanged& event) {
-  if (event.place.tier != Tier::store && s_.node_of.count(event.place.node.value) == 0) {
+  if (event.place.tier != Tier::store && !s_.node_of.has(event.place.node.value)) {
     return s_.protocol_error();
   }
   const bool known = s_.memory.has(event.place);
@@ -62,9 +62,8 @@ void Membership::forget_node(Job& job, NodeId node) {
 }
 
 void Membership::node_lost(const NodeLost& event) {
-  const auto found = s_.node_of.find(event.node.value);
-  if (found == s_.node_of.end()) return s_.protocol_error();
-  const std::uint32_t node = found->second;
+  const std::uint32_t node = s_.node_of.find(event.node.value);
+  if (node == kNone) return s_.protocol_error();
   stranded_due_ = true;
   s_.nodes[node].takes_work = false;
   s_.nodes[node].lost = true;
@@ -91,7 +90,7 @@ void Membership::node_lost(const NodeLost& event) {
   s_.nodes[node].streams.clear();
   items_.close_shares(node);
   s_.memory.forget_node(event.node);
-  s_.node_of.erase(found);
+  s_.node_of.erase(event.node.value);
 }
 
 void Membership::close_if_empty(std::uint32_t index) {

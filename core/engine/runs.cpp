@@ -6,7 +6,7 @@
 
 namespace batchflow {
 
-std::uint64_t Sequence::add(Grant grant) {
+std::uint64_t Sequence::add(Grant&& grant) {
   grants.push_back(std::move(grant));
   return forgotten_ + grants.size() - 1;
 }

@@ -59,7 +59,7 @@ class Sequence {
   std::uint64_t end() const { return begin + granted; }
   Grant& grant(std::uint64_t number) { return grants[number - forgotten_]; }
   // The number of a new grant.
-  std::uint64_t add(Grant grant);
+  std::uint64_t add(Grant&& grant);
   // Puts the next samples of the grant, at most `most`, at the next places.
   const Cut& cut(std::uint64_t number, std::uint64_t most);
   // REQUIRES: that place is cut, and not forgotten.

@@ -66,9 +66,7 @@ void EngineState::expand(const Block& block, std::vector<Draw>& draws) {
 }
 
 void EngineState::promise_joined(const Job& job, const JobJoined& event) {
-  Promise& promise = promises.emplace_back();
-  promise.kind = Promise::Kind::joined;
-  promise.job = job.id;
+  Promise& promise = promises.add(Promise::Kind::joined, job.id);
   promise.join.join = event;
   promise.join.ranks.assign(event.ranks.begin(), event.ranks.end());
   promise.join.join.pipeline_hash = streams[job.stream].pipeline->hash;
@@ -76,18 +74,14 @@ void EngineState::promise_joined(const Job& job, const JobJoined& event) {
 }
 
 void EngineState::promise_resized(const Job& job) {
-  Promise& promise = promises.emplace_back();
-  promise.kind = Promise::Kind::resized;
-  promise.job = job.id;
+  Promise& promise = promises.add(Promise::Kind::resized, job.id);
   promise.batch_samples = job.batch_samples;
   for (const RankState& rank : job.ranks) promise.ranks.push_back(rank.node);
 }
 
 void EngineState::promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,
                                     const std::vector<Slice>& committed) {
-  Promise& promise = promises.emplace_back();
-  promise.kind = Promise::Kind::committed;
-  promise.job = job.id;
+  Promise& promise = promises.add(Promise::Kind::committed, job.id);
   promise.step = step;
   promise.epoch = epoch;
   promise.slices = committed;
@@ -100,16 +94,12 @@ void EngineState::promise_committed(const Job& job, std::uint64_t step, std::uin
 }
 
 void EngineState::promise_epoch_finished(const Job& job, std::uint32_t epoch) {
-  Promise& promise = promises.emplace_back();
-  promise.kind = Promise::Kind::epoch_finished;
-  promise.job = job.id;
+  Promise& promise = promises.add(Promise::Kind::epoch_finished, job.id);
   promise.epoch = epoch;
 }
 
 void EngineState::promise_left(const Job& job) {
-  Promise& promise = promises.emplace_back();
-  promise.kind = Promise::Kind::left;
-  promise.job = job.id;
+  promises.add(Promise::Kind::left, job.id);
 }
 
 }  // namespace batchflow

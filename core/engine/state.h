@@ -416,7 +416,10 @@ struct EngineState {
 
   Arena arena;
   std::vector<Command> commands;
-  void order(const Command& command) { commands.push_back(command); }
+  template <class Command>
+  std::decay_t<Command>& order(Command&& command) {
+    return std::get<std::decay_t<Command>>(commands.emplace_back(std::forward<Command>(command)));
+  }
 
   Requests requests;
   Alarms alarms;
@@ -424,13 +427,13 @@ struct EngineState {
 
   // Backends' ids are looked up in maps that nothing iterates.
   std::vector<Node> nodes;  // never erased: a node that comes back is a new one
-  std::unordered_map<std::uint32_t, std::uint32_t> node_of;
+  FlatMap node_of;
   std::vector<Worker> workers;
   std::unordered_map<std::uint32_t, std::uint32_t> worker_of;
   std::vector<Dataset> datasets;
   std::unordered_map<std::uint32_t, std::uint32_t> dataset_of;
   std::unordered_map<std::uint32_t, const PipelineInfo*> pipelines;
-  std::unordered_map<std::uint32_t, std::uint32_t> job_of;
+  FlatMap job_of;
 
   Pool<Block> blocks;
   Pool<Making> makings;
@@ -457,8 +460,8 @@ struct EngineState {
     if (!std::exchange(nodes[node].has_room, true)) nodes_with_room.push_back(node);
   }
   void room_on(NodeId node) {
-    const auto found = node_of.find(node.value);
-    if (found != node_of.end()) room_on(found->second);
+    const std::uint32_t found = node_of.find(node.value);
+    if (found != kNone) room_on(found);
   }
   std::vector<std::uint32_t> changed_nodes;  // since the scaling policy was last asked
   void changed_on(std::uint32_t node) {
@@ -497,7 +500,7 @@ struct EngineState {
   // With all that was on it: no order goes there.
   bool is_lost(NodeId node) const {
     const auto found = node_of.find(node.value);
-    return found == node_of.end() || nodes[found->second].lost;
+    return found == kNone || nodes[found].lost;
   }
 
   Lineage lineage(const Block& block) const;
@@ -507,7 +510,7 @@ struct EngineState {
   // In this step: what came with the join was said before anybody could hear of the refusal.
   std::vector<JobId> refused_joins;
 
-  std::vector<Promise> promises;  // of this step, for the promise log
+  StepPromises promises;  // of this step, for the promise log
   void promise_joined(const Job& job, const JobJoined& event);
   void promise_resized(const Job& job);
   void promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,

@@ -8,19 +8,19 @@
 namespace batchflow {
 
 void Preparation::joined(const WorkerJoined& event) {
-  const auto node = s_.node_of.find(event.node.value);
-  if (node == s_.node_of.end()) return s_.protocol_error();
+  const std::uint32_t node = s_.node_of.find(event.node.value);
+  if (node == kNone) return s_.protocol_error();
   if (const auto known = s_.worker_of.find(event.worker.value); known != s_.worker_of.end()) {
     const Worker::State state = s_.workers[known->second].state;
     if (state == Worker::State::idle || state == Worker::State::busy) return s_.protocol_error();
   }
   const auto index = static_cast<std::uint32_t>(s_.workers.size());
-  s_.workers.push_back({event.worker, node->second, Worker::State::idle, kNone, {}});
+  s_.workers.push_back({event.worker, node, Worker::State::idle, kNone, {}});
   s_.worker_of[event.worker.value] = index;
-  s_.nodes[node->second].idle.push_back(index);
-  ++s_.nodes[node->second].workers;
-  s_.room_on(node->second);
-  assign(node->second);
+  s_.nodes[node].idle.push_back(index);
+  ++s_.nodes[node].workers;
+  s_.room_on(node);
+  assign(node);
 }
 
 void Preparation::lost(const WorkerLost& event) {
@@ -159,9 +159,9 @@ void Preparation::orphan(Job& job) {
 
 void Preparation::strip_ahead(std::span<const Place> places) {
   for (const Place& place : places) {
-    const auto node = s_.node_of.find(place.node.value);
-    if (node == s_.node_of.end() || place.tier != Tier::dram) continue;
-    for (const std::uint32_t stream : s_.nodes[node->second].streams) {
+    const std::uint32_t node = s_.node_of.find(place.node.value);
+    if (node == kNone || place.tier != Tier::dram) continue;
+    for (const std::uint32_t stream : s_.nodes[node].streams) {
       strip_ahead(node_of(s_.streams[stream], place.node));
     }
   }
