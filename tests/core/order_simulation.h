@@ -63,11 +63,23 @@ class OrderSimulation {
     fill(job.member);
     lanes_.candidates(job.member, candidates_);
     BF_CHECK(!candidates_.empty());
+    check_list_to_first_ready(job.member);
     const std::size_t choice = chooser ? chooser(lanes_, candidates_) : 0;
     const BlockRef block = candidates_.at(choice).block;
     const Taken taken{turn.tick, turn.job, lanes_.name(block), lanes_.take(job.member, block)};
     turns_.push({turn.tick + job.period_ticks, turn.job});
     return taken;
+  }
+
+  // It is the whole list's beginning.
+  void check_list_to_first_ready(MemberId member) {
+    lanes_.candidates(member, shown_, true);
+    BF_CHECK(shown_.size() <= candidates_.size());
+    for (std::size_t i = 0; i < shown_.size(); ++i) {
+      BF_CHECK(shown_[i].block == candidates_[i].block);
+      BF_CHECK(shown_[i].ready == (i + 1 == shown_.size() && candidates_[i].ready));
+    }
+    BF_CHECK(shown_.size() == candidates_.size() || shown_.back().ready);
   }
 
   std::uint64_t prepared() const { return prepared_; }
@@ -115,6 +127,7 @@ class OrderSimulation {
   std::priority_queue<Turn> turns_;
   std::deque<BlockRef> window_;
   std::vector<Lanes::Candidate> candidates_;
+  std::vector<Lanes::Candidate> shown_;
   std::uint64_t prepared_ = 0;
 };
 

@@ -2,6 +2,9 @@
 // ready; the same answer again. And the built-in ones case by case.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <span>
+
 #include "tests/policies/random_seeds.h"
 #include "tests/policies/random_views.h"
 #include "tests/policies/tested_policies.h"
@@ -35,6 +38,14 @@ TEST_CASE("selection takes only what is offered and ready") {
         const SelectionView view{JobId(1), Order::relaxed, candidates};
         const std::size_t taken = policy->choose(view);
         CHECK(taken == again->choose(view));
+        if (!policy->looks_behind_ready()) {
+          // It is shown no more than this, and must not miss the rest.
+          const auto ready = std::find_if(candidates.begin(), candidates.end(),
+                                          [](const auto& one) { return one.ready; });
+          const std::span shown(candidates.begin(),
+                                ready == candidates.end() ? ready : std::next(ready));
+          CHECK(again->choose({JobId(1), Order::relaxed, shown}) == taken);
+        }
         if (taken == kNoChoice) continue;
         REQUIRE(taken < candidates.size());
         CHECK(candidates[taken].ready);
