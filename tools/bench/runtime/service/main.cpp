@@ -1,0 +1,378 @@
+// bench_service: what batchflowd itself costs its jobs, preparation left out.
+//
+//   bench_service [--rounds N] [--seconds S]
+//
+// Rows of numbers that are prepared once and served from memory, to jobs that are processes of
+// their own: how many batches a second one service hands out, what a batch costs it as more and
+// more are served, what it takes of a core at 1,000 batches a second, and how soon a job has a
+// batch of 38 MB in its hands, and reads it, beside memory of its own.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/client/batchflow.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds(Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+struct Spread {
+  double least, middle, most;
+};
+Spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return {values.front(), values[values.size() / 2], values.back()};
+}
+std::string text(const Spread& spread, int digits = 1) {
+  return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", spread.middle, digits, spread.least, digits,
+                     spread.most, digits);
+}
+
+// A process of this program, which does not outlive it.
+pid_t in_another_process(const std::function<void()>& body) {
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("no process can be made");
+  if (child != 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  body();
+  _exit(0);
+}
+void end(pid_t process, int signal) {
+  kill(process, signal);
+  waitpid(process, nullptr, 0);
+}
+
+class Folder {
+ public:
+  Folder() {
+    path_ = fs::temp_directory_path() / "batchflow-bench-XXXXXX";
+    if (!mkdtemp(path_.data())) throw std::runtime_error(path_ + ": cannot be made");
+  }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  std::string in(const char* name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// An array of `rows` times `width` floats.
+void write_rows(const std::string& file, std::size_t rows, std::size_t width) {
+  std::ofstream out(file, std::ios::binary);
+  std::string head =
+      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, width);
+  head.resize((10 + head.size() + 64) / 64 * 64 - 10 - 1, ' ');
+  head += '\n';
+  const auto length = static_cast<std::uint16_t>(head.size());
+  out.write("\x93NUMPY\x01\x00", 8);
+  out.write(reinterpret_cast<const char*>(&length), sizeof length);
+  out << head;
+  std::vector<float> row(width);
+  for (std::size_t k = 0; k < rows; ++k) {
+    std::fill(row.begin(), row.end(), static_cast<float>(k));
+    out.write(reinterpret_cast<const char*>(row.data()),
+              static_cast<std::streamsize>(width * sizeof(float)));
+  }
+}
+
+class Service {
+ public:
+  Service(const Folder& folder, const std::string& data, const char* memory)
+      : socket_(folder.in("socket")) {
+    const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "batchflowd";
+    const std::string dataset = "rows=" + data, state = folder.in("state");
+    process_ = in_another_process([&] {
+      const int nowhere = open("/dev/null", O_WRONLY);
+      dup2(nowhere, STDERR_FILENO);
+      execl(program.c_str(), "batchflowd", "--dataset", dataset.c_str(), "--socket",
+            socket_.c_str(), "--state", state.c_str(), "--memory", memory, "--http", "-1", nullptr);
+      _exit(127);
+    });
+    for (int tries = 0; !fs::exists(socket_); ++tries) {
+      if (tries == 1000) throw std::runtime_error("batchflowd does not start");
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  ~Service() { end(process_, SIGTERM); }
+  const std::string& socket() const { return socket_; }
+
+  // CPU time of its threads but those that prepare: what it takes to serve.
+  double serving_cpu_s() const {
+    double ticks = 0;
+    for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", process_))) {
+      std::ifstream in(task.path() / "stat");
+      std::string line;
+      std::getline(in, line);
+      if (line.find("(bf-prepare)") != line.npos) continue;
+      const std::size_t after = line.rfind(')');
+      if (after == line.npos) continue;
+      unsigned long user = 0, system = 0;
+      std::sscanf(line.c_str() + after + 2,
+                  "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
+      ticks += static_cast<double>(user + system);
+    }
+    return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+
+ private:
+  std::string socket_;
+  pid_t process_ = -1;
+};
+
+class Loader {
+ public:
+  Loader(const Service& service, std::uint32_t batch, std::uint32_t credits = 0) {
+    bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+    options.service = service.socket().c_str();
+    options.dataset = "rows";
+    options.batch_samples = batch;
+    options.credits = credits;
+    if (bf_loader_open(&options, &loader_) != BF_OK) throw std::runtime_error(bf_last_error());
+  }
+  ~Loader() { bf_loader_close(loader_); }
+  const bf_batch& next() {
+    if (bf_loader_next(loader_, &batch_) != BF_OK) throw std::runtime_error(bf_last_error());
+    return batch_;
+  }
+  void release() { bf_batch_release(loader_, batch_.handle); }
+  void pass(std::uint64_t batches) {
+    for (std::uint64_t i = 0; i < batches; ++i) {
+      next();
+      release();
+    }
+  }
+
+ private:
+  bf_loader* loader_ = nullptr;
+  bf_batch batch_ = BF_BATCH_INIT;
+};
+
+// Numbers that other processes write and this one reads.
+struct Counts {
+  std::uint64_t batches[64];
+};
+Counts* shared_counts() {
+  void* memory =
+      mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("no shared memory");
+  return static_cast<Counts*>(memory);
+}
+
+struct Options {
+  unsigned rounds = 5;
+  double seconds = 3;
+  std::uint64_t most = 1'000'000;
+};
+
+// -------------------------------------------------------------------------------- batches a second
+
+void batches_a_second(const Options& options, const Folder& folder, const std::string& rows) {
+  std::printf("batches of 64 rows of 128 B, jobs that compute nothing; aim 20,000 a second\n");
+  std::printf("%6s %28s %28s\n", "jobs", "batches/s", "us of the service's CPU a batch");
+  for (const unsigned jobs : {1u, 4u, 16u}) {
+    std::vector<double> rates, costs;
+    for (unsigned round = 0; round < options.rounds; ++round) {
+      const Service service(folder, rows, "512mib");
+      Counts* counts = shared_counts();
+      std::vector<pid_t> processes;
+      for (unsigned job = 0; job < jobs; ++job) {
+        processes.push_back(in_another_process([&] {
+          try {
+            Loader loader(service, 64, 8);
+            for (;; ++counts->batches[job]) loader.pass(1);
+          } catch (const std::exception& error) {
+            std::fprintf(stderr, "bench_service: %s\n", error.what());
+          }
+        }));
+      }
+      const auto sum = [&] {
+        std::uint64_t all = 0;
+        for (unsigned job = 0; job < jobs; ++job)
+          all += *const_cast<volatile std::uint64_t*>(&counts->batches[job]);
+        return static_cast<double>(all);
+      };
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      const double before = sum(), cpu = service.serving_cpu_s();
+      const auto begin = Clock::now();
+      std::this_thread::sleep_for(std::chrono::duration<double>(options.seconds));
+      const double served = sum() - before, took = seconds(Clock::now() - begin);
+      costs.push_back((service.serving_cpu_s() - cpu) * 1e6 / served);
+      rates.push_back(served / took);
+      for (const pid_t process : processes) end(process, SIGKILL);
+      munmap(counts, sizeof(Counts));
+    }
+    std::printf("%6u %28s %28s\n", jobs, text(spread_of(rates), 0).c_str(),
+                text(spread_of(costs)).c_str());
+    std::fflush(stdout);
+  }
+}
+
+// ------------------------------------------------------------------------------- as more are served
+
+void cost_by_served(const Options& options, const Folder& folder, const std::string& rows) {
+  std::printf("\none job's batches, by how many it has had: us of the service's CPU a batch\n");
+  const Service service(folder, rows, "512mib");
+  Loader loader(service, 64, 8);
+  std::uint64_t served = 0;
+  for (std::uint64_t upto = 1000; upto <= options.most; upto *= 10) {
+    // As many for each row, at its end: a thousand take less than a clock tick says.
+    const std::uint64_t window = std::min<std::uint64_t>(options.most / 10, 50'000);
+    loader.pass(upto - std::min(upto, served + window));
+    const double before = service.serving_cpu_s();
+    const auto begin = Clock::now();
+    loader.pass(window);
+    const double took = seconds(Clock::now() - begin);
+    served = std::max(upto, served + window);
+    std::printf("%9lu: %6.2f us, %8.0f batches/s\n", static_cast<unsigned long>(upto),
+                (service.serving_cpu_s() - before) * 1e6 / static_cast<double>(window),
+                static_cast<double>(window) / took);
+    std::fflush(stdout);
+  }
+}
+
+// ------------------------------------------------------------------------------- 1,000 a second
+
+void at_a_thousand(const Options& options, const Folder& folder, const std::string& rows) {
+  std::vector<double> shares;
+  for (unsigned round = 0; round < options.rounds; ++round) {
+    const Service service(folder, rows, "512mib");
+    Loader loader(service, 64);
+    loader.pass(1000);
+    const double cpu = service.serving_cpu_s();
+    const auto begin = Clock::now();
+    const auto many = static_cast<unsigned>(options.seconds * 1000);
+    for (unsigned i = 0; i < many; ++i) {
+      std::this_thread::sleep_until(begin + std::chrono::milliseconds(i));
+      loader.pass(1);
+    }
+    shares.push_back((service.serving_cpu_s() - cpu) / seconds(Clock::now() - begin) * 100);
+  }
+  std::printf("\nat 1,000 batches a second: %s %% of a core, beside preparation; aim 3\n",
+              text(spread_of(shares)).c_str());
+}
+
+// ----------------------------------------------------------------------------------- 38 MB a batch
+
+// The rate at which eight lanes of 64 bits are summed up.
+double read_gb_s(const void* memory, std::size_t bytes) {
+  const auto* words = static_cast<const std::uint64_t*>(memory);
+  const auto begin = Clock::now();
+  std::uint64_t sums[8] = {};
+  for (std::size_t i = 0; i + 8 <= bytes / 8; i += 8)
+    for (std::size_t lane = 0; lane < 8; ++lane) sums[lane] += words[i + lane];
+  const double took = seconds(Clock::now() - begin);
+  std::uint64_t all = 0;
+  for (const std::uint64_t sum : sums) all += sum;
+  static volatile std::uint64_t kept;
+  kept = all;
+  return static_cast<double>(bytes) / took / 1e9;
+}
+
+void large_batches(const Options& options, const Folder& folder, const std::string& data,
+                   std::size_t batch_bytes) {
+  const Service service(folder, data, "1gib");
+  // As threads that prepare are: of the lowest priority, one a core.
+  std::vector<pid_t> busy;
+  for (unsigned core = 0; core < std::max(1u, std::thread::hardware_concurrency()); ++core) {
+    busy.push_back(in_another_process([] {
+      setpriority(PRIO_PROCESS, 0, 10);
+      for (volatile std::uint64_t i = 0;; i = i + 1) {
+      }
+    }));
+  }
+  const std::size_t map_bytes = batch_bytes;
+  void* own = mmap(nullptr, map_bytes, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (own == MAP_FAILED) throw std::runtime_error("no shared memory");
+  std::memset(own, 1, map_bytes);
+  std::vector<double> waits, ratios, rates;
+  {
+    Loader loader(service, 64, 3);
+    loader.pass(4);
+    const unsigned batches = options.rounds * 20;
+    for (unsigned i = 0; i < batches; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      const auto begin = Clock::now();
+      const bf_batch& batch = loader.next();
+      waits.push_back(seconds(Clock::now() - begin) * 1e6);
+      const double plain = read_gb_s(own, map_bytes);
+      const double mine = read_gb_s(batch.fields[0].values, batch_bytes);
+      rates.push_back(mine);
+      ratios.push_back(mine / plain);
+      loader.release();
+    }
+  }
+  munmap(own, map_bytes);
+  for (const pid_t process : busy) end(process, SIGKILL);
+  std::sort(waits.begin(), waits.end());
+  std::printf(
+      "\na batch of %.1f MB that is there, every core busy at nice 10:\n"
+      "  until the job has it: p50 %.1f us, p99 %.1f us; aim 20\n"
+      "  reading it: %s GB/s, over memory of the job's own %s; aim 0.9\n",
+      static_cast<double>(batch_bytes) / 1e6, waits[waits.size() / 2],
+      waits[waits.size() * 99 / 100], text(spread_of(rates), 2).c_str(),
+      text(spread_of(ratios), 2).c_str());
+}
+
+int bench(int argc, char** argv) {
+  Options options;
+  bool small = false;
+  CLI::App app("What batchflowd itself costs its jobs.", "bench_service");
+  app.add_option("--rounds", options.rounds, "Turns of each")->check(CLI::Range(1, 100));
+  app.add_option("--seconds", options.seconds, "Of each turn")->check(CLI::Range(0.1, 600.0));
+  app.add_option("--most", options.most, "Batches of the longest job")
+      ->check(CLI::Range(10'000, 100'000'000));
+  app.add_flag("--small", small, "One short round: whether it works");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (small) options = {1, 0.2, 10'000};
+  const Folder folder;
+  const std::string rows = folder.in("rows.npy"), large = folder.in("large.npy");
+  constexpr std::size_t kPicture = 3 * 224 * 224;
+  write_rows(rows, 64 * 256, 32);
+  write_rows(large, 64 * 4, kPicture);
+  batches_a_second(options, folder, rows);
+  cost_by_served(options, folder, rows);
+  at_a_thousand(options, folder, rows);
+  large_batches(options, folder, large, 64 * kPicture * sizeof(float));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return bench(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_service: %s\n", error.what());
+    return 1;
+  }
+}
