@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -112,8 +113,8 @@ int serve(int argc, char** argv) {
     if (!tcp_certificate.empty()) config.tcp.certificate = tcp_certificate;
     if (!tcp_key.empty()) config.tcp.key = tcp_key;
     if (workers != 0) config.workers = workers;
-    if (!socket.empty()) config.socket = socket;
-    if (!state.empty()) config.state = state;
+    if (!socket.empty()) config.socket = std::filesystem::absolute(socket).lexically_normal();
+    if (!state.empty()) config.state = std::filesystem::absolute(state).lexically_normal();
     if (!io_engine.empty()) config.storage.engine = io_engine;
     config.storage.direct = config.storage.direct && direct;
     config.open_datasets = config.open_datasets || open_datasets;

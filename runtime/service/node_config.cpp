@@ -192,8 +192,12 @@ NodeConfig read_node_config(ConfigSection& section) {
   section.one_of("kind", {"node"}, 0);
   config.memory = section.bytes("memory", config.memory);
   config.workers = static_cast<std::uint32_t>(section.integer("workers", 0, 0, 4096));
-  config.socket = section.text("socket", config.socket.string());
-  config.state = section.text("state", config.state.string());
+  // A place beside the working folder: what is told of it is good anywhere.
+  const auto place = [&](const char* key, const std::filesystem::path& usual) {
+    return std::filesystem::absolute(section.text(key, usual.string())).lexically_normal();
+  };
+  config.socket = place("socket", config.socket);
+  config.state = place("state", config.state);
   config.open_datasets = section.flag("open_datasets", config.open_datasets);
   config.journal = section.flag("journal", config.journal);
   config.explain = section.flag("explain", config.explain);

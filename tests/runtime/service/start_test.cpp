@@ -1,6 +1,7 @@
 // What a service needs of its machine is said at its start, and its time never goes back.
 #include <sstream>
 
+#include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
 
 namespace batchflow::test {
@@ -34,6 +35,15 @@ TEST_CASE("what is not said fits the machine") {
   CHECK(config.workers >= 1);
   CHECK(config.memory > 0);
   CHECK(config.storage.staging <= config.memory / 4);
+}
+
+TEST_CASE("socket and state may be named from the working folder") {
+  const Folder folder;
+  Daemon daemon({"--open-datasets", "--socket", "b.sock", "--state", "state", "--memory", "256mib",
+                 "--http", "-1"},
+                folder.path() / "b.sock", {"env", "-C", folder.path()});
+  CHECK(daemon.kill(SIGTERM) == 0);
+  CHECK(std::filesystem::is_directory(folder.path() / "state"));
 }
 
 // A step of the machine's clock would be a step of the engine's. The one use of the calendar names
