@@ -9,25 +9,14 @@
 #include "configs/reader/output.h"
 #include "core/config_error.h"
 #include "core/random.h"
+#include "runtime/sources/npy_head.h"
 
 namespace batchflow::ctl {
 namespace {
 
-// Of version 1.0 of the format: bytes, a row a sample.
-std::string npy_head(std::uint64_t samples, Bytes bytes) {
-  std::string head = fmt::format("{{'descr': '|u1', 'fortran_order': False, 'shape': ({}, {}), }}",
-                                 samples, bytes);
-  constexpr std::size_t kBefore = 10, kMultiple = 64;
-  head.resize((kBefore + head.size() + kMultiple) / kMultiple * kMultiple - kBefore - 1, ' ');
-  head += '\n';
-  std::string whole("\x93NUMPY\x01\x00", 8);
-  whole += static_cast<char>(head.size() & 0xff);
-  whole += static_cast<char>(head.size() >> 8);
-  return whole + head;
-}
-
 void write_samples(const std::filesystem::path& file, const DatasetModel& dataset) {
-  const std::string head = npy_head(dataset.samples, dataset.bytes);
+  // A row a sample.
+  const std::string head = npy_head("|u1", fmt::format("({}, {})", dataset.samples, dataset.bytes));
   const Bytes size = dataset.samples * dataset.bytes;
   std::error_code error;
   if (std::filesystem::exists(file, error)) {

@@ -21,6 +21,7 @@
 #include "fmt/format.h"
 #include "runtime/client/batchflow.h"
 #include "runtime/service/service.h"
+#include "runtime/sources/npy_head.h"
 
 namespace batchflow::test {
 
@@ -48,14 +49,7 @@ inline std::int64_t value_at(std::uint64_t row, std::size_t column) {
 }
 inline void write_rows(const std::filesystem::path& file, std::uint64_t rows, std::size_t width) {
   std::ofstream out(file, std::ios::binary);
-  std::string head =
-      fmt::format("{{'descr': '<i8', 'fortran_order': False, 'shape': ({}, {}), }}", rows, width);
-  head.resize((10 + head.size() + 64) / 64 * 64 - 10 - 1, ' ');
-  head += '\n';
-  const auto length = static_cast<std::uint16_t>(head.size());
-  out.write("\x93NUMPY\x01\x00", 8);
-  out.write(reinterpret_cast<const char*>(&length), sizeof length);
-  out << head;
+  out << npy_head("<i8", fmt::format("({}, {})", rows, width));
   std::vector<std::int64_t> row(width);
   for (std::uint64_t k = 0; k < rows; ++k) {
     for (std::size_t i = 0; i < width; ++i) row[i] = value_at(k, i);

@@ -14,6 +14,7 @@
 
 #include "fmt/format.h"
 #include "runtime/sources/dataset_file.h"
+#include "runtime/sources/npy_head.h"
 #include "runtime/sources/sample_index.h"
 #include "runtime/sources/tfrecord.h"
 #include "tests/runtime/sources/tar_bytes.h"
@@ -102,15 +103,7 @@ inline std::string example(std::string_view features) {
 
 inline std::string npy(std::string_view type, std::string_view shape, std::string_view data,
                        unsigned version = 1, std::string_view order = "False") {
-  std::string text =
-      fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}", type, order, shape);
-  const std::size_t begin = version == 1 ? 10 : 12;
-  while ((begin + text.size() + 1) % 64 != 0) text += ' ';
-  text += '\n';
-  const std::string length = version == 1 ? little(static_cast<std::uint16_t>(text.size()))
-                                          : little(static_cast<std::uint32_t>(text.size()));
-  return "\x93NUMPY" + std::string(1, static_cast<char>(version)) + std::string(1, '\0') + length +
-         text + std::string(data);
+  return npy_head(type, shape, version, order) + std::string(data);
 }
 
 // ----------------------------------------------------------------------------------- asking ----

@@ -20,10 +20,13 @@
 #include <vector>
 
 #include "tests/runtime/prepare/pictures.h"
+#include "tools/bench/spread.h"
 
 namespace {
 
 namespace fs = std::filesystem;
+using batchflow::Spread;
+using batchflow::spread_of;
 using nlohmann::json;
 
 std::string output_of(const std::string& command) {
@@ -35,14 +38,6 @@ std::string output_of(const std::string& command) {
     out.append(buffer, got);
   if (pclose(pipe) != 0) throw std::runtime_error(command + ": failed");
   return out;
-}
-
-struct Spread {
-  double least, middle, most;
-};
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values.front(), values[values.size() / 2], values.back()};
 }
 
 struct Case {

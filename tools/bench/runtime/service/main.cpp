@@ -29,23 +29,20 @@
 #include <vector>
 
 #include "runtime/client/batchflow.h"
+#include "runtime/sources/npy_head.h"
+#include "tools/bench/spread.h"
 
 namespace {
 
 namespace fs = std::filesystem;
+using batchflow::Spread;
+using batchflow::spread_of;
 using Clock = std::chrono::steady_clock;
 
 double seconds(Clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
-struct Spread {
-  double least, middle, most;
-};
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values.front(), values[values.size() / 2], values.back()};
-}
 std::string text(const Spread& spread, int digits = 1) {
   return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", spread.middle, digits, spread.least, digits,
                      spread.most, digits);
@@ -84,14 +81,7 @@ class Folder {
 // An array of `rows` times `width` floats.
 void write_rows(const std::string& file, std::size_t rows, std::size_t width) {
   std::ofstream out(file, std::ios::binary);
-  std::string head =
-      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, width);
-  head.resize((10 + head.size() + 64) / 64 * 64 - 10 - 1, ' ');
-  head += '\n';
-  const auto length = static_cast<std::uint16_t>(head.size());
-  out.write("\x93NUMPY\x01\x00", 8);
-  out.write(reinterpret_cast<const char*>(&length), sizeof length);
-  out << head;
+  out << batchflow::npy_head("<f4", fmt::format("({}, {})", rows, width));
   std::vector<float> row(width);
   for (std::size_t k = 0; k < rows; ++k) {
     std::fill(row.begin(), row.end(), static_cast<float>(k));
@@ -132,8 +122,8 @@ class Service {
       const std::size_t after = line.rfind(')');
       if (after == line.npos) continue;
       unsigned long user = 0, system = 0;
-      std::sscanf(line.c_str() + after + 2,
-                  "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
+      std::sscanf(line.c_str() + after + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                  &user, &system);
       ticks += static_cast<double>(user + system);
     }
     return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
@@ -232,7 +222,8 @@ void batches_a_second(const Options& options, const Folder& folder, const std::s
   }
 }
 
-// ------------------------------------------------------------------------------- as more are served
+// ------------------------------------------------------------------------------- as more are
+// served
 
 void cost_by_served(const Options& options, const Folder& folder, const std::string& rows) {
   std::printf("\none job's batches, by how many it has had: us of the service's CPU a batch\n");

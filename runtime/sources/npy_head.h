@@ -1,0 +1,27 @@
+// What stands before the numbers of an array in a NumPy file.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+namespace batchflow {
+
+// `type`, `shape` and `order` as NumPy writes them: <i8, "(3, 4)", False.
+inline std::string npy_head(std::string_view type, std::string_view shape, unsigned version = 1,
+                            std::string_view order = "False") {
+  std::string words =
+      fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}", type, order, shape);
+  const std::size_t before = version == 1 ? 10 : 12;  // magic, version, length of the words
+  constexpr std::size_t kMultiple = 64;
+  words.resize((before + words.size() + kMultiple) / kMultiple * kMultiple - before - 1, ' ');
+  words += '\n';
+  std::string head = "\x93NUMPY";
+  head += static_cast<char>(version);
+  head += '\0';
+  for (std::size_t i = 8; i < before; ++i) head += static_cast<char>(words.size() >> (i - 8) * 8);
+  return head + words;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,17 @@
+// What several rounds came to.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+namespace batchflow {
+
+struct Spread {
+  double least, middle, most;
+};
+inline Spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return {values.front(), values[values.size() / 2], values.back()};
+}
+
+}  // namespace batchflow
