@@ -1,5 +1,6 @@
 // What operates a service: its end, its configuration, its users, and what it reads ahead.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -23,30 +24,33 @@ void print(const std::string& text) {
   write_file_atomically("-", text, check_interrupted);
 }
 
-// Until all of it has been read; a line whenever there is something new. Interrupted, the service
-// goes on alone.
+// Until all of it has been read. Interrupted, the service goes on alone.
 int warm(const std::string& service, const std::string& dataset, const std::string& wanted) {
   Asking asking(service);
   const std::string pipeline =
       asking.ask("warm", {{"dataset", dataset}, {"pipeline", wanted}}).value("pipeline", "");
-  std::string last;
-  for (bool over = false; !over;) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    check_interrupted();
-    over = true;  // unless it is still there
-    const json answer = asking.ask("warm_list");
-    for (const json& one : answer.at("warming")) {
-      if (one.value("dataset", "") != dataset || one.value("pipeline", "") != pipeline) continue;
-      over = one.value("over", true);
-      if (const std::string problem = one.value("problem", ""); !problem.empty())
-        throw Failure(dataset + ": " + problem);
-      std::string line = printable(fmt::format("{}: {} of {} samples for {}", dataset,
-                                               one.value("samples", std::uint64_t{0}),
-                                               one.value("of", std::uint64_t{0}), pipeline));
-      if (line != last) print(line + "\n");
-      last = std::move(line);
+  std::string how_far;
+  {
+    ProgressBar bar("warming " + printable(dataset));
+    for (bool over = false; !over;) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      check_interrupted();
+      over = true;  // unless it is still there
+      const json answer = asking.ask("warm_list");
+      for (const json& one : answer.at("warming")) {
+        if (one.value("dataset", "") != dataset || one.value("pipeline", "") != pipeline) continue;
+        over = one.value("over", true);
+        if (const std::string problem = one.value("problem", ""); !problem.empty())
+          throw Failure(dataset + ": " + problem);
+        const auto done = one.value("samples", std::uint64_t{0});
+        const auto of = one.value("of", std::uint64_t{0});
+        how_far = fmt::format("{} of {} samples", done, of);
+        bar.show(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(1, of)),
+                 how_far);
+      }
     }
   }
+  print(printable(fmt::format("{}: {} for {}", dataset, how_far, pipeline)) + "\n");
   return 0;
 }
 
