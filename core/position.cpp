@@ -196,6 +196,30 @@ std::string turn_problem(const Position::Fields& fields, const Slice& slice) {
   return !whole && !is_part && full ? "too many partly used blocks" : "";
 }
 
+void finish_block(LanePosition& lanes, OpenLane& open, std::uint32_t block) {
+  open.had.set(block);
+  // Most lanes are used nearly in turn: while the last bit is missing, the others need no count.
+  if (open.had.test(open.had.size() - 1) && open.had.all()) {
+    lanes.had.set(open.lane);
+    lanes.open.erase(lanes.open.begin() + (&open - lanes.open.data()));
+  }
+}
+
+// As nearly always: all of a block of an open lane, where no block is used in part. False: it is
+// another case, or not in order, and nothing was changed.
+bool use_whole(Position::Fields& fields, const Slice& slice) {
+  LanePosition& lanes = fields.lanes;
+  const BlockName& name = slice.name;
+  OpenLane* open = find_open(lanes, name.lane);
+  if (open == nullptr || !fields.part_blocks.empty() || name.generation != lanes.generation ||
+      name.pass != open->pass || name.block >= open->had.size() || open->had.test(name.block) ||
+      slice.from != 0 || slice.to != lanes.sizes.samples_of(name.lane, name.block)) {
+    return false;
+  }
+  finish_block(lanes, *open, name.block);
+  return true;
+}
+
 }  // namespace
 
 Position::Position(Order order, Digest dataset_version, std::uint64_t samples, std::uint64_t seed,
@@ -270,6 +294,7 @@ std::string Position::apply_rehearsed(const Slice& slice) {
 
 // All checks come before the first change.
 std::string Position::apply_relaxed(const Slice& slice) {
+  if (use_whole(fields_, slice)) return "";
   std::string problem = name_problem(fields_.lanes, slice);
   if (problem.empty()) problem = pass_problem(fields_.lanes, slice.name);
   if (problem.empty()) problem = turn_problem(fields_, slice);
@@ -297,12 +322,7 @@ void Position::use(const Slice& slice) {
     return;
   }
   if (part != parts.end()) parts.erase(part);
-  open->had.set(name.block);
-  // Most lanes are used nearly in turn: while the last bit is missing, the others need no count.
-  if (open->had.test(open->had.size() - 1) && open->had.all()) {
-    lanes.had.set(name.lane);
-    lanes.open.erase(lanes.open.begin() + (open - lanes.open.data()));
-  }
+  finish_block(lanes, *open, name.block);
 }
 
 void Position::finish_epoch() {

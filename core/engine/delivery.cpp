@@ -79,21 +79,17 @@ void Delivery::consumed(Job& job, const BatchConsumed& event) {
   RankState& rank = job.ranks[event.rank];
   // Ranks train on their batches in order.
   if (event.step != rank.consumed_steps || event.step >= rank.next_step) return s_.protocol_error();
-  for (const std::uint32_t index : rank.batches) {
-    if (s_.batches[index].step == event.step &&
-        s_.batches[index].state == Batch::State::assembling) {
-      return s_.protocol_error();
-    }
-  }
+  const auto is_of_step = [&](std::uint32_t index) { return s_.batches[index].step == event.step; };
+  const auto batch = std::find_if(rank.batches.begin(), rank.batches.end(), is_of_step);
+  const bool is_there = batch != rank.batches.end();
+  if (is_there && s_.batches[*batch].state == Batch::State::assembling) return s_.protocol_error();
   ++rank.consumed_steps;
   rank.stall.consumed(s_.now, event.compute);
   stall_changed(rank);
   if (event.compute.count() > 0) smooth(job.step_s, seconds(event.compute));
-  for (const std::uint32_t index : rank.batches) {
-    if (s_.batches[index].step != event.step) continue;
-    s_.batches[index].consumed = true;
-    free_if_over(job, index);
-    break;
+  if (is_there) {
+    s_.batches[*batch].consumed = true;
+    free_if_over(job, *batch);
   }
   commit(job);
   s_.touch(job.index);

@@ -280,7 +280,8 @@ struct Piece {
   RequestId request = RequestId::none();
 };
 
-struct Batch {
+// What a batch is and how far it has come, which is cleared at once.
+struct BatchState {
   std::uint32_t job = kNone;
   Rank rank = 0;
   std::uint64_t step = 0;
@@ -291,9 +292,6 @@ struct Batch {
   std::uint32_t samples = 0;
   Places uncut;          // of its own places: not granted yet, or not cut into pieces
   bool all_cut = false;  // fillers and what is rehearsed, too
-  std::shared_ptr<const Rehearsal> rehearsal;
-  std::vector<Piece> pieces;
-  std::vector<Replacement> replacements;
   enum class State : std::uint8_t { assembling, delivering, delivered } state = State::assembling;
   bool in_place = false;
   bool consumed = false;
@@ -308,18 +306,25 @@ struct Batch {
   NodeId node;
   RequestId request = RequestId::none();
   std::uint32_t attempts = 0;
+  std::uint32_t waiting_reads = 0;
+};
+
+struct Batch : BatchState {
+  std::shared_ptr<const Rehearsal> rehearsal;
+  std::vector<Piece> pieces;
+  std::vector<Replacement> replacements;
   std::vector<Ingredient> ingredients;  // a listed order's samples, in order
   std::vector<ItemPin> pins;            // items delivered as they are stored
-  std::uint32_t waiting_reads = 0;
   std::vector<std::uint32_t> reads;
 
   void reset() {
-    Batch next;
-    next.pieces = emptied(pieces);
-    next.ingredients = emptied(ingredients);
-    next.pins = emptied(pins);
-    next.reads = emptied(reads);
-    *this = std::move(next);
+    BatchState::operator=({});
+    rehearsal.reset();
+    pieces.clear();
+    replacements.clear();
+    ingredients.clear();
+    pins.clear();
+    reads.clear();
   }
 };
 
