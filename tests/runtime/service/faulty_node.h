@@ -3,18 +3,15 @@
 #pragma once
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <set>
 #include <sstream>
 
-#include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/service/command.h"
-#include "tests/runtime/service/faulty_job.h"
+#include "tests/runtime/service/faulty_place.h"
 
 namespace batchflow::test {
 
@@ -40,13 +37,6 @@ inline PlaceCounts read_report(const std::filesystem::path& file) {
   return sums;
 }
 
-// What is done on the node, and how.
-enum class Scenario { ring, pool, spill };
-inline const char* name_of(Scenario scenario) {
-  constexpr const char* kNames[] = {"io_uring", "pread", "spill"};
-  return kNames[static_cast<int>(scenario)];
-}
-
 struct FaultyRun {
   PlaceCounts service, jobs;
   std::set<std::string> told;  // errors that jobs were told
@@ -59,27 +49,7 @@ struct FaultyRun {
 
 class FaultyNode {
  public:
-  FaultyNode() : http_port_(free_port()), tcp_port_(free_port()) {
-    std::filesystem::create_directory(path("rows"));
-    write_rows(path("rows") + "/rows.npy", kRows, kWidth);
-    std::filesystem::create_directory(path("large"));
-    write_rows(path("large") + "/rows.npy", kLargeRows, kLargeWidth);
-    std::filesystem::create_directories(path("pictures") + "/one");
-    for (std::uint64_t i = 0; i < kPictures; ++i)
-      write_file(path("pictures") + fmt::format("/one/{:03}.jpg", i), encode_jpeg(24, 24, {}, i));
-    std::filesystem::create_directory(path("files"));
-    for (std::uint64_t i = 0; i < kFiles; ++i)
-      write_file(path("files") + fmt::format("/{:03}.bin", i), Encoded(500 + 7 * i));
-    std::ofstream(path("small.yaml")) << "kind: pipeline\nname: small\nsteps:\n"
-                                         "  - {step: decode}\n"
-                                         "  - {step: random_resized_crop, size: 8}\n";
-    std::ofstream(path("copy.yaml"))
-        << fmt::format("kind: pipeline\nname: copy\nsteps:\n  - {{plugin: {}/mischief.so}}\n",
-                       BATCHFLOW_TEST_STEPS);
-    std::ofstream(path("token")) << std::string(64, 't') << "\n";
-    chmod(path("token").c_str(), 0600);
-    setenv("BATCHFLOW_TOKEN_FILE", path("token").c_str(), 1);
-  }
+  FaultyNode() = default;
   ~FaultyNode() { stop(SIGKILL); }
   FaultyNode(const FaultyNode&) = delete;
 
@@ -90,11 +60,10 @@ class FaultyNode {
     for (const char* const old : {"state", "drive", "log", "report", "jobs"})
       std::filesystem::remove_all(path(old));
     std::filesystem::create_directory(path("jobs"));
-    write_node_file();
+    place_.write_node_file(scenario_);
     start(in_service.empty() ? "" : in_service + ",report=" + path("report"));
     if (!listens()) start_again();
-    std::vector<FaultyJob> jobs = jobs_of_scenario();
-    for (const FaultyJob& job : jobs) begin(job, in_jobs);
+    for (const FaultyJob& job : place_.jobs(scenario_)) begin(job, in_jobs);
     if (scenario_ != Scenario::spill) operate();
     wait_for_jobs();
     check_leftovers();
@@ -105,74 +74,11 @@ class FaultyNode {
     return run_;
   }
 
-  std::string path(const std::string& name) const { return folder_.path() / name; }
+  std::string path(const std::string& name) const { return place_.path(name); }
 
  private:
-  static constexpr std::uint64_t kRows = 1500, kLargeRows = 1300, kPictures = 60, kFiles = 150;
-  static constexpr std::size_t kWidth = 16, kLargeWidth = 8192;
-
-  static void write_file(const std::string& file, const Encoded& bytes) {
-    std::ofstream(file, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-  }
-  static int free_port() {
-    const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    REQUIRE(bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-    REQUIRE(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    return ntohs(address.sin_port);
-  }
-
-  // A connection; none when nobody listens.
-  static Descriptor knock(int port) {
-    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-      socket.reset();
-    return socket;
-  }
-  bool listens_remotely() const { return scenario_ == Scenario::spill || knock(tcp_port_); }
-
-  void write_node_file() const {
-    const bool spills = scenario_ == Scenario::spill;
-    std::ofstream out(path("node.yaml"));
-    out << "kind: node\nworkers: 2\nopen_datasets: true\nsocket: " << socket_
-        << "\nstate: " << path("state") << "\n"
-        << "engine: {retry_wait: 1ms, read_attempts: 15, promise_log_bytes_max: 4kib,\n"
-        << "  corrupt_ratio_max: 20%, block_bytes: " << (spills ? "1mib" : "64kib") << "}\n";
-    if (spills) {
-      out << "memory: 152mib\nhttp: {port: -1}\nstorage: {staging: 16mib}\n"
-          << "datasets: [{name: large, path: " << path("large") << "}]\n"
-          << "spill: {path: " << path("drive") << ", bytes: 96mib}\n";
-      return;
-    }
-    out << "memory: 512mib\njournal: true\nhttp: {port: " << http_port_ << "}\n"
-        << "tcp: {port: " << tcp_port_ << ", token_file: " << path("token") << "}\n"
-        << "storage: {staging: 32mib, engine: " << (scenario_ == Scenario::pool ? "pread" : "auto")
-        << "}\n"
-        << "steps: {timeout: 1s, start_timeout: 5s}\n"
-        << "pipelines: [" << path("small.yaml") << ", " << path("copy.yaml") << "]\n"
-        << "datasets:\n  - {name: rows, path: " << path("rows") << "}\n"
-        << "  - {name: pictures, path: " << path("pictures") << ", pipeline: small}\n";
-  }
-
-  std::vector<FaultyJob> jobs_of_scenario() const {
-    if (scenario_ == Scenario::spill)
-      return {{"one", socket_, "large", "", BF_RELAXED, kLargeRows, 2, kLargeWidth},
-              {"other", socket_, "large", "", BF_STRICT, kLargeRows, 2, kLargeWidth}};
-    return {{"relaxed", socket_, "rows", "", BF_RELAXED, kRows, 2, kWidth},
-            {"strict", socket_, path("files"), "", BF_STRICT, kFiles, 2, 0},
-            {"pictures", socket_, "pictures", "", BF_RELAXED, kPictures, 2, 0},
-            {"plugin", socket_, "rows", "copy", BF_RELAXED, kRows, 1, 0},
-            {"remote", fmt::format("tcp://127.0.0.1:{}", tcp_port_), "rows", "", BF_STRICT, kRows,
-             2, kWidth}};
+  bool listens_remotely() const {
+    return scenario_ == Scenario::spill || FaultyPlace::knock(place_.tcp_port);
   }
 
   // --------------------------------------------------------------------------- the service ----
@@ -192,7 +98,7 @@ class FaultyNode {
   bool listens() {
     for (int tries = 0; tries < 4000; ++tries) {
       std::string problem;
-      if (Channel::connect(socket_, problem).is_open() && listens_remotely()) return true;
+      if (Channel::connect(place_.socket, problem).is_open() && listens_remotely()) return true;
       if (has_ended()) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -230,10 +136,10 @@ class FaultyNode {
 
   // What operators do meanwhile. Each may fail, or find no service.
   void operate() {
-    command(socket_, "reload");
-    command(socket_, "journal_flush");
+    command(place_.socket, "reload");
+    command(place_.socket, "journal_flush");
     for (int tries = 0; tries < 2; ++tries) {
-      const Descriptor page = knock(http_port_);
+      const Descriptor page = FaultyPlace::knock(place_.http_port);
       const timeval most{2, 0};
       setsockopt(page.get(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
       const std::string question = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -317,7 +223,7 @@ class FaultyNode {
           fmt::format("; {} ring files and {} sockets are left", left["rings"], left["sockets"]);
     if (const int code = stop(SIGTERM); code != 0)
       run_.wrong += fmt::format("; ended with {}", code);
-    if (std::filesystem::exists(socket_)) run_.wrong += "; its socket is left";
+    if (std::filesystem::exists(place_.socket)) run_.wrong += "; its socket is left";
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path("state"))) {
       const std::string name = entry.path().filename();
       if (name.find(".tmp-") != name.npos) run_.wrong += "; " + name + " is left";
@@ -326,10 +232,7 @@ class FaultyNode {
       run_.wrong += "; the spill folder is not empty";
   }
 
-  Folder folder_;
-  const std::string socket_ = path("b.sock");
-  const int http_port_;
-  const int tcp_port_;
+  FaultyPlace place_;
   Scenario scenario_ = Scenario::ring;
   pid_t service_ = -1;
   std::map<pid_t, FaultyJob> running_;
