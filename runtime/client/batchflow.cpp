@@ -3,8 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <memory>
 #include <new>
+
+#include "core/config_error.h"
+#include "runtime/failpoint/failpoint.h"
 
 #include "runtime/client/error.h"
 #include "runtime/client/held_batches.h"
@@ -25,6 +29,8 @@ bf_status guarded(Function function) noexcept {
     return function();
   } catch (const std::bad_alloc&) {
     return fail(BF_NO_MEMORY, "this process has no memory left; free some and call again");
+  } catch (const batchflow::ConfigError& error) {
+    return fail(BF_BAD_ARGUMENT, error.what());
   } catch (const std::exception& error) {
     return fail(BF_PROTOCOL, error.what());
   }
@@ -33,6 +39,15 @@ bf_status guarded(Function function) noexcept {
 template <class Struct>
 bool is_whole(const Struct* given) {
   return given != nullptr && given->struct_size >= sizeof(Struct);
+}
+
+// By the first loader of a process: tests of a user's program let something go wrong in it.
+void read_failpoints() {
+  [[maybe_unused]] static const bool once = [] {
+    if (const char* const failing = std::getenv("BATCHFLOW_CLIENT_FAILPOINTS"))
+      batchflow::configure_failpoints(failing);
+    return true;
+  }();
 }
 
 bf_status not_whole(const char* what) {
@@ -73,6 +88,7 @@ bf_status bf_loader_open(const bf_loader_options* options, bf_loader** loader) {
   return guarded([&] {
     if (loader == nullptr) return fail(BF_BAD_ARGUMENT, "there is nowhere to put the loader");
     *loader = nullptr;
+    read_failpoints();
     if (!is_whole(options)) return not_whole("bf_loader_options");
     auto opened = std::make_unique<bf_loader>();
     const bf_status status = Loader::open(*options, opened->loader);
@@ -155,6 +171,7 @@ bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** n
 void bf_loader_close(bf_loader* loader) {
   guarded([&] {
     delete loader;
+    batchflow::report_failpoints();
     return BF_OK;
   });
 }

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/failpoint/failpoint.h"
+
 namespace batchflow {
 namespace {
 
@@ -38,6 +40,7 @@ Table& table() {
 }  // namespace
 
 AlignedBytes make_aligned(Bytes bytes) {
+  if (BF_FAILPOINT("client.memory")) throw std::bad_alloc();
   return AlignedBytes(static_cast<std::byte*>(::operator new[](bytes, AlignedDelete::kAlignment)));
 }
 

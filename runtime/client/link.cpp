@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/client/held_batches.h"
+#include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
 
@@ -24,7 +25,7 @@ void Link::say(std::span<const UpRecord> records) {
   if (is_lost()) return;
   const std::lock_guard lock(mutex_);
   for (const UpRecord& record : records) {
-    if (!up_.write(bytes_of(record))) {
+    if (BF_FAILPOINT("client.ring.full") || !up_.write(bytes_of(record))) {
       lose();
       return;
     }

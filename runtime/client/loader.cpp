@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "runtime/client/error.h"
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/futex.h"
 
 namespace batchflow {
@@ -120,8 +121,8 @@ bool Loader::read_record() {
       return false;
     }
     std::string problem;
-    if (!read_down(*bytes, record_, problem)) {
-      lost(problem);
+    if (!read_down(*bytes, record_, problem) || BF_FAILPOINT("client.record")) {
+      lost(problem.empty() ? "its ring is damaged" : problem);
       return false;
     }
     has_record_ = record_.kind != DownKind::epoch_ended;

@@ -13,6 +13,7 @@
 
 #include "runtime/client/error.h"
 #include "runtime/client/loader.h"
+#include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
 namespace {
@@ -132,6 +133,10 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
     // The descriptor shows the service that this user can read the data.
     const std::unique_ptr<char, void (*)(void*)> path(realpath(options.dataset, nullptr), free);
     if (path) loader->folder_ = Descriptor(::open(path.get(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (BF_FAILPOINT("client.folder")) {
+      loader->folder_.reset();
+      errno = EMFILE;
+    }
     if (!loader->folder_) {
       return fail(BF_BAD_ARGUMENT, fmt::format("the dataset {} cannot be read: {}", options.dataset,
                                                std::strerror(errno)));

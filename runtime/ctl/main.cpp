@@ -4,6 +4,7 @@
 // makes no sense, 130 interrupted.
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdlib>
 #include <exception>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "configs/reader/terminal.h"
 #include "core/config_error.h"
 #include "runtime/ctl/commands.h"
+#include "runtime/failpoint/failpoint.h"
 
 namespace {
 
@@ -38,6 +40,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (const char* const failing = std::getenv("BATCHFLOW_FAILPOINTS"))
+    configure_failpoints(failing);
   return action();
 }
 
@@ -65,5 +69,7 @@ int run_and_report(int argc, char** argv) {
 int main(int argc, char** argv) {
   open_standard_streams();
   catch_signals();
-  return run_and_report(argc, argv);
+  const int code = run_and_report(argc, argv);
+  report_failpoints();
+  return code;
 }

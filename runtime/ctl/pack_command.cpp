@@ -17,6 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/dataset_place.h"
+#include "runtime/sources/leftovers.h"
 #include "runtime/sources/pack.h"
 
 namespace batchflow::ctl {
@@ -42,8 +43,9 @@ class NewFolder {
     if (fs::exists(path_, error) && !(fs::is_directory(path_, error) && fs::is_empty(path_, error)))
       throw ConfigError(fmt::format("{}: it is there, and not an empty folder; name another place",
                                     path_.string()));
-    being_made_ =
-        path_.parent_path() / fmt::format(".{}.packing-{}", path_.filename().string(), getpid());
+    const std::string prefix = fmt::format(".{}.packing-", path_.filename().string());
+    remove_leftovers(path_.parent_path(), prefix);
+    being_made_ = path_.parent_path() / (prefix + std::to_string(getpid()));
     if (!fs::create_directories(being_made_, error) || error)
       throw ConfigError(fmt::format("{}: cannot be made: {}; name another place",
                                     being_made_.string(), error.message()));

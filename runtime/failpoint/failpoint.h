@@ -11,6 +11,7 @@
 //   name=action[:probability][:count]     storage.read.error=fail:0.01:5
 //   *=action[:probability][:count]        every place
 //   seed=7
+//   report=FILE                           report_failpoints() appends to it
 //
 // where a later entry for the same name replaces an earlier one, probability is at most 1 (the
 // default), and count is how often it acts at most. The n-th time a place is reached it acts or
@@ -48,6 +49,9 @@ struct FailpointCount {
 };
 // All places of this program by name; those of one name together. Counted while any is configured.
 std::vector<FailpointCount> failpoint_counts();
+// Appends a line `PROCESS NAME REACHED ACTED` for each place to the file that is configured, if one
+// is: for a process that nobody can ask. What it says last counts.
+void report_failpoints();
 
 // ------------------------------------------------------------------- what the macros stand on ----
 

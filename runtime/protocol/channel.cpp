@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
 namespace {
@@ -67,6 +68,10 @@ Channel Channel::connect(const std::string& path, std::string& problem) {
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (BF_FAILPOINT("protocol.connect")) {
+    socket.reset();
+    errno = ECONNREFUSED;
+  }
   if (!socket ||
       ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     problem = fmt::format("{}: {}", path, std::strerror(errno));
@@ -103,12 +108,21 @@ bool Channel::send(std::string_view text, std::span<const int> descriptors,
       first = &parts[1];
       parts[1] = {const_cast<char*>(text.data()) + (sent - kFrameLength), all - sent};
     }
+    std::size_t most = BF_FAILPOINT_SHORT("protocol.send.short", all - sent);
+    for (iovec* part = first; part != parts + 2; ++part) {
+      part->iov_len = std::min(part->iov_len, most);
+      most -= part->iov_len;
+    }
     Control control;
     msghdr message{};
     message.msg_iov = first;
     message.msg_iovlen = static_cast<std::size_t>(parts + 2 - first);
     if (sent == 0 && !descriptors.empty()) attach(message, control, descriptors);
-    const ssize_t now = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t now = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (BF_FAILPOINT("protocol.send")) {
+      now = -1;
+      errno = EPIPE;
+    }
     if (now > 0) {
       sent += static_cast<std::size_t>(now);
     } else if (errno == EINTR) {
@@ -125,13 +139,17 @@ bool Channel::send(std::string_view text, std::span<const int> descriptors,
 // False: there is nothing (more) now.
 bool Channel::receive_some() {
   const std::span<std::byte> room = cutter_.room();
-  iovec part{room.data(), room.size()};
+  iovec part{room.data(), BF_FAILPOINT_SHORT("protocol.receive.short", room.size())};
   Control control;
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control.bytes;
   message.msg_controllen = sizeof control.bytes;
+  if (BF_FAILPOINT("protocol.receive")) {
+    close(std::strerror(ECONNRESET));
+    return false;
+  }
   const ssize_t now = recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (now < 0) {
     if (errno == EINTR) return true;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/failpoint/failpoint.h"
+
 namespace batchflow {
 namespace {
 
@@ -21,7 +23,10 @@ std::string system_problem(std::string_view what) {
 Mapping Mapping::of(const Descriptor& file, Bytes bytes, bool writable, std::string& problem) {
   Mapping mapping;
   const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-  void* memory = mmap(nullptr, bytes, protection, MAP_SHARED, file.get(), 0);
+  void* memory = MAP_FAILED;
+  errno = ENOMEM;
+  if (!BF_FAILPOINT("protocol.map"))
+    memory = mmap(nullptr, bytes, protection, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) {
     problem = system_problem(fmt::format("{} bytes of shared memory cannot be mapped", bytes));
   } else {
@@ -58,6 +63,10 @@ Mapping::~Mapping() {
 
 Descriptor make_memory_file(const char* name, Bytes bytes, std::string& problem) {
   Descriptor file(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (BF_FAILPOINT("protocol.memory_file")) {
+    file.reset();
+    errno = EMFILE;
+  }
   if (!file || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
     problem = system_problem(fmt::format("no memory file of {} bytes", bytes));
     file.reset();

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "core/check.h"
+#include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
 namespace {
@@ -56,6 +57,10 @@ RingFiles make_rings(Bytes ring_bytes, std::string& problem) {
     return {};
   }
   files.doorbell = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (BF_FAILPOINT("protocol.doorbell")) {
+    files.doorbell.reset();
+    errno = EMFILE;
+  }
   if (!files.doorbell) problem = fmt::format("no eventfd: {}", std::strerror(errno));
   return files;
 }

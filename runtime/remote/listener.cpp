@@ -8,15 +8,18 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "core/config_error.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/remote/token.h"
 
@@ -28,6 +31,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kGuestsMost = 1024;
 constexpr std::size_t kTokenFrameMost = 4096;
 constexpr auto kHandshakeTime = 10s;
+constexpr auto kHearOut = 1s;
 constexpr auto kAfterWrongToken = 1s;  // so that guessing takes longer than anybody lives
 
 Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound) {
@@ -55,6 +59,20 @@ Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound)
   bound = ntohs(is.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(is).sin6_port
                                          : reinterpret_cast<sockaddr_in&>(is).sin_port);
   return socket;
+}
+
+// TCP takes back what was sent last on a connection that is closed with something unread. So what a
+// guest still says is heard, and forgotten, until he has closed it, or for a moment.
+void hear_out(const Stream& stream) {
+  const auto until = Stream::Clock::now() + kHearOut;
+  std::array<char, 4096> nothing;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Stream::Clock::now());
+    pollfd wanted{stream.socket(), POLLIN, 0};
+    if (left.count() <= 0 || poll(&wanted, 1, static_cast<int>(left.count())) <= 0 ||
+        recv(stream.socket(), nothing.data(), nothing.size(), MSG_DONTWAIT) <= 0)
+      return;
+  }
 }
 
 void block_signals() {
@@ -112,7 +130,10 @@ void RemoteListener::listen() {
     if (wanted[1].revents != 0) return;
     clear_away();
     for (;;) {
-      Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      Descriptor socket;
+      errno = EMFILE;
+      if (!BF_FAILPOINT("remote.accept"))
+        socket = Descriptor(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket) {
         // Out of descriptors: those who wait are still there when there are some again.
         if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(10ms);
@@ -121,12 +142,18 @@ void RemoteListener::listen() {
       const std::lock_guard lock(mutex_);
       if (guests_.size() >= kGuestsMost) continue;  // closed
       Guest& guest = guests_.emplace_back();
-      guest.thread =
-          std::thread([this, &guest, taken = std::make_shared<Descriptor>(std::move(socket))] {
-            block_signals();
-            receive(guest, std::move(*taken));
-            guest.over = true;
-          });
+      try {
+        if (BF_FAILPOINT("remote.thread"))
+          throw std::system_error(EAGAIN, std::generic_category(), "a thread");
+        guest.thread =
+            std::thread([this, &guest, taken = std::make_shared<Descriptor>(std::move(socket))] {
+              block_signals();
+              receive(guest, std::move(*taken));
+              guest.over = true;
+            });
+      } catch (const std::system_error&) {
+        guests_.pop_back();  // as many threads as there may be: his connection is closed
+      }
     }
   }
 }
@@ -148,8 +175,9 @@ void RemoteListener::receive(Guest& guest, Descriptor socket) {
     guest.stream = stream.get();
   }
   const auto leave = [&](std::string_view why, std::string_view message) {
-    if (!message.empty())
-      stream->write_text(encode(Refused{std::string(why), std::string(message)}));
+    if (!message.empty() &&
+        stream->write_text(encode(Refused{std::string(why), std::string(message)})))
+      hear_out(*stream);
     const std::lock_guard lock(guest.mutex);
     guest.stream = nullptr;
   };
@@ -168,7 +196,8 @@ void RemoteListener::receive(Guest& guest, Descriptor socket) {
           : std::string();
   // Read anew each time: a token that is taken out of the file opens nothing any more.
   std::vector<std::string> tokens;
-  read_tokens(options_.token_file, tokens);
+  if (const std::string problem = read_tokens(options_.token_file, tokens); !problem.empty())
+    return leave("not_yet", "the service cannot read its tokens: " + problem);
   bool known = false;
   for (const std::string& token : tokens) known = same_secret(token, shown) || known;
   if (!known) {

@@ -141,7 +141,8 @@ struct Proxy::Parts {
     auto answer = down ? std::optional<JoinAnswer>() : decode_join_answer(text, problem);
     if (!answer) return loader.send(text, {}, deadline);
     if (!make_room(*answer, problem)) {
-      loader.send(encode(Refused{"no_memory", problem}), {}, deadline);
+      // This machine is short of it for a moment.
+      loader.send(encode(Refused{"not_yet", problem}), {}, deadline);
       return false;
     }
     const int numbers[] = {files.service_file.get(), files.job_file.get(), files.doorbell.get(),

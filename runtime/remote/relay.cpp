@@ -3,12 +3,15 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/messages.h"
 
 namespace batchflow {
@@ -29,10 +32,17 @@ Relay::Relay(std::unique_ptr<Stream> stream, Channel local)
     : stream_(std::move(stream)), to_service_(second_of(local)), from_service_(std::move(local)) {}
 
 void Relay::run() {
-  std::thread of_service([this] {
-    listen_to_service();
-    stream_->shut("the service is done");
-  });
+  std::thread of_service;
+  try {
+    if (BF_FAILPOINT("remote.relay.thread"))
+      throw std::system_error(EAGAIN, std::generic_category(), "a thread");
+    of_service = std::thread([this] {
+      listen_to_service();
+      stream_->shut("the service is done");
+    });
+  } catch (const std::system_error& error) {
+    return stream_->shut(error.what());
+  }
   listen_to_job();
   stream_->shut("the job is done");
   of_service.join();

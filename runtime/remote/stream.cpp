@@ -17,6 +17,7 @@
 
 #include "core/config_error.h"
 #include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
 namespace {
@@ -169,6 +170,7 @@ std::unique_ptr<Stream> Stream::connect(const RemoteAddress& address, const TlsC
           getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failed, &size) != 0)
         failed = ETIMEDOUT;
     }
+    if (BF_FAILPOINT("remote.connect")) failed = ECONNREFUSED;
     if (failed != 0) {
       problem = std::strerror(failed);
       continue;
@@ -226,7 +228,13 @@ bool Stream::wait(short events, Clock::time_point deadline) {
 }
 
 std::ptrdiff_t Stream::some(bool writes, std::byte* bytes, std::size_t count, short& wants) {
+  if (writes ? BF_FAILPOINT("remote.write") : BF_FAILPOINT("remote.read")) {
+    shut(std::strerror(ECONNRESET));
+    return -1;
+  }
   if (!tls_) {
+    count = writes ? BF_FAILPOINT_SHORT("remote.write.short", count)
+                   : BF_FAILPOINT_SHORT("remote.read.short", count);
     const ssize_t moved = writes ? send(socket_.get(), bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT)
                                  : recv(socket_.get(), bytes, count, MSG_DONTWAIT);
     if (moved > 0) return moved;

@@ -8,6 +8,7 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
 namespace {
@@ -23,12 +24,14 @@ std::string token_message(std::string_view token) {
 }
 
 std::string read_tokens(const std::string& file, std::vector<std::string>& tokens) {
+  tokens.clear();
+  if (BF_FAILPOINT("remote.token.read")) return fmt::format("{}: {}", file, std::strerror(EMFILE));
   struct stat status {};
   if (stat(file.c_str(), &status) != 0) return fmt::format("{}: {}", file, std::strerror(errno));
   if ((status.st_mode & 077) != 0)
     return fmt::format("{}: others can read it, and it is a secret; chmod 600", file);
   std::ifstream in(file);
-  tokens.clear();
+  if (!in) return fmt::format("{}: {}", file, std::strerror(errno));
   for (std::string line; tokens.size() < kTokensMost && std::getline(in, line);) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (line.empty() || line.front() == '#') continue;

@@ -168,9 +168,10 @@ void Backend::set_workers_most(std::uint32_t workers) {
 void Backend::settle_workers() {
   const std::uint32_t wanted = std::min(workers_wanted_, options_.workers_most);
   while (working_.size() < wanted) {
-    const WorkerId worker(next_worker_++);
+    const WorkerId worker(next_worker_);
+    if (!workers_->start(worker)) break;  // tried again by retry_waiting
+    ++next_worker_;
     working_.push_back(worker);
-    workers_->start(worker);
     inbox_.add(WorkerJoined{worker, options_.node});
   }
   while (working_.size() > wanted) {

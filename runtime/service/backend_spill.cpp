@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/service/backend.h"
 #include "runtime/service/backend_tags.h"
 
@@ -38,7 +39,8 @@ bool Backend::reads_again(std::uint32_t index, std::size_t place, const ReadResu
   Reading& reading = readings_[index];
   Staged& one = reading.samples[place];
   SpillCounters& counters = spill_->counters();
-  if (result.error == 0 && result.bytes == one.bytes && result.sum == one.sum) {
+  const bool is_same = result.sum == one.sum && !BF_FAILPOINT("service.spill.checksum");
+  if (result.error == 0 && result.bytes == one.bytes && is_same) {
     ++counters.read_samples;
     counters.read_bytes += one.bytes;
     return false;

@@ -45,6 +45,7 @@ void Backend::wait_for_memory(PreparationOrder&& order, const Preparing& entry) 
 }
 
 void Backend::retry_waiting() {
+  settle_workers();
   if (unplaced_.empty() && ungathered_.empty()) return;
   const auto now = Clock::now();
   short_last_ = now;

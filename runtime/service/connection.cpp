@@ -13,6 +13,7 @@
 #include <deque>
 #include <utility>
 
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/channel.h"
 #include "runtime/protocol/ring_files.h"
 
@@ -22,6 +23,12 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr std::size_t kUnsentMost = std::size_t{16} << 20;
+
+// Fails where this process has as many descriptors as it may.
+int duplicate(const Descriptor& descriptor) {
+  if (BF_FAILPOINT("service.connection.duplicate")) return errno = EMFILE, -1;
+  return fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 3);
+}
 
 }  // namespace
 
@@ -58,13 +65,15 @@ Connection::Connection(asio::io_context& loop, Descriptor descriptor, Connection
     user_ = peer.uid;
     process_ = peer.pid;
   }
-  wires_->socket.assign(asio::local::stream_protocol(), dup(descriptor.get()));
-  wires_->socket.non_blocking(true);
+  boost::system::error_code ignored;  // one that is not open is closed when it starts
+  wires_->socket.assign(asio::local::stream_protocol(), duplicate(descriptor), ignored);
+  if (!ignored) wires_->socket.non_blocking(true, ignored);
 }
 
 Connection::~Connection() = default;
 
 void Connection::start() {
+  if (!wires_->socket.is_open()) return close();
   wait_to_read();
 }
 
@@ -80,7 +89,7 @@ void Connection::read() {
   // `host_` may end this session, but not destroy it: somebody holds it.
   while (!wires_->closed && !wires_->ending && !wires_->resting) {
     const std::span<std::byte> room = wires_->cutter.room();
-    iovec part{room.data(), room.size()};
+    iovec part{room.data(), BF_FAILPOINT_SHORT("service.connection.read.short", room.size())};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kDescriptorsMost)];
     msghdr message{};
     message.msg_iov = &part;
@@ -91,7 +100,7 @@ void Connection::read() {
         recvmsg(wires_->socket.native_handle(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
-    if (got <= 0) return close();
+    if (got <= 0 || BF_FAILPOINT("service.connection.read")) return close();
     if (!take_descriptors(message)) return close();
     wires_->cutter.filled(static_cast<std::size_t>(got));
     if (wires_->cutter.broken()) return close();
@@ -147,8 +156,12 @@ void Connection::send(std::string frame, std::vector<int> descriptors) {
   const auto length = frame_length(frame.size());
   out.bytes.assign(reinterpret_cast<const char*>(length.data()), length.size());
   out.bytes += frame;
-  for (const int number : descriptors)
+  for (const int number : descriptors) {
     out.descriptors.emplace_back(fcntl(number, F_DUPFD_CLOEXEC, 3));
+    if (BF_FAILPOINT("service.connection.descriptors")) out.descriptors.back().reset();
+    // Without it the peer could not understand the frame: it comes anew.
+    if (!out.descriptors.back()) return close_soon();
+  }
   wires_->unsent += out.bytes.size();
   if (wires_->unsent > kUnsentMost) return end();  // it does not read: it is as good as dead
   wires_->out.push_back(std::move(out));
@@ -158,7 +171,8 @@ void Connection::send(std::string frame, std::vector<int> descriptors) {
 void Connection::write() {
   while (!wires_->closed && !wires_->out.empty()) {
     Wires::Out& out = wires_->out.front();
-    iovec part{out.bytes.data() + out.sent, out.bytes.size() - out.sent};
+    iovec part{out.bytes.data() + out.sent,
+               BF_FAILPOINT_SHORT("service.connection.send.short", out.bytes.size() - out.sent)};
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
@@ -175,8 +189,11 @@ void Connection::write() {
         std::memcpy(CMSG_DATA(head) + i * sizeof number, &number, sizeof number);
       }
     }
-    const ssize_t sent =
-        sendmsg(wires_->socket.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t sent = sendmsg(wires_->socket.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (BF_FAILPOINT("service.connection.send")) {
+      sent = -1;
+      errno = EPIPE;
+    }
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) {
       wires_->writing = true;
@@ -188,18 +205,18 @@ void Connection::write() {
           });
       return;
     }
-    if (sent < 0) {
-      // Not from within whoever is sending.
-      asio::post(wires_->loop, [self = shared_from_this()] { self->close(); });
-      return;
-    }
+    if (sent < 0) return close_soon();
     out.sent += static_cast<std::size_t>(sent);
     if (out.sent < out.bytes.size()) continue;
     wires_->unsent -= out.bytes.size();
     wires_->out.pop_front();
   }
-  if (wires_->ending && wires_->out.empty())
-    asio::post(wires_->loop, [self = shared_from_this()] { self->close(); });
+  if (wires_->ending && wires_->out.empty()) close_soon();
+}
+
+// Not from within whoever is sending.
+void Connection::close_soon() {
+  asio::post(wires_->loop, [self = shared_from_this()] { self->close(); });
 }
 
 bool Connection::has_unsent() const {
@@ -231,8 +248,10 @@ bool Connection::watching() const {
 }
 
 void Connection::watch(const Descriptor& doorbell) {
-  wires_->bell_descriptor = Descriptor(fcntl(doorbell.get(), F_DUPFD_CLOEXEC, 3));
-  wires_->bell.assign(fcntl(doorbell.get(), F_DUPFD_CLOEXEC, 3));
+  wires_->bell_descriptor = Descriptor(duplicate(doorbell));
+  boost::system::error_code failed;
+  if (wires_->bell_descriptor) wires_->bell.assign(duplicate(doorbell), failed);
+  if (!wires_->bell.is_open()) return close_soon();  // nobody would hear the rank
   ring_again();
 }
 

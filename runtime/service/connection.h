@@ -68,6 +68,7 @@ class Connection final : public Peer, public std::enable_shared_from_this<Connec
   bool take_descriptors(const msghdr& message);
   void write();
   void close();
+  void close_soon();
 
   ConnectionHost& host_;
   std::unique_ptr<Wires> wires_;

@@ -14,6 +14,7 @@
 
 #include "core/config_error.h"
 #include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
 namespace {
@@ -25,17 +26,23 @@ using Tcp = asio::ip::tcp;
 
 constexpr std::size_t kConnectionsMost = 64;
 constexpr std::chrono::seconds kAnswerWithin{10};
+constexpr std::chrono::milliseconds kAcceptLater{100};
+
+bool accept_fails() {
+  return BF_FAILPOINT("service.http.accept");
+}
 
 }  // namespace
 
 struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
   Tcp::acceptor acceptor;
+  asio::steady_timer later;
   std::function<Snapshot()> snapshot;
   std::size_t connections = 0;
   bool ended = false;
 
   Parts(asio::io_context& loop, std::function<Snapshot()> what)
-      : acceptor(loop), snapshot(std::move(what)) {}
+      : acceptor(loop), later(loop), snapshot(std::move(what)) {}
 
   struct Client : std::enable_shared_from_this<Client> {
     beast::tcp_stream stream;
@@ -98,9 +105,19 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
     }
   };
 
+  void accept_later() {
+    later.expires_after(kAcceptLater);
+    later.async_wait([self = shared_from_this()](beast::error_code error) {
+      if (!error && !self->ended) self->accept();
+    });
+  }
+
   void accept() {
     acceptor.async_accept([self = shared_from_this()](beast::error_code error, Tcp::socket socket) {
       if (self->ended || error == asio::error::operation_aborted) return;
+      if (accept_fails()) error = asio::error::no_descriptors;
+      // Asking again at once, while there are none, would take a core.
+      if (error && error != asio::error::connection_aborted) return self->accept_later();
       // Beyond the bound a connection is closed at once.
       if (!error && self->connections < kConnectionsMost)
         std::make_shared<Client>(std::move(socket), self)->serve();

@@ -18,6 +18,14 @@ namespace {
 
 constexpr std::uint32_t kRanksMost = 4096;
 
+// By a relay of this process, which the socket's credentials are of.
+bool is_remote(const Peer& peer) {
+  return peer.process() == getpid();
+}
+std::uint64_t process_of(const Peer& peer, const JoinRequest& request) {
+  return is_remote(peer) ? request.pid : static_cast<std::uint64_t>(peer.process());
+}
+
 }  // namespace
 
 Jobs::Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls,
@@ -76,12 +84,17 @@ void Jobs::join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
     return one->user == peer.user() && one->name == name && one->dataset == &dataset && !one->over;
   });
   Job* job = found == jobs_.end() ? nullptr : found->get();
-  if (job && request.rank < job->ranks.size() && job->ranks[request.rank]) {
-    return refuse(
-        peer, "busy",
-        fmt::format("process {} is rank {} of job '{}' already, so process {} cannot be; "
-                    "give one of them another job name",
-                    job->ranks[request.rank]->peer->process(), request.rank, name, peer.process()));
+  if (RankEnd* const other =
+          job && request.rank < job->ranks.size() ? job->ranks[request.rank] : nullptr) {
+    const bool is_same =
+        is_remote(*other->peer) && is_remote(peer) && other->request.pid == request.pid;
+    // A remote rank notices before its service that their connection is gone.
+    if (is_same && request.rejoins) other->peer->end();
+    return refuse(peer, is_same ? kNotYet : "busy",
+                  fmt::format("process {} is rank {} of job '{}' already, so process {} cannot be; "
+                              "give one of them another job name",
+                              process_of(*other->peer, other->request), request.rank, name,
+                              process_of(peer, request)));
   }
   if (job && job->told)
     return refuse(peer, "busy",
@@ -228,17 +241,19 @@ void Jobs::admitted(const Admit& order) {
   for (RankEnd* end : job->ranks) {
     if (!end) continue;
     if (!job->pace) {
-      refuse(*end->peer, "no_memory", fmt::format("no memory for its pace: {}", problem));
+      refuse(*end->peer, kNotYet, fmt::format("no memory for its pace: {}", problem));
       continue;
     }
     if (backend_) end->ring_charge = MemoryCharge(backend_->budget(), 2 * options_.ring_bytes);
     if (backend_ && !end->ring_charge) {
-      problem = "the service's memory is used up (--memory)";
-    } else {
-      end->files = make_rings(options_.ring_bytes, problem);
+      refuse(*end->peer, "no_memory",
+             "no memory for its rings: the service's memory is used up (--memory)");
+      continue;
     }
+    end->files = make_rings(options_.ring_bytes, problem);
     if (!end->files) {
-      refuse(*end->peer, "no_memory", fmt::format("no memory for its rings: {}", problem));
+      // What the machine is short of comes back when others end.
+      refuse(*end->peer, kNotYet, fmt::format("no memory for its rings: {}", problem));
       continue;
     }
     end->down = std::make_unique<RingWriter>(end->files.rings.down());

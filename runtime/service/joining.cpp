@@ -4,12 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "configs/reader/scenario.h"
 #include "configs/reader/yaml.h"
 #include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/service/dataset_splits.h"
 #include "runtime/service/refusals.h"
 
@@ -81,28 +84,55 @@ Joining::Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Job
 
 Joining::~Joining() {
   stopping_ = true;
-  for (auto& [number, opener] : openers_) opener.join();
+  for (auto& [number, opener] : openers_) {
+    if (opener.joinable()) opener.join();
+  }
 }
 
 void Joining::open(const NodeDataset& dataset) {
   const std::uint64_t number = next_++;
-  for (const std::string& name : served_names(dataset)) opening_[name] = {number, {}};
-  openers_[number] = std::thread([this, number, dataset] {
+  for (const std::string& name : served_names(dataset)) {
+    opening_[name] = {number, {}};
+    failed_.erase(name);
+  }
+  const auto work = [this, number, dataset] {
     const auto began_opening = std::chrono::steady_clock::now();
     const std::vector<OpenedIndex> all =
         open_with_splits(dataset, config_.state / "indices", [this] { return stopping_.load(); });
     const double took =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began_opening).count();
-    post_([this, number, dataset, all, took] {
-      openers_.at(number).join();
-      openers_.erase(number);
-      for (const OpenedIndex& one : all) {
-        NodeDataset part = dataset;
-        part.name = one.name;
-        opened(number, part, one.index, one.problem, took);
-      }
-    });
-  });
+    post_([this, number, dataset, all, took] { opened(number, dataset, all, took); });
+  };
+  try {
+    if (BF_FAILPOINT("service.dataset.thread"))
+      throw std::system_error(EAGAIN, std::generic_category());
+    openers_[number] = std::thread(work);
+  } catch (const std::system_error& error) {
+    // Not before who asks for it waits.
+    std::vector<OpenedIndex> none;
+    for (const std::string& name : served_names(dataset))
+      none.push_back({name, nullptr, "no thread to open it: " + error.code().message()});
+    post_([this, number, dataset, none] { opened(number, dataset, none, 0); });
+  }
+}
+
+void Joining::opened(std::uint64_t number, const NodeDataset& dataset,
+                     const std::vector<OpenedIndex>& all, double took) {
+  if (const auto opener = openers_.extract(number); opener && opener.mapped().joinable())
+    opener.mapped().join();
+  const bool has_failed = std::none_of(all.begin(), all.end(),
+                                       [](const OpenedIndex& one) { return one.index != nullptr; });
+  // Not one that a job has named by its path, which anybody may do any number of times.
+  const bool is_configured = dataset.name != dataset.path;
+  for (const OpenedIndex& one : all) {
+    const auto waited_for = opening_.find(one.name);
+    if (has_failed && is_configured && waited_for != opening_.end() &&
+        waited_for->second.number == number)
+      failed_.insert_or_assign(one.name, dataset);
+    NodeDataset part = dataset;
+    part.name = one.name;
+    opened(number, part, one.index, one.problem, took);
+  }
 }
 
 void Joining::opened(std::uint64_t number, const NodeDataset& dataset,
@@ -147,6 +177,7 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset,
 
 void Joining::remove(const NodeDataset& dataset) {
   for (const std::string& name : served_names(dataset)) {
+    failed_.erase(name);
     if (const auto found = opening_.find(name); found != opening_.end()) {
       for (const Waiting& one : found->second.waiting) {
         if (const std::shared_ptr<Connection> session = one.session.lock())
@@ -203,6 +234,12 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
   if (const auto found = opening_.find(request.dataset); found != opening_.end())
     return wait(session, found->first, std::move(request), std::move(descriptors));
   ServedDataset* dataset = datasets_.find(std::string_view(request.dataset));
+  if (!dataset) {
+    if (const auto failed = failed_.extract(request.dataset)) {
+      open(failed.mapped());
+      return wait(session, failed.key(), std::move(request), std::move(descriptors));
+    }
+  }
   if (!dataset)
     return refuse(
         session, "unknown_dataset",

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/service/connection.h"
+#include "runtime/service/dataset_splits.h"
 #include "runtime/service/datasets.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs.h"
@@ -60,6 +61,8 @@ class Joining {
     std::uint64_t number = 0;
     std::vector<Waiting> waiting;
   };
+  void opened(std::uint64_t number, const NodeDataset& dataset, const std::vector<OpenedIndex>& all,
+              double took);
   void opened(std::uint64_t number, const NodeDataset& dataset,
               const std::shared_ptr<SampleIndex>& index, std::string problem, double took);
   void wait(Connection& session, const std::string& name, JoinRequest request,
@@ -85,6 +88,9 @@ class Joining {
   SetApart set_apart_;
   std::map<std::string, Opening> opening_;        // by the dataset's name
   std::map<std::uint64_t, std::thread> openers_;  // by number
+  // Of which nothing could be opened, by the names of their parts: who asks next has it tried
+  // again.
+  std::map<std::string, NodeDataset, std::less<>> failed_;
   std::uint64_t next_ = 0;
   std::map<uid_t, std::map<std::string, ServedPipeline*>> brought_;  // by dataset and text
   std::atomic<bool> stopping_{false};

@@ -12,6 +12,7 @@
 
 #include "core/config_error.h"
 #include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
 
@@ -44,6 +45,14 @@ Descriptor listen_at(const std::filesystem::path& path) {
   // Who may connect is decided by the folder, and what he may read by his own rights.
   chmod(name.c_str(), 0666);
   return made;
+}
+
+Descriptor accept_at(const Descriptor& listening) {
+  if (BF_FAILPOINT("service.accept")) {
+    errno = EMFILE;
+    return {};
+  }
+  return Descriptor(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
 }  // namespace batchflow

@@ -11,4 +11,7 @@ namespace batchflow {
 // ConfigError.
 Descriptor listen_at(const std::filesystem::path& path);
 
+// The next connection; none, with why in errno, when nobody waits or this process can have no more.
+Descriptor accept_at(const Descriptor& listening);
+
 }  // namespace batchflow

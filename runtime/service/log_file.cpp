@@ -8,11 +8,16 @@
 
 #include "core/config_error.h"
 #include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
 
 bool LogFile::open(const std::filesystem::path& path) {
   file_ = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (BF_FAILPOINT("service.log.open")) {
+    file_.reset();
+    errno = EIO;
+  }
   bytes_ = 0;
   return static_cast<bool>(file_);
 }
@@ -25,7 +30,12 @@ void LogFile::open_or_throw(const std::filesystem::path& path) {
 
 bool LogFile::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = write(file_.get(), bytes.data(), bytes.size());
+    ssize_t written = write(file_.get(), bytes.data(),
+                            BF_FAILPOINT_SHORT("service.log.write.short", bytes.size()));
+    if (BF_FAILPOINT("service.log.write")) {
+      written = -1;
+      errno = ENOSPC;
+    }
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;
     bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -35,6 +45,7 @@ bool LogFile::append(std::span<const std::byte> bytes) {
 }
 
 bool LogFile::sync() const {
+  if (BF_FAILPOINT("service.log.sync")) return errno = EIO, false;
   return fdatasync(file_.get()) == 0;
 }
 

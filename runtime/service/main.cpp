@@ -3,10 +3,12 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -125,7 +127,12 @@ int serve(int argc, char** argv) {
           "no dataset to serve; write --dataset NAME=/path/to/it, or --open-datasets");
     return config;
   };
-  Service service(read(), read);
+  const auto read_again = [&] {
+    if (BF_FAILPOINT("service.reload.read"))
+      throw ConfigError(fmt::format("{}: {}", config_file, std::strerror(EIO)));
+    return read();
+  };
+  Service service(read(), read_again);
   const int ended_by = service.run([](const std::string& line) {
     std::fprintf(stderr, "batchflowd: %s\n", line.c_str());
     std::fflush(stderr);
@@ -133,16 +140,22 @@ int serve(int argc, char** argv) {
   return ended_by == SIGINT ? 130 : 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int serve_and_report(int argc, char** argv) {
   try {
     return serve(argc, argv);
-  } catch (const batchflow::ConfigError& error) {
+  } catch (const ConfigError& error) {
     std::fprintf(stderr, "batchflowd: %s\n", error.what());
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "batchflowd: %s\n", error.what());
     return 1;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = serve_and_report(argc, argv);
+  report_failpoints();
+  return code;
 }

@@ -1,11 +1,17 @@
 #include "runtime/service/pipeline_opener.h"
 
+#include <cerrno>
 #include <exception>
+#include <system_error>
+
+#include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
 
 PipelineOpener::~PipelineOpener() {
-  for (auto& [key, one] : opening_) one.thread.join();
+  for (auto& [key, one] : opening_) {
+    if (one.thread.joinable()) one.thread.join();
+  }
 }
 
 void PipelineOpener::open(const std::string& name, const ServedDataset& dataset, ConfigNode written,
@@ -14,24 +20,36 @@ void PipelineOpener::open(const std::string& name, const ServedDataset& dataset,
   const auto [at, is_new] = opening_.try_emplace(key);
   if (!is_new) return;
   at->second.done = std::move(done);
-  at->second.thread =
-      std::thread([this, key, written = std::move(written), index = dataset.index, settings] {
-        // Shared, since what is posted is copied.
-        const auto compiled = std::make_shared<std::unique_ptr<Pipeline>>();
-        std::string problem;
-        try {
-          *compiled = compile_pipeline(written, *index, settings);
-        } catch (const std::exception& error) {
-          problem = error.what();
-        }
-        post_([this, key, compiled, problem] {
-          Opening over = std::move(opening_.at(key));
-          opening_.erase(key);
-          over.thread.join();
-          over.done(std::move(*compiled), problem);
-          for (const auto& [who, then] : over.waiting) then();
-        });
-      });
+  const auto work = [this, key, written = std::move(written), index = dataset.index, settings] {
+    // Shared, since what is posted is copied.
+    const auto compiled = std::make_shared<std::unique_ptr<Pipeline>>();
+    std::string problem;
+    try {
+      *compiled = compile_pipeline(written, *index, settings);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    post_([this, key, compiled, problem] { opened(key, std::move(*compiled), problem); });
+  };
+  try {
+    if (BF_FAILPOINT("service.pipeline.thread"))
+      throw std::system_error(EAGAIN, std::generic_category());
+    at->second.thread = std::thread(work);
+  } catch (const std::system_error& error) {
+    // Not before who asks for it waits.
+    post_([this, key, problem = "no thread to set it up: " + error.code().message()] {
+      opened(key, nullptr, problem);
+    });
+  }
+}
+
+void PipelineOpener::opened(const Key& key, std::unique_ptr<Pipeline> pipeline,
+                            const std::string& problem) {
+  Opening over = std::move(opening_.at(key));
+  opening_.erase(key);
+  if (over.thread.joinable()) over.thread.join();
+  over.done(std::move(pipeline), problem);
+  for (const auto& [who, then] : over.waiting) then();
 }
 
 bool PipelineOpener::wait(const std::string& name, DatasetId dataset, const void* who, Then then) {

@@ -48,6 +48,8 @@ class PipelineOpener {
     Done done;
     std::vector<std::pair<const void*, Then>> waiting;
   };
+  void opened(const Key& key, std::unique_ptr<Pipeline> pipeline, const std::string& problem);
+
   Post post_;
   std::map<Key, Opening> opening_;
 };

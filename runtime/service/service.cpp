@@ -10,6 +10,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -20,6 +21,7 @@
 
 #include "core/engine.h"
 #include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/service/backend.h"
 #include "runtime/service/commands.h"
 #include "runtime/service/connection.h"
@@ -58,6 +60,7 @@ struct Service::Parts final : ConnectionHost {
         acceptor(loop),
         step_timer(loop),
         check_timer(loop),
+        accept_timer(loop),
         drain_timer(loop),
         signals(loop, SIGINT, SIGTERM, SIGHUP) {}
 
@@ -100,6 +103,7 @@ struct Service::Parts final : ConnectionHost {
   asio::posix::stream_descriptor acceptor;
   asio::steady_timer step_timer;
   asio::steady_timer check_timer;
+  asio::steady_timer accept_timer;
   asio::steady_timer drain_timer;
   asio::signal_set signals;
   std::unique_ptr<HttpServer> http;
@@ -364,6 +368,7 @@ struct Service::Parts final : ConnectionHost {
       backend->carry_out(orders);
     }
     if (const std::string problem = recorder.take_problem(); !problem.empty()) say(problem);
+    if (const std::string problem = promises->take_problem(); !problem.empty()) say(problem);
     jobs.wake();
     for (const std::shared_ptr<Connection>& session : std::exchange(unwatched, {})) {
       if (session->watching()) continue;
@@ -393,8 +398,9 @@ struct Service::Parts final : ConnectionHost {
         asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
           if (error) return;
           for (;;) {
-            Descriptor socket(
-                accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+            Descriptor socket = accept_at(listening);
+            if (!socket && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+              return accept_later();
             if (!socket) break;
             auto session = std::make_shared<Connection>(loop, std::move(socket), *this);
             if (!users.connects(session->user())) {
@@ -408,6 +414,15 @@ struct Service::Parts final : ConnectionHost {
           }
           accept();
         });
+  }
+
+  // Out of descriptors or memory: who waits is still there when there are some again, and asking at
+  // once would take a core meanwhile.
+  void accept_later() {
+    accept_timer.expires_after(std::chrono::milliseconds(100));
+    accept_timer.async_wait([this](const boost::system::error_code& error) {
+      if (!error) accept();
+    });
   }
 
   void check() {
@@ -549,6 +564,7 @@ struct Service::Parts final : ConnectionHost {
     all.opening = joining->opening();
     all.steps_bytes = config.steps_bytes;
     all.step_reports = report_steps(datasets);
+    if (failpoints_on) all.failpoints = failpoint_counts();
     return all;
   }
 };

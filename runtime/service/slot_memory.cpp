@@ -149,7 +149,7 @@ bool SlotMemory::make_room(Bytes bytes) {
 std::shared_ptr<SharedSlab> SlotMemory::make_slab(Bytes bytes) {
   if (!make_room(bytes)) return nullptr;
   auto charge = std::make_shared<const MemoryCharge>(budget_, bytes);
-  if (!*charge) return nullptr;
+  if (!*charge || BF_FAILPOINT("service.slab.make")) return nullptr;
   try {
     return {new SharedSlab(next_slab_++, bytes, std::move(charge)),
             [unmapper = unmapper_](SharedSlab* slab) {

@@ -47,6 +47,10 @@ Json json_of(const StepReport& one) {
           {"busy_s", seconds(one.counters.busy)}};
 }
 
+Json json_of(const FailpointCount& one) {
+  return {{"name", one.name}, {"reached", one.reached}, {"acted", one.acted}};
+}
+
 Json json_of(const PolicyTexts& policies) {
   Json all = {{"allocation", policies.allocation},
               {"selection", policies.selection},
@@ -155,10 +159,12 @@ std::string to_json(const Snapshot& now) {
                 {"samples", now.others.samples},
                 {"wait_s", seconds(now.others.waited)},
                 {"compute_s", seconds(now.others.computed)}}},
+              {"failpoints", Json::array()},
               {"jobs", Json::array()},
               {"datasets", Json::array()}};
   for (const CacheShare& one : now.cache) all["cache"].push_back(json_of(one));
   for (const StepReport& one : now.step_reports) all["plugins"].push_back(json_of(one));
+  for (const FailpointCount& one : now.failpoints) all["failpoints"].push_back(json_of(one));
   for (const Jobs::Told& job : now.jobs) {
     all["jobs"].push_back({{"id", job.id.value},
                            {"name", job.name},

@@ -8,6 +8,7 @@
 
 #include "core/engine.h"
 #include "core/engine_config.h"
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/service/backend.h"
 #include "runtime/service/jobs.h"
 #include "runtime/service/recorder.h"
@@ -65,7 +66,8 @@ struct Snapshot {
   std::vector<Dataset> datasets;
   Bytes steps_bytes = 0;  // of memory, set apart for steps' processes
   std::vector<StepReport> step_reports;
-  std::vector<std::string> opening;  // datasets whose index is being made
+  std::vector<FailpointCount> failpoints;  // where any is configured
+  std::vector<std::string> opening;        // datasets whose index is being made
   bool draining = false;
   // Of users whose jobs are not shown: sums alone.
   struct Others {

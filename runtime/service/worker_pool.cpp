@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "core/check.h"
@@ -50,10 +51,18 @@ WorkerPool::~WorkerPool() {
   for (const auto& worker : workers_) worker->thread.join();
 }
 
-void WorkerPool::start(WorkerId id) {
-  Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
-  worker.id = id;
-  worker.thread = std::thread([this, &worker] { run(worker); });
+bool WorkerPool::start(WorkerId id) {
+  auto made = std::make_unique<Worker>();
+  made->id = id;
+  try {
+    if (BF_FAILPOINT("service.worker.thread"))
+      throw std::system_error(EAGAIN, std::generic_category());
+    made->thread = std::thread([this, worker = made.get()] { run(*worker); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  workers_.push_back(std::move(made));
+  return true;
 }
 
 void WorkerPool::retire(WorkerId id) {

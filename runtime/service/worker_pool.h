@@ -66,7 +66,8 @@ class WorkerPool {
   WorkerPool(ItemStore& items, Report report, Quiet quiet);
   ~WorkerPool();  // waits for what is being made
 
-  void start(WorkerId worker);
+  // False: this process may have no more threads.
+  [[nodiscard]] bool start(WorkerId worker);
   // It finishes what it is making, says that it is quiet, and ends.
   void retire(WorkerId worker);
   void prepare(PreparationOrder order);

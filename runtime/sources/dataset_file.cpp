@@ -80,6 +80,10 @@ Descriptor open_root(const std::filesystem::path& root, std::string& only) {
 DatasetFile::DatasetFile(int root, std::string_view path) : path_(path) {
   // O_NONBLOCK: opening a pipe must not wait for somebody to write to it.
   fd_ = Descriptor(open_beneath(root, path_.c_str(), O_RDONLY | O_NONBLOCK));
+  if (BF_FAILPOINT("sources.file.open")) {
+    fd_.reset();
+    errno = EMFILE;
+  }
   if (!fd_ && errno == ENOENT)
     throw DatasetChanged(fmt::format("{}: it was there a moment ago", path_));
   struct stat status = {};

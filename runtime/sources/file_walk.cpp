@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/sources/dataset_file.h"
 
 namespace batchflow {
@@ -47,6 +48,10 @@ std::vector<Entry> entries_of(int folder, std::string_view path) {
   for (;;) {
     errno = 0;
     const dirent* entry = readdir(stream.get());
+    if (BF_FAILPOINT("sources.folder.list")) {
+      entry = nullptr;
+      errno = EIO;
+    }
     if (entry == nullptr && errno != 0)
       throw DatasetError(
           fmt::format("{}: {}; look at the drive it is on", shown(path), std::strerror(errno)));

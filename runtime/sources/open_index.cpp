@@ -2,14 +2,13 @@
 // one.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/sources/leftovers.h"
 #include "runtime/sources/listing.h"
 #include "runtime/sources/stored_index.h"
 
@@ -54,27 +53,13 @@ std::filesystem::path index_path(const SourceOptions& options) {
   return options.index_folder / fmt::format("{:016x}.bfindex", hash.digest());
 }
 
-// Of a process that was killed while it wrote.
-void remove_leftovers(const std::filesystem::path& path) {
-  const std::string prefix = path.filename().string() + ".tmp-";
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), error)) {
-    const std::string name = entry.path().filename().string();
-    int process = 0;
-    if (!name.starts_with(prefix)) continue;
-    std::from_chars(name.data() + prefix.size(), name.data() + name.size(), process);
-    if (process > 0 && kill(process, 0) != 0 && errno == ESRCH)
-      std::filesystem::remove(entry.path(), error);
-  }
-}
-
 // Brings the index to its file, whole or not at all. Answers what went wrong.
 std::string keep(const IndexParts& parts, const std::filesystem::path& path) {
   const auto failed = [] { return std::string(std::strerror(errno)); };
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   if (error) return error.message();
-  remove_leftovers(path);
+  remove_leftovers(path.parent_path(), path.filename().string() + ".tmp-");
   const std::filesystem::path temporary = fmt::format("{}.tmp-{}", path.string(), getpid());
   const Descriptor fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!fd) return failed();

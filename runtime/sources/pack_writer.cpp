@@ -116,6 +116,10 @@ void PackWriter::close_shard(bool last) {
   flush();
   const std::string path = shard_path().string();
   const std::string part = path + ".part";
+  if (BF_FAILPOINT("sources.pack.sync")) {
+    errno = EIO;
+    failed(part);
+  }
   if (fsync(fd_.get()) != 0 || rename(part.c_str(), path.c_str()) != 0) failed(part);
   fd_ = Descriptor();
 }

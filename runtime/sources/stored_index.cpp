@@ -5,9 +5,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "core/check.h"
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/sources/dataset_file.h"
 #include "runtime/sources/packed.h"
 
@@ -19,6 +21,7 @@ std::unique_ptr<IndexBytes> IndexBytes::map(const std::filesystem::path& file) {
   if (!fd || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
     return nullptr;
   const auto bytes = static_cast<std::size_t>(status.st_size);
+  if (BF_FAILPOINT("sources.index.map")) return errno = ENOMEM, nullptr;
   void* memory = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return nullptr;
   return std::unique_ptr<IndexBytes>(

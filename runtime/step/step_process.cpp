@@ -221,7 +221,7 @@ bool StepProcess::receive(std::span<std::byte> message, Duration within) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     const bool ending = source_.settings.ending && *source_.settings.ending;
-    if (left.count() <= 0 || ending) {
+    if (left.count() <= 0 || ending || BF_FAILPOINT("step.late")) {
       late_ = true;
       return false;
     }

@@ -27,9 +27,12 @@ Extents::Page pages_for(Bytes bytes) {
 }  // namespace
 
 Staging::Staging(Bytes bytes) : pages_(pages_for(bytes)), free_(pages_) {
-  void* memory = ::mmap(nullptr, this->bytes(), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED || BF_FAILPOINT("storage.staging.map")) {
+  void* memory = MAP_FAILED;
+  errno = ENOMEM;
+  if (!BF_FAILPOINT("storage.staging.map"))
+    memory = ::mmap(nullptr, this->bytes(), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
     throw std::runtime_error(
         fmt::format("no staging memory of {} bytes: {}; write less", bytes, std::strerror(errno)));
   }

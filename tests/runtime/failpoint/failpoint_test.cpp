@@ -8,8 +8,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/config_error.h"
 
@@ -137,6 +140,27 @@ TEST_CASE("kill kills") {
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(WIFSIGNALED(status));
   CHECK(WTERMSIG(status) == SIGKILL);
+}
+
+TEST_CASE("a process that nobody can ask reports to a file, each time anew") {
+  std::string name = "/tmp/batchflow-report-XXXXXX";
+  close(mkstemp(name.data()));
+  {
+    const Configured configured("test.first=fail:1:2,report=" + name);
+    struck(3);
+    report_failpoints();
+    struck(1);
+    report_failpoints();
+  }
+  report_failpoints();  // off: nobody reads it any more
+  std::ifstream in(name);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    if (line.find(" test.first ") != std::string::npos) lines.push_back(line);
+  }
+  const std::string process = std::to_string(getpid());
+  CHECK(lines == std::vector{process + " test.first 3 2", process + " test.first 4 2"});
+  unlink(name.c_str());
 }
 
 TEST_CASE("all at once, and single ones otherwise") {

@@ -1,6 +1,7 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/runtime/service/command.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
 
@@ -56,6 +57,42 @@ TEST_CASE("a service that is killed in mid-epoch, twice, is missed by nobody: ea
     job.join();
     CHECK(handed.wrong == "");
     REQUIRE(handed.epochs.size() == 3);
+    for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+  }
+}
+
+// Killed again when it has been missed and nothing of it is there yet: before it listens, when it
+// does, and when the job has come back.
+TEST_CASE("a service that is killed twice in a row, wherever the second time finds it") {
+  for (const int moment : {0, 1, 2}) {
+    CAPTURE(moment);
+    Place place;
+    Daemon daemon(place.arguments, place.socket);
+    JobPlan plan = place.plan();
+    plan.pause_us = 300;
+    std::atomic<std::uint64_t> batches{0};
+    plan.count = &batches;
+    Handed handed;
+    std::thread job([&] { handed = run_job(plan); });
+    CHECK(reaches(batches, 200));
+    CHECK(daemon.kill(SIGKILL) == -SIGKILL);
+    for (int time = 0; time < 2; ++time) {
+      daemon.start();
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      std::string problem;
+      while (moment > 0 && !Channel::connect(place.socket, problem).is_open() &&
+             std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      while (moment > 1 &&
+             command(place.socket, "status").value("jobs", nlohmann::json()).empty() &&
+             std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      CHECK(daemon.kill(SIGKILL) == -SIGKILL);
+    }
+    daemon.start();
+    job.join();
+    CHECK(handed.wrong == "");
+    REQUIRE(handed.epochs.size() == 2);
     for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
   }
 }

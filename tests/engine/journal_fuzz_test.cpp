@@ -1,0 +1,12 @@
+// Journals from anywhere, replayed.
+#include <doctest/doctest.h>
+
+#include "tests/fuzz/corpus.h"
+
+using namespace batchflow::test;
+
+extern "C" Fuzzer fuzz_journal;
+
+TEST_CASE("damaged journals are refused, and strange ones replayed, without harm") {
+  fuzz(fuzz_journal, "journal", 2000, "test_engine", "damaged journals*");
+}

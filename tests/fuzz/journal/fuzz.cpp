@@ -1,0 +1,65 @@
+// Journals as they are replayed: a damaged one is refused in words, and whatever one says that is
+// whole, an engine that is told so goes on.
+//
+// An input is a journal; or, since damage to one is found by its checksums, what its frames hold:
+// four bytes of length and as many of each, the first its header. These are put into frames here.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/config_error.h"
+#include "core/engine.h"
+#include "core/engine_config_text.h"
+#include "core/journal.h"
+#include "policies/registry.h"
+
+using namespace batchflow;
+
+namespace {
+
+constexpr std::uint64_t kStepsMost = 2000;
+
+std::vector<std::byte> framed(std::span<const std::byte> input) {
+  const auto next = [&input] {
+    std::uint32_t length = 0;
+    std::memcpy(&length, input.data(), std::min(input.size(), sizeof length));
+    input = input.subspan(std::min(input.size(), sizeof length));
+    const auto payload = input.first(std::min<std::size_t>(input.size(), length));
+    input = input.subspan(payload.size());
+    return payload;
+  };
+  std::vector<std::byte> log;
+  FrameWriter frames(LogKind::journal, JournalReader::kVersion, next(), FrameWriter::kNoBound, log);
+  while (!input.empty()) frames.append(next(), {}, log);
+  frames.close({}, log);
+  return log;
+}
+
+// Goes on beyond the first difference: whoever makes a journal can make its digests, too.
+void replay_all(std::span<const std::byte> log) {
+  JournalReader journal(log, "journal");
+  if (!journal.has_header()) return;
+  Engine engine(engine_config_of(journal.header().configuration, "its configuration"),
+                policy_list(), journal.catalogues());
+  for (std::uint64_t steps = 0; steps < kStepsMost; ++steps) {
+    const auto step = journal.next();
+    if (!step) break;
+    engine.step(step->now, step->events);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  const bool is_log = size >= 5 && std::memcmp(data, "BFLOG", 5) == 0;
+  const std::vector<std::byte> log =
+      is_log ? std::vector(bytes.begin(), bytes.end()) : framed(bytes);
+  try {
+    JournalReader journal(log, "journal");
+    if (journal.has_header()) replay(journal, policy_list());
+    replay_all(log);
+  } catch (const ConfigError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,170 @@
+// What comes over TCP: the first byte says from whom. From a job, to the service's relay, whose
+// token has been believed; or from a service, to a job's proxy. Whatever it is, both end, and the
+// rings and batches that come out of it are sound.
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+
+#include "core/check.h"
+#include "runtime/protocol/messages.h"
+#include "runtime/protocol/pace.h"
+#include "runtime/protocol/records.h"
+#include "runtime/protocol/ring_files.h"
+#include "runtime/remote/proxy.h"
+#include "runtime/remote/relay.h"
+
+using namespace batchflow;
+
+namespace {
+
+constexpr Bytes kRing = kRingLeast;
+constexpr std::uint32_t kBatch = 8;
+
+Channel::Clock::time_point soon() {
+  return Channel::Clock::now() + std::chrono::seconds(10);
+}
+
+struct Pair {
+  Descriptor one, other;
+  Pair() {
+    int ends[2];
+    BF_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    one = Descriptor(ends[0]);
+    other = Descriptor(ends[1]);
+  }
+};
+
+void send_all(const Descriptor& socket, std::span<const std::uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent <= 0) return;
+    bytes = bytes.subspan(static_cast<std::size_t>(sent));
+  }
+}
+
+// Admits the job as a service does, and reads what the relay passes on.
+void from_job(std::span<const std::uint8_t> bytes) {
+  Pair tcp, local;
+  Channel service(std::move(local.other));
+  Relay relay(std::make_unique<Stream>(std::move(tcp.other), nullptr),
+              Channel(std::move(local.one)));
+  std::string problem;
+  RingFiles files = make_rings(kRing, problem);
+  Pace pace = Pace::make(problem);
+  BF_CHECK(files && pace);
+  std::thread running([&relay] { relay.run(); });
+  JoinAnswer answer;
+  answer.job = "fuzz";
+  answer.dataset_samples = 100;
+  answer.credits = 2;
+  answer.ring_bytes = kRing;
+  answer.spec.fields.push_back({"data", ElementType::i64, {4}, false});
+  const int numbers[] = {files.service_file.get(), files.job_file.get(), files.doorbell.get(),
+                         pace.file().get()};
+  BF_CHECK(service.send(encode(answer), numbers, soon()));
+  // From when it passes this on the relay takes records.
+  char first;
+  BF_CHECK(recv(tcp.one.get(), &first, 1, 0) == 1);
+  send_all(tcp.one, bytes);
+  shutdown(tcp.one.get(), SHUT_WR);
+  running.join();
+  std::string said;
+  while (auto frame = service.receive(Channel::kAtOnce)) {
+    said = message_type(frame->text, problem);
+    BF_CHECK(said == "hello" || said == "join" || said == "leave" || said == "sample_name" ||
+             said == "class_name");
+  }
+  RingReader up(files.rings.up());
+  UpMessage message;
+  while (const auto record = up.next()) {
+    BF_CHECK(read_up(*record, message, problem));
+    BF_CHECK(message.up.kind != UpKind::unmapped);
+  }
+  BF_CHECK(!up.broken());
+}
+
+// Where proxies connect to, and what shows them that it is believed.
+struct Listener {
+  Descriptor socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  std::string address;
+  Listener() {
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof any;
+    BF_CHECK(bind(socket.get(), reinterpret_cast<sockaddr*>(&any), size) == 0);
+    BF_CHECK(listen(socket.get(), 1) == 0);
+    BF_CHECK(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&any), &size) == 0);
+    address = "tcp://127.0.0.1:" + std::to_string(ntohs(any.sin_port));
+    char name[] = "/tmp/batchflow-token-XXXXXX";
+    const Descriptor token(mkstemp(name));
+    const std::string text(64, 't');
+    BF_CHECK(write(token.get(), text.data(), text.size()) == 64);
+    setenv("BATCHFLOW_TOKEN_FILE", name, 1);
+    file = name;
+  }
+  ~Listener() { unlink(file.c_str()); }
+  std::string file;
+};
+
+void check_batches(const Rings& rings, Bytes slab) {
+  RingReader down(rings.down());
+  DownRecord record;
+  std::string problem;
+  while (const auto bytes = down.next()) {
+    BF_CHECK(read_down(*bytes, record, problem));
+    if (record.kind != DownKind::batch) continue;
+    BF_CHECK(record.batch.samples <= kBatch && record.batch.offset < slab);
+  }
+  BF_CHECK(!down.broken());
+}
+
+void from_service(std::span<const std::uint8_t> bytes) {
+  static const Listener listener;
+  Channel loader;
+  std::string problem;
+  const auto proxy = Proxy::connect(listener.address, soon(), loader, problem);
+  BF_CHECK(proxy != nullptr);
+  const Descriptor service(accept(listener.socket.get(), nullptr, nullptr));
+  JoinRequest request;
+  request.dataset = "rows";
+  request.batch_samples = kBatch;
+  BF_CHECK(loader.send(encode(request), {}, soon()));
+  // Once it has passed this on the proxy knows how large batches are.
+  const std::size_t before = encode(request).size() + 16;
+  std::string passed;
+  while (passed.size() < before || passed.find("\"join\"") == passed.npos) {
+    char some[4096];
+    const ssize_t got = recv(service.get(), some, sizeof some, 0);
+    BF_CHECK(got > 0);
+    passed.append(some, static_cast<std::size_t>(got));
+  }
+  send_all(service, bytes);
+  shutdown(service.get(), SHUT_WR);
+  Rings rings;
+  Bytes slab = 0;
+  while (auto frame = loader.receive(soon())) {
+    if (frame->descriptors.size() == 4) {
+      const auto answer = decode_join_answer(frame->text, problem);
+      BF_CHECK(answer.has_value());
+      rings = map_rings(frame->descriptors[0], frame->descriptors[1], answer->ring_bytes, problem);
+      BF_CHECK(static_cast<bool>(rings));
+    }
+    if (const auto message = decode_slab(frame->text, problem)) slab = message->bytes;
+  }
+  BF_CHECK(!loader.is_open());
+  if (rings) check_batches(rings, slab);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::span<const std::uint8_t> bytes(data + 1, size - 1);
+  data[0] % 2 == 0 ? from_job(bytes) : from_service(bytes);
+  return 0;
+}

@@ -1,0 +1,12 @@
+// Both ends of a remote job, over their corpus and damaged copies of it.
+#include <doctest/doctest.h>
+
+#include "tests/fuzz/corpus.h"
+
+using namespace batchflow::test;
+
+extern "C" Fuzzer fuzz_remote;
+
+TEST_CASE("remote: whatever the other side sends harms nobody, and ends") {
+  fuzz(fuzz_remote, "remote", 1000, "test_remote", "remote: whatever*");
+}
