@@ -75,8 +75,6 @@ def imported(module: str, name: Optional[str]) -> Any:
 def load(bundle: dict[str, Any], places: list[Any]) -> Any:
     """The function, with all that it uses. Lines are those of its file."""
     sys.path[:] = [path for path in sys.path if path] + bundle["paths"]
-    if isinstance(bundle["entry"], list):
-        return imported(*bundle["entry"][:2])
     names: dict[str, Any] = {"__name__": "batchflow_step"}
     for name, (module, part, _) in bundle["imports"].items():
         names[name] = imported(module, part)

@@ -1,13 +1,15 @@
 """Functions as steps of a pipeline (docs/python.md): declared, and packed for another process.
 
-A function of a module is imported there. One of a script or notebook is handed over as its source,
-with what it uses: modules by name, plain values, other functions of the script. All of that is in
-the bundle, whose bytes decide whether two jobs have the same step. Where it stands is not.
+A function is handed over as its source with what it uses: installed modules by name, plain values,
+other functions of the user's. One that uses more is imported there with its whole module, if it has
+one. All of that is in the bundle, whose bytes decide whether two jobs have the same step; where it
+stands is not.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 import dis
 import hashlib
 import inspect
@@ -66,13 +68,9 @@ def entry(function: Any) -> dict[str, Any]:
                          "@batchflow.step before it, or @batchflow.step(random=True)")
     packer = _Packer()
     packer.content.update(getattr(function, _MARK), name=function.__name__[:64])
-    imported = packer.importable(function)
-    if imported:
-        packer.content["entry"] = imported
-        packer.places.append(_place(function))
-    else:
-        packer.add_function(function.__name__, function)
-        packer.content["entry"] = function.__name__
+    packer.content["entry"] = function.__name__
+    packer.take(function.__name__, function, function)
+    packer.places = packer.places or [_place(function)]
     bundle = json.dumps(packer.content, sort_keys=True)
     if len(bundle) > _BUNDLE_MOST:
         raise NotTakable(f"{name}: its source and values have {len(bundle)} bytes, and a job brings "
@@ -81,6 +79,10 @@ def entry(function: Any) -> dict[str, Any]:
     return {"python": bundle, "interpreter": sys.executable,
             "package": str(Path(__file__).parent.parent), "at": f"{file}:{line}",
             "places": json.dumps(packer.places)}
+
+
+def _is_installed(file: str) -> bool:
+    return os.path.realpath(file).startswith(_INSTALLED) or "-packages" + os.sep in file
 
 
 def _place(function: Any) -> tuple[str, int]:
@@ -153,7 +155,6 @@ class _Packer:
 
     def add_function(self, name: str, function: Any) -> None:
         text, line, node = _source(function)
-        self._taken[name] = function
         if node.name != name:
             raise NotTakable(f"{name} is another name of {node.name}; use one name")
         self.content["functions"].append(text)
@@ -168,19 +169,25 @@ class _Packer:
                 value = cells[each].cell_contents if each in cells else function.__globals__[each]
             except (KeyError, ValueError):
                 continue  # a builtin, or not there yet: then it says so when it is used
-            self._take(each, value, function)
+            self.take(each, value, function)
 
-    def _take(self, name: str, value: Any, user: Any) -> None:
+    def take(self, name: str, value: Any, user: Any) -> None:
         if name in self._taken:
             if self._taken[name] is not value:
                 raise NotTakable(f"{user.__qualname__}: two things it uses are called {name}")
             return
         self._taken[name] = value
+        if self._is_own(value) and inspect.isfunction(value) and value.__name__ != "<lambda>":
+            before = copy.deepcopy(self.content), list(self.places), dict(self._taken)
+            try:
+                return self.add_function(name, value)
+            except NotTakable:
+                self.content, self.places, self._taken = before
+                if not self.importable(value):
+                    raise
         imported = self.importable(value)
         if imported:
             self.content["imports"][name] = imported
-        elif inspect.isfunction(value) and value.__name__ != "<lambda>":
-            self.add_function(name, value)
         else:
             try:
                 self.content["values"][name] = _value(value)
@@ -205,11 +212,20 @@ class _Packer:
                 return None
         return [module.__name__, name, self._version(module)]
 
+    @staticmethod
+    def _is_own(value: Any) -> bool:
+        """The user's, and not of what is installed."""
+        module = sys.modules.get(getattr(value, "__module__", None) or "")
+        file = getattr(module, "__file__", None)
+        if module is None or module.__name__ == "__main__":
+            return True
+        return bool(file) and not _is_installed(str(file))
+
     def _version(self, module: types.ModuleType) -> str:
         """Of one that is installed, what it says; of the user's own, a hash of its file."""
         file = getattr(module, "__file__", None)
         top = sys.modules.get(module.__name__.split(".")[0], module)
-        if file is None or os.path.realpath(file).startswith(_INSTALLED) or "-packages" in file:
+        if file is None or _is_installed(file):
             return str(getattr(top, "__version__", ""))
         root = Path(file).resolve().parents[module.__name__.count(".") +
                                             (Path(file).name == "__init__.py")]

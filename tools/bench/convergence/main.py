@@ -53,19 +53,30 @@ def served(service: Service) -> dict[str, int]:
     return {name: status[name] for name in ("prepared_samples", "samples", "repeats")}
 
 
-def measure(source: Source, service: Service, folder: Path, seeds: int, epochs: int,
-            test: Any) -> dict[str, Any]:
+def measure(service: Service, folder: Path, seeds: int, epochs: int) -> list[dict[str, Any]]:
+    """All sources, turn by turn."""
     import training
-    before, results = served(service), []
+    test = training.test_views(folder / "test")
+    runs: list[dict[str, Any]] = []
+    for source in all_sources():
+        runs.append({"source": source, "results": [], "prepared_samples": 0, "samples": 0,
+                     "repeats": 0})
     for seed in range(1, seeds + 1):
-        results.append(training.train(source.epochs(folder / "train", seed, epochs), seed, test))
-        if sys.stderr.isatty():
-            print(f"\r{source.name}: {seed} of {seeds} ", end="", file=sys.stderr, flush=True)
-    after = served(service)
-    return {"name": source.name, "what": source.what, "canary": source.canary,
-            "accuracies": [one.accuracy for one in results],
-            "unchanged": statistics.fmean(one.unchanged for one in results),
-            **{name: after[name] - before[name] for name in after}}
+        for run in runs:
+            before = served(service)
+            epochs_of = run["source"].epochs(folder / "train", seed, epochs)
+            run["results"].append(training.train(epochs_of, seed, test))
+            for name, count in served(service).items():
+                run[name] += count - before[name]
+        print(f"seed {seed} of {seeds}: " + ", ".join(
+            f"{run['source'].name} {run['results'][-1].accuracy:.2f} %" for run in runs),
+            file=sys.stderr, flush=True)
+    for run in runs:
+        source, results = run.pop("source"), run.pop("results")
+        run.update(name=source.name, what=source.what, canary=source.canary,
+                   accuracies=[one.accuracy for one in results],
+                   unchanged=statistics.fmean(one.unchanged for one in results))
+    return runs
 
 
 def judge(runs: list[dict[str, Any]], margin: float) -> bool:
@@ -107,7 +118,7 @@ def page(runs: list[dict[str, Any]], arguments: argparse.Namespace) -> str:
     return "\n".join(lines) + "\n"
 
 
-SEEDS, EPOCHS = 24, 20
+SEEDS, EPOCHS = 24, 15
 
 
 def parse() -> argparse.Namespace:
@@ -137,12 +148,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="batchflow-convergence-") as name:
         folder = Path(name)
         training.write_digits(folder)
-        test = training.test_views(folder / "test")
         node = folder / "node.yaml"
         node.write_text(NODE)
         with Service(folder, "--config", str(node)) as service:
-            runs = [measure(source, service, folder, arguments.seeds, arguments.epochs, test)
-                    for source in all_sources()]
+            runs = measure(service, folder, arguments.seeds, arguments.epochs)
     right = judge(runs, MARGIN)
     environment.show(table(runs))
     if arguments.json:

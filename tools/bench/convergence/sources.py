@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any, Iterator
 
 import torch
 from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import default_loader
 
 import batchflow
 from training import AUGMENTATION, BATCH, Batch, Epochs
@@ -21,8 +23,16 @@ PACE_S = 0.002  # of the job that is measured among others, a batch beside its t
 OTHERS_S = (0.001, 0.004, 0.008)  # of those that share with it
 
 
+@functools.lru_cache(maxsize=None)
+def _opened(file: str) -> Any:
+    return default_loader(file)
+
+
 class _Keyed(ImageFolder):
-    """Its order is that of BatchFlow's keys."""
+    """Its order is that of BatchFlow's keys. Files are decoded once, as what is random comes after."""
+
+    def __init__(self, folder: Path):
+        super().__init__(str(folder), AUGMENTATION, loader=_opened)
 
     def __getitem__(self, index: int) -> tuple[Any, int, int]:
         picture, label = super().__getitem__(index)
@@ -32,7 +42,7 @@ class _Keyed(ImageFolder):
 def pytorch(folder: Path, seed: int, epochs: int) -> Epochs:
     torch.manual_seed(seed + 1_000_000)  # what the transforms draw from
     loader = torch.utils.data.DataLoader(
-        _Keyed(str(folder), AUGMENTATION), BATCH, shuffle=True,
+        _Keyed(folder), BATCH, shuffle=True,
         generator=torch.Generator().manual_seed(seed))
     for _ in range(epochs):
         yield (Batch(pictures, labels, keys.tolist()) for pictures, labels, keys in loader)
