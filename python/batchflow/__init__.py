@@ -10,6 +10,7 @@ from .batch import FILLER, REHEARSED, REPLACED, Batch, Ragged
 from .iterable import iterable_dataset
 from .library import NoServiceError, RefusedError, ServiceError
 from .loader import DataLoader
+from .steps import NotTakable, step
 from .torchvision import NotMappable, Pipeline, from_torchvision
 from . import imports
 
@@ -17,4 +18,4 @@ __version__ = "0.1.0"
 
 __all__ = ["DataLoader", "Batch", "Ragged", "FILLER", "REPLACED", "REHEARSED", "ServiceError",
            "NoServiceError", "RefusedError", "Pipeline", "NotMappable", "from_torchvision",
-           "iterable_dataset", "imports"]
+           "iterable_dataset", "imports", "step", "NotTakable"]

@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional, Union
 
 from .library import ORDERS
 from .ranks import Rank, find_rank
-from .torchvision import Pipeline, from_torchvision
+from .torchvision import pipeline_of
 
 ALIASES = {"max_cache_size": "cache_limit", "seed": "shuffle_seed", "input_dir": "dataset",
            "remote": "dataset", "prefetch_batches": "prefetch_factor",
@@ -127,10 +127,7 @@ def _sampler(sampler: Any) -> dict[str, Any]:
 def _pipeline(pipeline: Any) -> Optional[str]:
     if pipeline is None or isinstance(pipeline, str):
         return pipeline
-    if not isinstance(pipeline, Pipeline):
-        pipeline = from_torchvision(pipeline)
-    assert isinstance(pipeline, Pipeline)
-    return pipeline.text()
+    return pipeline_of(pipeline).text()
 
 
 def _order(order: Optional[str], shuffle: Optional[bool]) -> str:

@@ -6,15 +6,19 @@ What is mapped gives the same pictures; what is not is named with its reason.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Callable, Optional, Sequence
+
+from .steps import Step, entries, entry, is_function
 
 
 class Pipeline:
-    """Steps of a pipeline. Two with the same steps are the same pipeline to the service."""
+    """Steps of a pipeline, as docs/pipelines.md has them, and functions (batchflow.step). Two with
+    the same steps are the same pipeline to the service."""
 
-    def __init__(self, steps: Sequence[dict[str, Any]], name: str = "from-python",
+    def __init__(self, steps: Sequence[Step], name: str = "from-python",
                  field: Optional[str] = None):
-        self.name, self.steps, self.field = name, [dict(step) for step in steps], field
+        self.name, self.steps, self.field = name, entries(steps), field
 
     def text(self) -> str:
         """On one line; jobs hand it to the service as it is."""
@@ -30,8 +34,7 @@ class Pipeline:
             lines.append(f"field: {json.dumps(self.field)}")
         lines.append("steps:")
         for step in self.steps:
-            words = ", ".join(f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
-                              for key, value in step.items())
+            words = ", ".join(f"{key}: {_scalar(value)}" for key, value in step.items())
             lines.append(f"  - {{{words}}}")
         return "\n".join(lines) + "\n"
 
@@ -42,12 +45,28 @@ class Pipeline:
         return f"Pipeline({self.steps})"
 
 
+def _scalar(value: Any) -> str:
+    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w./-]*", value)
+    return str(value) if plain else json.dumps(value)
+
+
 class NotMappable(ValueError):
     """A transform that the service has no step for; the text says which and why."""
 
 
+def pipeline_of(pipeline: Any) -> Pipeline:
+    """What a DataLoader may be given: torchvision's transforms, steps, functions, lists of them."""
+    if isinstance(pipeline, Pipeline):
+        return pipeline
+    parts = _parts(pipeline)
+    if parts and all(isinstance(part, dict) or is_function(part) for part in parts):
+        return Pipeline(parts)
+    return from_torchvision(parts)
+
+
 def from_torchvision(transform: Any, name: str = "from-torchvision") -> Pipeline:
-    """Compose, Sequential, a list, or one transform; of torchvision.transforms or its v2."""
+    """Compose, Sequential, a list, or one transform; of torchvision.transforms or its v2. Functions
+    (batchflow.step) may stand among them."""
     reader = _Reader()
     reader.read_all(_parts(transform))
     return Pipeline(reader.steps(), name)
@@ -98,16 +117,23 @@ class _Reader:
         self._normalised: Optional[dict[str, Any]] = None
         self._planes = False
         self._half: Optional[str] = None
+        self._behind: list[dict[str, Any]] = []  # functions that work on numbers
 
     def read_all(self, transforms: Sequence[Any]) -> None:
         problems = []
         for i, transform in enumerate(transforms):
+            if is_function(transform):
+                self._take_function(transform)
+                continue
             kind = type(transform).__name__
             method: Optional[Callable[[Any], None]] = getattr(self, f"_{kind}", None)
             try:
                 if method is None or "torchvision" not in type(transform).__module__:
                     raise NotMappable("the service has no such step; docs/pipelines.md lists those "
                                       "it has")
+                if self._behind:
+                    raise NotMappable("it comes behind a function that works on numbers; put it "
+                                      "before, or do it in the function")
                 method(transform)
             except NotMappable as problem:
                 problems.append(f"transform {i}, {kind}: {problem}")
@@ -124,7 +150,12 @@ class _Reader:
             made.append({"step": "cast", "to": self._half})
         if self._planes:
             made.append({"step": "layout", "order": "nchw"})
-        return made
+        return made + self._behind
+
+    def _take_function(self, function: Any) -> None:
+        """Before what makes a tensor it works on pictures, [height, width, 3]."""
+        of_numbers = self._scaled or self._planes or self._normalised
+        (self._behind if of_numbers else self._pictures).append(entry(function))
 
     def _add(self, **step: Any) -> None:
         self._pictures.append(step)

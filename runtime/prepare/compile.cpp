@@ -109,7 +109,7 @@ class PipelineCompiler {
   }
 
   void add(ConfigSection& section) {
-    if (section.has("plugin")) return add_plugin(section);
+    if (section.has("plugin") || section.has("python")) return add_plugin(section);
     add(section, read_step(section));
   }
 
@@ -153,7 +153,9 @@ class PipelineCompiler {
 
   void add_plugin(ConfigSection& section) {
     if (section.has("step"))
-      section.refuse("step", "it stands beside 'plugin'", "leave one of them out");
+      section.refuse("step", "it stands beside a plugin", "leave one of them out");
+    if (section.has("plugin") && section.has("python"))
+      section.refuse("python", "it stands beside 'plugin'", "leave one of them out");
     if (!plugins_)
       section.refuse("plugin", "plugins run in worker processes of the service, and here is none",
                      "name this pipeline to batchflowd");
@@ -392,11 +394,22 @@ std::unique_ptr<Pipeline> compile_pipeline(const ConfigNode& pipeline, const Sam
   return compiled;
 }
 
-bool has_plugins(const ConfigNode& pipeline) {
+namespace {
+
+bool has_step_with(const ConfigNode& pipeline, std::string_view key) {
   const ConfigNode* const steps = pipeline.find("steps");
-  return steps && std::any_of(steps->list.begin(), steps->list.end(), [](const ConfigNode& step) {
-           return step.find("plugin") != nullptr;
-         });
+  return steps && std::any_of(steps->list.begin(), steps->list.end(),
+                              [key](const ConfigNode& step) { return step.find(key) != nullptr; });
+}
+
+}  // namespace
+
+bool has_plugins(const ConfigNode& pipeline) {
+  return has_step_with(pipeline, "plugin");
+}
+
+bool has_functions(const ConfigNode& pipeline) {
+  return has_step_with(pipeline, "python");
 }
 
 }  // namespace batchflow

@@ -38,6 +38,8 @@ class Pipeline {
 
 // Whether steps of it are plugins: then compiling it takes as long as they do to begin.
 bool has_plugins(const ConfigNode& pipeline);
+// Or functions in Python, which are begun and carried out as plugins are.
+bool has_functions(const ConfigNode& pipeline);
 // Throws ConfigError for a pipeline that cannot be carried out on this dataset.
 std::unique_ptr<Pipeline> compile_pipeline(const ConfigNode& pipeline, const SampleIndex& dataset,
                                            const StepSettings& steps);

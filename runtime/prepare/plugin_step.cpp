@@ -34,6 +34,25 @@ fs::path find_plugin(ConfigSection& section) {
                  "BATCHFLOW_PLUGIN_PATH");
 }
 
+// A function of a job's, as batchflow.steps of the Python package writes it.
+std::shared_ptr<StepPlugin> open_python(ConfigSection& section, const Field& input,
+                                        const StepSettings& settings) {
+  for (const char* key : {"interpreter", "package", "at", "places"})
+    section.require(key, "what batchflow.DataLoader writes");
+  const std::string bundle = section.text("python", "");
+  StepInterpreter interpreter{section.text("interpreter", ""), section.text("package", "")};
+  const fs::path at = section.text("at", "");
+  if (!fs::path(interpreter.program).is_absolute() || !fs::path(interpreter.package).is_absolute())
+    section.refuse("interpreter", "it or the package is no absolute path",
+                   "leave it to batchflow.DataLoader");
+  try {
+    return StepPlugin::open_python(bundle, at, {{"places", section.text("places", "")}},
+                                   std::move(interpreter), input, settings);
+  } catch (const StepError& error) {
+    section.refuse("python", error.what(), "docs/python.md says what a function may be");
+  }
+}
+
 Bytes bytes_most(const Field& field) {
   return field.row_bytes() * field.rows_most();
 }
@@ -42,6 +61,7 @@ Bytes bytes_most(const Field& field) {
 
 std::shared_ptr<StepPlugin> open_plugin(ConfigSection& section, const ConfigNode& written,
                                         const Field& input, const StepSettings& settings) {
+  if (section.has("python")) return open_python(section, input, settings);
   const fs::path file = find_plugin(section);
   StepPlugin::Parameters parameters;
   for (const ConfigEntry& entry : written.map) {

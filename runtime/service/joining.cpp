@@ -259,25 +259,29 @@ std::string Joining::names() const {
 }
 
 void Joining::join(Connection& session, const JoinRequest& request, ServedDataset& dataset) {
-  const std::string name = pipeline_name(request.pipeline, dataset, request.order);
+  std::string name = pipeline_name(request.pipeline, dataset, request.order);
+  const bool is_brought = request.pipeline.starts_with('{');
   ServedPipeline* pipeline = nullptr;
   try {
-    pipeline = request.pipeline.starts_with('{')
-                   ? &brought_pipeline(request.pipeline, dataset, session.user())
-                   : find_pipeline(name, dataset);
+    pipeline = is_brought ? brought_pipeline(request.pipeline, dataset, session, name)
+                          : find_pipeline(name, dataset);
   } catch (const std::exception& error) {
     return refuse(session, "unknown_pipeline", error.what());
   }
   if (pipeline) return jobs_.join(session, request, dataset, *pipeline, now_());
-  const auto then = [this, name, request, id = dataset.id, waiting = session.weak_from_this()] {
+  const auto then = [this, name, request, is_brought, id = dataset.id,
+                     waiting = session.weak_from_this()] {
     const std::shared_ptr<Connection> one = waiting.lock();
     if (!one) return;
     ServedDataset& its = datasets_.dataset(id);
-    ServedPipeline* const made = datasets_.find(name, id);
+    const auto failed = refused_.find({name, id.value});
+    // One that was brought is known by its text now.
+    if (is_brought && failed == refused_.end()) return join(*one, request, its);
+    ServedPipeline* const made = is_brought ? nullptr : datasets_.find(name, id);
     if (its.removed)
       return refuse(*one, "unknown_dataset",
                     fmt::format("dataset '{}' is served no more", its.name));
-    if (!made) return refuse(*one, "unknown_pipeline", refused_.at({name, id.value}));
+    if (!made) return refuse(*one, "unknown_pipeline", failed->second);
     jobs_.join(*one, request, its, *made, now_());
   };
   if (!opener_.wait(name, dataset.id, &session, then))
@@ -302,33 +306,56 @@ ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& d
   if (opener_.is_opening(name, dataset.id)) return nullptr;
   ConfigNode root = read_yaml_file(pipeline_file(name));
   if (has_plugins(root)) {
-    set_up(name, dataset, std::move(root));
+    set_up(name, dataset, std::move(root),
+           [this, name, id = dataset.id](std::unique_ptr<Pipeline> made) {
+             add_pipeline(name, id, std::move(made));
+           });
     return nullptr;
   }
   return &add_pipeline(name, dataset.id, compile(root, dataset));
 }
 
-// A job may bring its steps instead of a name. They are called by their hash, so that jobs which
-// bring the same ones share them.
-ServedPipeline& Joining::brought_pipeline(const std::string& text, ServedDataset& dataset,
-                                          uid_t user) {
-  std::map<std::string, ServedPipeline*>& brought = brought_[user];
+// A job may bring its steps instead of a name.
+ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset& dataset,
+                                          const Connection& session, std::string& name) {
+  std::map<std::string, ServedPipeline*>& brought = brought_[session.user()];
   const std::string key = fmt::format("{} {}", dataset.id.value, text);
-  if (const auto known = brought.find(key); known != brought.end()) return *known->second;
+  if (const auto known = brought.find(key); known != brought.end()) return known->second;
   if (brought.size() >= kBroughtMost)
     throw ConfigError(
         fmt::format("jobs of user {} have brought {} pipelines already; name one of the service's "
                     "(pipelines: of its node file)",
-                    user, brought.size()));
-  const ConfigNode root = parse_yaml(text, "the job's pipeline", kBroughtLimits);
+                    session.user(), brought.size()));
+  ConfigNode root = parse_yaml(text, "the job's pipeline", kBroughtLimits);
   if (has_plugins(root))
     throw ConfigError(
         "a job cannot bring a pipeline with a plugin, which would run as the service; have it "
         "listed there (pipelines: of its node file), and name it");
-  std::unique_ptr<Pipeline> made = compile(root, dataset);
+  if (!has_functions(root)) return brought[key] = &add_brought(dataset.id, compile(root, dataset));
+  // A remote job is this process to the service, which speaks for it.
+  const bool is_own = session.user() == geteuid() && session.process() != getpid();
+  if (!is_own)
+    throw ConfigError(fmt::format(
+        "a job's function in Python runs as the service's user, {}, so it must be that user's job, "
+        "of this machine; use a service of your own (docs/python.md), or write a plugin "
+        "(docs/steps.md)",
+        geteuid()));
+  name = fmt::format("#{:016x}, a job's own", std::hash<std::string>()(text));
+  if (opener_.is_opening(name, dataset.id)) return nullptr;
+  if (refused_.size() >= kBroughtMost) refused_.clear();
+  refused_.erase({name, dataset.id.value});
+  set_up(name, dataset, std::move(root),
+         [this, key, id = dataset.id, user = session.user()](std::unique_ptr<Pipeline> made) {
+           brought_[user][key] = &add_brought(id, std::move(made));
+         });
+  return nullptr;
+}
+
+// They are called by their hash, so that jobs which bring the same steps share them.
+ServedPipeline& Joining::add_brought(DatasetId dataset, std::unique_ptr<Pipeline> made) {
   const std::string name = fmt::format("#{:016x}", made->info().hash);
-  ServedPipeline* same = datasets_.find(name, dataset.id);
-  return *(brought[key] = same ? same : &add_pipeline(name, dataset.id, std::move(made)));
+  ServedPipeline* const same = datasets_.find(name, dataset);
+  return same ? *same : add_pipeline(name, dataset, std::move(made));
 }
 
 std::unique_ptr<Pipeline> Joining::compile(const ConfigNode& root, const ServedDataset& dataset) {
@@ -340,31 +367,32 @@ std::unique_ptr<Pipeline> Joining::compile(const ConfigNode& root, const ServedD
 
 ServedPipeline& Joining::add_pipeline(const std::string& name, DatasetId dataset,
                                       std::unique_ptr<Pipeline> compiled) {
+  Bytes bytes = 0;
+  for (const auto& step : compiled->plugins()) bytes += step->bytes_each();
+  if (bytes > 0) set_apart_(bytes);
   ServedPipeline& made =
       datasets_.add(name, dataset, std::move(compiled), config_.engine.block_bytes);
   inbox_.add(PipelineKnown{made.id, made.pipeline->info().hash});
   return made;
 }
 
-void Joining::set_up(const std::string& name, ServedDataset& dataset, ConfigNode written) {
-  opener_.open(
-      name, dataset, std::move(written), config_.steps,
-      [this, name, id = dataset.id](std::unique_ptr<Pipeline> pipeline, std::string problem) {
-        try {
-          if (pipeline) {
-            Bytes bytes = 0;
-            for (const auto& step : pipeline->plugins()) bytes += step->bytes_each();
-            set_apart_(bytes);
-            add_pipeline(name, id, std::move(pipeline));
-            refused_.erase({name, id.value});
-            return;
-          }
-        } catch (const ConfigError& error) {
-          problem = fmt::format("pipeline '{}': {}", name, error.what());
-        }
-        say_(problem);
-        refused_[{name, id.value}] = problem;
-      });
+void Joining::set_up(const std::string& name, ServedDataset& dataset, ConfigNode written,
+                     Made made) {
+  opener_.open(name, dataset, std::move(written), config_.steps,
+               [this, name, id = dataset.id, made = std::move(made)](
+                   std::unique_ptr<Pipeline> pipeline, std::string problem) {
+                 try {
+                   if (pipeline) {
+                     made(std::move(pipeline));
+                     refused_.erase({name, id.value});
+                     return;
+                   }
+                 } catch (const ConfigError& error) {
+                   problem = fmt::format("pipeline '{}': {}", name, error.what());
+                 }
+                 say_(problem);
+                 refused_[{name, id.value}] = problem;
+               });
 }
 
 ServedPipeline& Joining::pipeline_for(std::string name, ServedDataset& dataset, Order order) {

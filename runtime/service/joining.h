@@ -72,10 +72,14 @@ class Joining {
   ServedPipeline* find_pipeline(const std::string& name, ServedDataset& dataset);
   ServedPipeline& add_pipeline(const std::string& name, DatasetId dataset,
                                std::unique_ptr<Pipeline> compiled);
-  void set_up(const std::string& name, ServedDataset& dataset, ConfigNode written);
+  using Made = std::function<void(std::unique_ptr<Pipeline>)>;
+  void set_up(const std::string& name, ServedDataset& dataset, ConfigNode written, Made made);
   std::string names() const;
   std::string pipeline_file(const std::string& name) const;
-  ServedPipeline& brought_pipeline(const std::string& text, ServedDataset& dataset, uid_t user);
+  // Null: functions of it are being set up, as `name`.
+  ServedPipeline* brought_pipeline(const std::string& text, ServedDataset& dataset,
+                                   const Connection& session, std::string& name);
+  ServedPipeline& add_brought(DatasetId dataset, std::unique_ptr<Pipeline> made);
   static std::unique_ptr<Pipeline> compile(const ConfigNode& root, const ServedDataset& dataset);
 
   const NodeConfig& config_;

@@ -34,37 +34,41 @@ struct Image {
   Digest digest = 0;
 };
 
-Image read_image(const std::filesystem::path& file) {
-  const auto failed = [&file](const std::string& why) {
-    return StepError(fmt::format("{}: {}", file.string(), why));
-  };
-  const Descriptor from(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status {};
-  if (!from || fstat(from.get(), &status) != 0)
-    throw failed(fmt::format("cannot be read: {}", std::strerror(errno)));
-  const auto bytes = static_cast<Bytes>(status.st_size);
-  if (!S_ISREG(status.st_mode) || bytes == 0 || bytes > kImageMost)
-    throw failed(fmt::format("is no file of 1 byte to {} MiB", kImageMost >> 20));
+// In a sealed memory file that `fill` has filled: it may throw.
+template <class Fill>
+Image make_image(Bytes bytes, Fill&& fill) {
   Image image;
   std::string problem;
   image.file = make_memory_file("batchflow-plugin", bytes, problem);
   Mapping memory;
   if (image.file) memory = Mapping::of(image.file, bytes, true, problem);
-  if (!memory) throw failed(problem);
-  for (Bytes at = 0; at < bytes;) {
-    const ssize_t now =
-        pread(from.get(), memory.memory().data() + at, bytes - at, static_cast<off_t>(at));
-    if (now <= 0) throw failed("it changed while it was read; try again");
-    at += static_cast<Bytes>(now);
-  }
+  if (!memory) throw StepError(problem);
+  fill(memory.memory());
   ContentHash hash;
   hash.add(std::span<const std::byte>(memory.memory()));
   image.digest = hash.digest();
   memory = {};  // or it could not be sealed
   if (fcntl(image.file.get(), F_ADD_SEALS,
             F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
-    throw failed(fmt::format("its copy cannot be sealed: {}", std::strerror(errno)));
+    throw StepError(fmt::format("its copy cannot be sealed: {}", std::strerror(errno)));
   return image;
+}
+
+Image read_image(const std::filesystem::path& file) {
+  const Descriptor from(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!from || fstat(from.get(), &status) != 0)
+    throw StepError(fmt::format("cannot be read: {}", std::strerror(errno)));
+  const auto bytes = static_cast<Bytes>(status.st_size);
+  if (!S_ISREG(status.st_mode) || bytes == 0 || bytes > kImageMost)
+    throw StepError(fmt::format("is no file of 1 byte to {} MiB", kImageMost >> 20));
+  return make_image(bytes, [&](std::span<std::byte> memory) {
+    for (Bytes at = 0; at < bytes;) {
+      const ssize_t now = pread(from.get(), memory.data() + at, bytes - at, static_cast<off_t>(at));
+      if (now <= 0) throw StepError("it changed while it was read; try again");
+      at += static_cast<Bytes>(now);
+    }
+  });
 }
 
 std::string parameters_text(const StepPlugin::Parameters& parameters) {
@@ -79,24 +83,52 @@ std::shared_ptr<StepPlugin> StepPlugin::open(const std::filesystem::path& file,
                                              Parameters parameters, const Field& input,
                                              const StepSettings& settings) {
   const std::string written = parameters_text(parameters);
-  if (written.size() > kParametersMost)
-    throw StepError(fmt::format("its parameters have more than {} bytes", kParametersMost));
-  Image image = read_image(file);
   std::shared_ptr<StepPlugin> plugin(new StepPlugin);
-  StepSource& source = plugin->source_;
-  source.file = file;
-  source.image = std::move(image.file);
-  source.parameters = std::move(parameters);
-  source.input = input;
-  source.settings = settings;
-  StepProcess process(source);
-  std::optional<StepDeclaration> declared = process.start(0, 0);
-  if (!declared) throw StepError(fmt::format("{}: {}", file.string(), process.problem()));
-  plugin->declared_ = std::move(*declared);
-  plugin->text_ =
-      fmt::format("plugin {}/{} {} {:016x}{}", plugin->declared_.name, plugin->declared_.version,
-                  plugin->declared_.random ? "random" : "deterministic", image.digest, written);
+  plugin->source_ = {file, {}, {}, std::move(parameters), input, settings};
+  try {
+    if (written.size() > kParametersMost)
+      throw StepError(fmt::format("its parameters have more than {} bytes", kParametersMost));
+    Image image = read_image(file);
+    plugin->source_.image = std::move(image.file);
+    plugin->declare("plugin", image.digest, written);
+  } catch (const StepError& error) {
+    throw StepError(fmt::format("{}: {}", file.string(), error.what()));
+  }
   return plugin;
+}
+
+std::shared_ptr<StepPlugin> StepPlugin::open_python(const std::string& bundle,
+                                                    const std::filesystem::path& named,
+                                                    Parameters places, StepInterpreter interpreter,
+                                                    const Field& input,
+                                                    const StepSettings& settings) {
+  // Where it stands in its file is no part of what it does.
+  const std::string written = " " + interpreter.program;
+  std::shared_ptr<StepPlugin> plugin(new StepPlugin);
+  plugin->source_ = {named, {}, std::move(interpreter), std::move(places), input, settings};
+  try {
+    if (bundle.empty()) throw StepError("there is no function");
+    if (parameters_text(plugin->source_.parameters).size() > kParametersMost)
+      throw StepError(fmt::format("it stands at places of more than {} bytes", kParametersMost));
+    Image image = make_image(bundle.size(), [&](std::span<std::byte> memory) {
+      std::memcpy(memory.data(), bundle.data(), bundle.size());
+    });
+    plugin->source_.image = std::move(image.file);
+    plugin->declare("python", image.digest, written);
+  } catch (const StepError& error) {
+    throw StepError(fmt::format("{}: {}", named.string(), error.what()));
+  }
+  return plugin;
+}
+
+// Asks a process of its own what it makes.
+void StepPlugin::declare(std::string_view kind, Digest image, const std::string& written) {
+  StepProcess process(source_);
+  std::optional<StepDeclaration> declared = process.start(0, 0);
+  if (!declared) throw StepError(process.problem());
+  declared_ = std::move(*declared);
+  text_ = fmt::format("{} {}/{} {} {:016x}{}", kind, declared_.name, declared_.version,
+                      declared_.random ? "random" : "deterministic", image, written);
 }
 
 bool StepPlugin::is_broken() const {

@@ -45,6 +45,13 @@ class StepPlugin {
   static std::shared_ptr<StepPlugin> open(const std::filesystem::path& file, Parameters parameters,
                                           const Field& input, const StepSettings& settings);
 
+  // A function in Python: `bundle` is what batchflow.steps made of it, to be run by `interpreter`;
+  // `named` is where it stands, for people. Throws StepError.
+  static std::shared_ptr<StepPlugin> open_python(const std::string& bundle,
+                                                 const std::filesystem::path& named,
+                                                 Parameters places, StepInterpreter interpreter,
+                                                 const Field& input, const StepSettings& settings);
+
   const StepSource& source() const { return source_; }
   const StepDeclaration& declared() const { return declared_; }
   // All that decides its output: for the hash of a pipeline, and for people.
@@ -66,6 +73,7 @@ class StepPlugin {
 
  private:
   StepPlugin() = default;
+  void declare(std::string_view kind, Digest image, const std::string& written);
   void strike(unsigned strikes, const std::string& why);
   bool is_known(SampleId culprit);  // from now on it is
 

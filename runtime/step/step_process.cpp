@@ -187,6 +187,15 @@ bool StepProcess::spawn() {
   const std::string program = worker_program(source_.settings);
   std::vector<std::string> words_of{program, source_.file.string()};  // for `ps`
   std::vector<std::string> variables = environment();
+  if (const StepInterpreter& python = source_.interpreter; !python.program.empty()) {
+    words_of.push_back(python.program);
+    const double timeout_s = std::chrono::duration<double>(source_.settings.timeout).count();
+    // One thread each: the service has as many of these processes as there are cores.
+    for (std::string& one : std::vector<std::string>{
+             "PYTHONPATH=" + python.package, "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1",
+             "OPENBLAS_NUM_THREADS=1", fmt::format("BATCHFLOW_STEP_TIMEOUT_S={}", timeout_s)})
+      variables.push_back(std::move(one));
+  }
   const int error = posix_spawn(&process_, program.c_str(), &files, &attributes,
                                 pointers(words_of).data(), pointers(variables).data());
   posix_spawn_file_actions_destroy(&files);

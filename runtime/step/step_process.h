@@ -35,10 +35,17 @@ struct StepSettings {
   friend bool operator==(const StepSettings&, const StepSettings&) = default;
 };
 
+// A step that is a function in Python is carried out by `batchflow.step_worker` of its package.
+struct StepInterpreter {
+  std::string program;  // empty: the step is a library
+  std::string package;  // the folder that has `batchflow`
+};
+
 // What a process is started with: the same for all processes of a step, whenever they start.
 struct StepSource {
   std::filesystem::path file;  // as it is named to people
   Descriptor image;            // its bytes, in a sealed memory file
+  StepInterpreter interpreter;
   std::vector<std::pair<std::string, std::string>> parameters;
   Field input;
   StepSettings settings;

@@ -58,11 +58,12 @@ class Daemon:
         self.socket = str(Path(folder) / "b.sock")
         self._command = [DAEMON, "--socket", self.socket, "--state", str(Path(folder) / "state"),
                          "--memory", memory, "--http", "-1", "--exit-when-idle", "60", *arguments]
+        self.log = Path(folder) / "daemon.log"
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
         wait_until(lambda: listens(self.socket), 60, "batchflowd")
 
     def status(self):

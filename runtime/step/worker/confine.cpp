@@ -148,7 +148,7 @@ class Filter {
   std::vector<sock_filter> code_;
 };
 
-bool filter_calls() {
+bool filter_calls(Confined what) {
   constexpr std::uint32_t kWrites =
       O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
   Filter filter;
@@ -164,6 +164,10 @@ bool filter_calls() {
   filter.allow_if(SYS_prctl, 0, ~0u, PR_SET_NAME);
   // F_DUPFD, F_GETFD, F_SETFD, F_GETFL. Others have signals sent to anybody.
   filter.allow_if(SYS_fcntl, 1, ~3u, 0);
+  if (what == Confined::program) {
+    filter.allow(SYS_execve);
+    filter.allow_if(SYS_prlimit64, 0, ~0u, 0);  // its own limits, which it can only lower
+  }
   return filter.install();
 }
 
@@ -180,9 +184,9 @@ bool become_nobody() {
 
 }  // namespace
 
-bool confine(std::int32_t parent, std::uint64_t data_bytes, std::string& problem) {
-  const auto failed = [&problem](const char* what) {
-    problem = std::string(what) + ": " + std::strerror(errno);
+bool confine(Confined what, std::int32_t parent, std::uint64_t data_bytes, std::string& problem) {
+  const auto failed = [&problem](const char* call) {
+    problem = std::string(call) + ": " + std::strerror(errno);
     return false;
   };
   close_range(kStepImage + 1, ~0u, 0);
@@ -190,7 +194,8 @@ bool confine(std::int32_t parent, std::uint64_t data_bytes, std::string& problem
       !limit(RLIMIT_FSIZE, 0) || !limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, kFilesMost) ||
       !limit(RLIMIT_MEMLOCK, 0))
     return failed("its process cannot be limited");
-  if (!become_nobody()) return failed("root's process cannot become nobody");
+  if (what == Confined::library && !become_nobody())
+    return failed("root's process cannot become nobody");
   // After that, as a change of user undoes both. No dump: a thousand crashes write nothing.
   if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
     return failed("its process cannot be bound to the service");
@@ -198,7 +203,7 @@ bool confine(std::int32_t parent, std::uint64_t data_bytes, std::string& problem
     problem = "the service has gone";
     return false;
   }
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !filter_calls())
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !filter_calls(what))
     return failed("the kernel does not filter system calls (seccomp)");
   return true;
 }

@@ -2,12 +2,14 @@
 // service starts it and ends it; runtime/step/wire.h is what they say to each other.
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,19 +83,44 @@ const bf_step_plugin* load_plugin(std::string& problem) {
   return nullptr;
 }
 
+// The setup as it comes first, which stays in the socket to be read again if `flags` say so.
+bool receive_setup(std::span<std::byte> message, int flags, StepSetup& setup, ssize_t& bytes) {
+  bytes = recv(kStepSocket, message.data(), message.size(), flags);
+  if (bytes < static_cast<ssize_t>(sizeof setup)) return false;
+  std::memcpy(&setup, message.data(), sizeof setup);
+  return setup.protocol == kStepProtocol;
+}
+
+// Becomes the interpreter, which then does what Worker does for a library. Returns only if it
+// cannot.
+void become(const char* interpreter, const char* shown) {
+  alignas(StepSetup) static std::byte message[kStepMessageMost];
+  StepSetup setup;
+  ssize_t bytes = 0;
+  if (!receive_setup(message, MSG_PEEK, setup, bytes)) return;
+  StepDeclared declared;
+  std::string problem;
+  if (confine(Confined::program, setup.parent, setup.data_bytes, problem)) {
+    const char* const words[] = {interpreter, "-m", "batchflow.step_worker", shown, nullptr};
+    execv(interpreter, const_cast<char* const*>(words));
+    problem = std::string(interpreter) + " cannot be started: " + std::strerror(errno);
+  }
+  declared.status = StepStatus::corrupt;
+  copy_text(declared.problem, problem.c_str());
+  write(kStepSocket, &declared, sizeof declared);
+}
+
 class Worker {
  public:
   // Reads what the service wants, and answers it.
   bool begin() {
     alignas(StepSetup) static std::byte message[kStepMessageMost];
-    const ssize_t bytes = read(kStepSocket, message, sizeof message);
-    if (bytes < static_cast<ssize_t>(sizeof setup_)) return false;
-    std::memcpy(&setup_, message, sizeof setup_);
-    if (setup_.protocol != kStepProtocol) return false;
+    ssize_t bytes = 0;
+    if (!receive_setup(message, 0, setup_, bytes)) return false;
     StepDeclared declared;
     std::string problem;
     const char* const texts = reinterpret_cast<const char*>(message) + sizeof setup_;
-    const bool begun = confine(setup_.parent, setup_.data_bytes, problem) &&
+    const bool begun = confine(Confined::library, setup_.parent, setup_.data_bytes, problem) &&
                        create(texts, bytes - sizeof setup_, declared, problem);
     if (!begun) {
       declared.status = StepStatus::corrupt;
@@ -166,7 +193,12 @@ class Worker {
 
 }  // namespace
 
-int main() {
+// With an interpreter behind what is shown by `ps`, it carries out a function in Python.
+int main(int argc, char** argv) {
+  if (argc > 2) {
+    become(argv[2], argv[1]);
+    _exit(kImpossible);
+  }
   Worker worker;
   if (!worker.begin()) _exit(kImpossible);
   while (worker.serve()) {

@@ -1,0 +1,239 @@
+"""Carries out a function as a step of a pipeline, for one thread of the service.
+
+The service starts it (`python -m batchflow.step_worker`), confined, and ends it;
+runtime/step/wire.h is what they say to each other, and has the structs below. It imports nothing of
+this package, so that it needs little more than the function itself.
+"""
+
+from __future__ import annotations
+
+import __future__
+import ctypes
+import importlib
+import json
+import os
+import struct
+import sys
+import threading
+import time
+import traceback
+from typing import Any, Optional
+
+SOCKET, AREAS, BUNDLE = 3, 4, 5
+MESSAGE_MOST = 64 << 10
+ARRAY = "II8QI65s3x"
+SETUP = struct.Struct("<IIiIQQQ" + ARRAY)
+DECLARED = struct.Struct("<II" + ARRAY + "65s65s512s6x")
+CALL = struct.Struct("<QQ8QQQQ")
+REPLY = struct.Struct("<QIIQ512s")
+DONE, CORRUPT = 0, 1
+TYPES = ["uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+         "float64"]
+
+
+class Refused(Exception):
+    """The function cannot be carried out like this."""
+
+
+def map_area(offset: int, size: int, writable: bool) -> Any:
+    """`mmap.mmap` would duplicate the descriptor, which is not permitted here."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                          ctypes.c_int, ctypes.c_long]
+    read, write, shared = 1, 2, 1
+    address = libc.mmap(None, size, read | write * writable, shared, AREAS, offset)
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise Refused(f"its areas cannot be mapped: {os.strerror(ctypes.get_errno())}")
+    return (ctypes.c_ubyte * size).from_address(address)
+
+
+def value_of(packed: Any) -> Any:
+    """What steps.py made JSON of."""
+    if not isinstance(packed, dict):
+        return packed
+    (kind, content), = packed.items()
+    if kind in ("array", "scalar"):
+        import numpy
+        values = numpy.frombuffer(bytes.fromhex(content[2]), content[0]).reshape(content[1])
+        return values.copy() if kind == "array" else values[()]
+    if kind == "bytes":
+        return bytes.fromhex(content)
+    if kind == "dict":
+        return {value_of(key): value_of(value) for key, value in content}
+    makers: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+    return makers[kind](value_of(one) for one in content)
+
+
+def imported(module: str, name: Optional[str]) -> Any:
+    found = importlib.import_module(module)
+    for part in name.split(".") if name else []:
+        found = getattr(found, part)
+    return found
+
+
+def load(bundle: dict[str, Any], places: list[Any]) -> Any:
+    """The function, with all that it uses. Lines are those of its file."""
+    sys.path[:] = [path for path in sys.path if path] + bundle["paths"]
+    names: dict[str, Any] = {"__name__": "batchflow_step"}
+    for name, (module, part, _) in bundle["imports"].items():
+        names[name] = imported(module, part)
+    for name, packed in bundle["values"].items():
+        names[name] = value_of(packed)
+    # What a default needs is defined before it: the function itself comes first in the list.
+    for text, (file, line) in reversed(list(zip(bundle["functions"], places))):
+        code = compile("\n" * (line - 1) + text, file, "exec",
+                       __future__.annotations.compiler_flag, dont_inherit=True)
+        exec(code, names)
+    return names[bundle["entry"]]
+
+
+class Step:
+    def __init__(self, bundle: dict[str, Any], places: list[Any]):
+        self.name, self.random = bundle["name"], bundle["random"]
+        self.version, self._said = bundle["version"], bundle["output"]
+        self._files = {file for file, _ in places} | {path for path in bundle["paths"]}
+        self._begun: Optional[float] = None
+        try:
+            self._function = load(bundle, places)
+        except BaseException as error:
+            raise Refused(self.words(error)) from None
+
+    def words(self, error: BaseException) -> str:
+        """What went wrong, and at which line of the user's."""
+        frames = traceback.extract_tb(error.__traceback__)
+        if isinstance(error, SyntaxError):
+            return f"{error.filename}:{error.lineno}: {error.msg}"
+        own = [frame for frame in frames if self._is_own(frame.filename)] or list(frames)
+        where = f"{own[-1].filename}:{own[-1].lineno}: " if own else ""
+        text = " ".join(str(error).split())
+        return f"{where}{type(error).__name__}{': ' + text if text else ''}"
+
+    def _is_own(self, file: str) -> bool:
+        return any(file == own or file.startswith(own + os.sep) for own in self._files)
+
+    def __call__(self, array: Any, seed: int) -> Any:
+        import numpy
+        self._begun = time.monotonic()
+        try:
+            if self.random:
+                made = self._function(array, numpy.random.Generator(numpy.random.Philox(seed)))
+            else:
+                made = self._function(array)
+            return numpy.asarray(made)
+        finally:
+            self._begun = None
+
+    def made_of(self, kind: int, shape: list[int], ragged: bool) -> tuple[int, list[int]]:
+        """Type and shape of what it makes: as it was declared, or of a sample of zeros."""
+        import numpy
+        if self._said:
+            return self._type(self._said[0]), self._said[1]
+        if 0 in shape and kind == 0 and len(shape) == 3:
+            return kind, shape  # pictures of any size: it keeps their size
+        if 0 in shape or ragged:
+            raise Refused("samples have not all one size here; say what it makes: "
+                          "@batchflow.step(output=('float32', (10,)))")
+        try:
+            made = self(numpy.zeros(shape, dtype_of(kind)), 0)
+        except BaseException as error:
+            raise Refused(f"{self.words(error)} (at a sample of zeros, by which it is found out what "
+                          "it makes; output=('float32', (10,)) says that instead)") from None
+        return self._type(str(made.dtype)), list(made.shape)
+
+    @staticmethod
+    def _type(name: str) -> int:
+        if name not in TYPES or name == "bfloat16":
+            raise Refused(f"it makes {name}, and fields are of {', '.join(TYPES)}")
+        return TYPES.index(name)
+
+    def watch(self, timeout_s: float) -> None:
+        """Says where it hangs before it is killed for that."""
+        main = threading.main_thread().ident
+        assert main is not None
+
+        def look() -> None:
+            while True:
+                time.sleep(timeout_s / 8)
+                begun = self._begun
+                if begun is None or time.monotonic() - begun < timeout_s / 2:
+                    continue
+                frame = sys._current_frames().get(main)
+                while frame is not None and not self._is_own(frame.f_code.co_filename):
+                    frame = frame.f_back
+                if frame is not None:
+                    print(f"at {frame.f_code.co_filename}:{frame.f_lineno}", file=sys.stderr,
+                          flush=True)
+        threading.Thread(target=look, daemon=True).start()
+
+
+def dtype_of(kind: int) -> str:
+    return "uint16" if TYPES[kind] == "bfloat16" else TYPES[kind]  # its bits
+
+
+def text(words: str, room: int) -> bytes:
+    return words.encode("ascii", "replace")[:room - 1]
+
+
+def serve(step: Step, kind: int, dimensions: int, made: tuple[int, list[int]],
+          sizes: tuple[int, int]) -> None:
+    import numpy
+    taken = map_area(0, sizes[0], False)
+    given = map_area(sizes[0], sizes[1], True)
+    of_type = numpy.dtype(dtype_of(kind))
+    to_type = numpy.dtype(TYPES[made[0]])
+    while True:
+        message = os.read(SOCKET, CALL.size)
+        if len(message) != CALL.size:
+            return
+        number, size, *shape, output_at, output_bytes, seed = CALL.unpack(message)
+        values = numpy.frombuffer(taken, of_type, size // of_type.itemsize)
+        array = values.reshape(shape[:dimensions]).copy()
+        problem = ""
+        try:
+            result = step(array, seed)
+            wanted = tuple(made[1]) if 0 not in made[1] else array.shape
+            if result.dtype != to_type or result.shape != wanted:
+                problem = (f"{step.name} made {result.dtype} {result.shape}, where it makes {to_type} "
+                           f"{wanted}; give it output= if that is wrong")
+            else:
+                output = numpy.frombuffer(given, numpy.uint8, output_bytes, output_at)
+                output[:] = numpy.ascontiguousarray(result).reshape(-1).view(numpy.uint8)
+        except Exception as error:
+            problem = step.words(error)
+        os.write(SOCKET, REPLY.pack(number, CORRUPT if problem else DONE, 0, 0,
+                                    text(problem, 512)))
+
+
+def main() -> None:
+    setup = os.read(SOCKET, MESSAGE_MOST)
+    _, parameters, _, _, _, *rest = SETUP.unpack_from(setup)
+    input_bytes, output_bytes, kind, dimensions, *shape, ragged, name = rest
+    shape = shape[:dimensions]
+    words = setup[SETUP.size:].split(b"\0")
+    given = {words[2 * i].decode(): words[2 * i + 1].decode() for i in range(parameters)}
+    bundle = json.loads(os.pread(BUNDLE, os.fstat(BUNDLE).st_size, 0))
+    made: tuple[int, list[int]] = (0, [])
+    problem, version, random = "", "", False
+    try:
+        step = Step(bundle, json.loads(given["places"]))
+        version, random = step.version, step.random
+        made = step.made_of(kind, shape, bool(ragged))
+    except Refused as refused:
+        problem = str(refused)
+    except ImportError as error:
+        problem = f"{sys.executable} has no NumPy ({error}); install it there"
+    shape_made = (made[1] + [0] * 8)[:8]
+    os.write(SOCKET, DECLARED.pack(
+        CORRUPT if problem else DONE, random, made[0], len(made[1]), *shape_made, 0, name,
+        text(bundle["name"], 65), text(version, 65), text(problem, 512)))
+    if problem or input_bytes == 0:
+        return
+    step.watch(float(os.environ["BATCHFLOW_STEP_TIMEOUT_S"]))
+    serve(step, kind, dimensions, made, (input_bytes, output_bytes))
+
+
+if __name__ == "__main__":
+    main()
+    # What a library would do at exit is nobody's concern, and may hang.
+    os._exit(0)

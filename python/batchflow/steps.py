@@ -1,0 +1,242 @@
+"""Functions as steps of a pipeline (docs/python.md): declared, and packed for another process.
+
+A function is handed over as its source with what it uses: installed modules by name, plain values,
+other functions of the user's. One that uses more is imported there with its whole module, if it has
+one. All of that is in the bundle, whose bytes decide whether two jobs have the same step; where it
+stands is not.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import dis
+import hashlib
+import inspect
+import json
+import os
+import sys
+import sysconfig
+import textwrap
+import types
+from pathlib import Path
+from typing import Any, Callable, Optional, TypeVar, Union
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_MARK = "_batchflow_step"
+_BUNDLE_MOST = 48 << 10  # what a job brings is of 64 KiB
+_ARRAY_MOST = 4 << 10
+_INSTALLED = tuple(os.path.realpath(sysconfig.get_paths()[name]) + os.sep
+                   for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+class NotTakable(ValueError):
+    """A function that cannot be carried out by another process; the text says why."""
+
+
+def step(function: Optional[_Function] = None, *, random: bool = False, version: str = "",
+         output: Optional[tuple[str, tuple[int, ...]]] = None) -> Any:
+    """Declares a function to be a step: `array -> array`, or `(array, rng) -> array` if random.
+
+    `version` is for what nobody can see: raise it when a file that it reads changes. `output` is
+    the type and shape of what it makes, where a sample of zeros does not tell.
+    """
+    def declare(declared: _Function) -> _Function:
+        if not inspect.isfunction(declared):
+            raise NotTakable(f"{declared!r} is no plain function; write one with def that calls it")
+        if output is not None and (len(output) != 2 or not isinstance(output[0], str)):
+            raise NotTakable(f"output={output!r}: write a type and a shape, as ('float32', (3, 8))")
+        setattr(declared, _MARK, {
+            "random": bool(random), "version": str(version),
+            "output": [output[0], [int(side) for side in output[1]]] if output else None})
+        return declared
+    return declare if function is None else declare(function)
+
+
+def is_function(thing: Any) -> bool:
+    """Whether it is meant as a step; what is none is told why by `entry`."""
+    return inspect.isroutine(thing) or hasattr(thing, _MARK)
+
+
+def entry(function: Any) -> dict[str, Any]:
+    """The step in a pipeline as the service reads it."""
+    name = getattr(function, "__qualname__", repr(function))
+    if name == "<lambda>" or not inspect.isfunction(function):
+        raise NotTakable(f"{name} is no function that is written with def; write one")
+    if not hasattr(function, _MARK):
+        raise NotTakable(f"{name}: is what it makes decided by its input alone? Write "
+                         "@batchflow.step before it, or @batchflow.step(random=True)")
+    packer = _Packer()
+    packer.content.update(getattr(function, _MARK), name=function.__name__[:64])
+    packer.content["entry"] = function.__name__
+    packer.take(function.__name__, function, function)
+    packer.places = packer.places or [_place(function)]
+    bundle = json.dumps(packer.content, sort_keys=True)
+    if len(bundle) > _BUNDLE_MOST:
+        raise NotTakable(f"{name}: its source and values have {len(bundle)} bytes, and a job brings "
+                         f"{_BUNDLE_MOST} at most; put them into a module or a file")
+    file, line = packer.places[0]
+    return {"python": bundle, "interpreter": sys.executable,
+            "package": str(Path(__file__).parent.parent), "at": f"{file}:{line}",
+            "places": json.dumps(packer.places)}
+
+
+def _is_installed(file: str) -> bool:
+    return os.path.realpath(file).startswith(_INSTALLED) or "-packages" + os.sep in file
+
+
+def _place(function: Any) -> tuple[str, int]:
+    code = function.__code__
+    return os.path.abspath(code.co_filename), code.co_firstlineno
+
+
+def _source(function: Any) -> tuple[str, int, ast.FunctionDef]:
+    """Without its decorators: the text, and at which line it begins."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        raise NotTakable(f"{function.__qualname__}: its source is not to be had; write it into a "
+                         "file") from None
+    text = textwrap.dedent("".join(lines))
+    node = ast.parse(text).body[0]
+    if not isinstance(node, ast.FunctionDef):
+        raise NotTakable(f"{function.__qualname__} is no function that is written with def")
+    for decorator in node.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if getattr(called, "attr", getattr(called, "id", "")) != "step":
+            raise NotTakable(f"{function.__qualname__}: its decorator {ast.unparse(decorator)} "
+                             "cannot be taken along; put the function into a module")
+    begin = node.lineno - 1
+    return "".join(text.splitlines(keepends=True)[begin:]), first + begin, node
+
+
+def _used_names(code: types.CodeType) -> set[str]:
+    names: set[str] = set(code.co_freevars)
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            raise NotTakable(f"{code.co_name}: it changes the global {instruction.argval}, and "
+                             "what a step makes may depend on its input alone")
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            names.add(instruction.argval)
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            names |= _used_names(inner) - set(code.co_cellvars) - set(code.co_varnames)
+    return names
+
+
+def _value(value: Any) -> Any:
+    """As JSON that tells a tuple from a list; step_worker.py reads it."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if type(value) in (list, tuple):
+        return {type(value).__name__: [_value(one) for one in value]}
+    if type(value) in (set, frozenset):
+        return {type(value).__name__: sorted((_value(one) for one in value), key=repr)}
+    if type(value) is dict:
+        return {"dict": [[_value(key), _value(one)] for key, one in value.items()]}
+    if type(value) is bytes:
+        return {"bytes": value.hex()}
+    numpy = sys.modules.get("numpy")
+    if numpy and isinstance(value, (numpy.ndarray, numpy.generic)) and value.dtype.kind in "biufc":
+        if value.nbytes > _ARRAY_MOST:
+            raise NotTakable(f"an array of {value.nbytes} bytes; load it from a file in a module")
+        return {"array" if isinstance(value, numpy.ndarray) else "scalar":
+                [value.dtype.str, list(value.shape), value.tobytes().hex()]}
+    raise NotTakable(f"a {type(value).__name__}")
+
+
+class _Packer:
+    """Follows what a function uses."""
+
+    def __init__(self) -> None:
+        self.content: dict[str, Any] = {"imports": {}, "values": {}, "functions": [], "paths": []}
+        self.places: list[tuple[str, int]] = []
+        self._taken: dict[str, Any] = {}
+
+    def add_function(self, name: str, function: Any) -> None:
+        text, line, node = _source(function)
+        if node.name != name:
+            raise NotTakable(f"{name} is another name of {node.name}; use one name")
+        self.content["functions"].append(text)
+        self.places.append((_place(function)[0], line))
+        used = _used_names(function.__code__)
+        for default in [*node.args.defaults, *node.args.kw_defaults]:
+            if default is not None:
+                used |= {one.id for one in ast.walk(default) if isinstance(one, ast.Name)}
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+        for each in sorted(used):
+            try:
+                value = cells[each].cell_contents if each in cells else function.__globals__[each]
+            except (KeyError, ValueError):
+                continue  # a builtin, or not there yet: then it says so when it is used
+            self.take(each, value, function)
+
+    def take(self, name: str, value: Any, user: Any) -> None:
+        if name in self._taken:
+            if self._taken[name] is not value:
+                raise NotTakable(f"{user.__qualname__}: two things it uses are called {name}")
+            return
+        self._taken[name] = value
+        if self._is_own(value) and inspect.isfunction(value) and value.__name__ != "<lambda>":
+            before = copy.deepcopy(self.content), list(self.places), dict(self._taken)
+            try:
+                return self.add_function(name, value)
+            except NotTakable:
+                self.content, self.places, self._taken = before
+                if not self.importable(value):
+                    raise
+        imported = self.importable(value)
+        if imported:
+            self.content["imports"][name] = imported
+        else:
+            try:
+                self.content["values"][name] = _value(value)
+            except NotTakable as problem:
+                raise NotTakable(
+                    f"{user.__qualname__}: it uses {name}, {problem}, which cannot be taken along "
+                    "to another process; make it within the function, or put both into a module"
+                ) from None
+
+    def importable(self, value: Any) -> Optional[list[Optional[str]]]:
+        """[module, name in it or None, what tells its version], if it can be had by importing."""
+        name = None if isinstance(value, types.ModuleType) else getattr(value, "__qualname__", None)
+        module = sys.modules.get(value.__name__ if isinstance(value, types.ModuleType) else
+                                 getattr(value, "__module__", None) or "")
+        if module is None or module.__name__ == "__main__":
+            return None
+        if not isinstance(value, types.ModuleType):
+            found: Any = module
+            for part in (name or "").split("."):
+                found = getattr(found, part, None)
+            if found is not value:
+                return None
+        return [module.__name__, name, self._version(module)]
+
+    @staticmethod
+    def _is_own(value: Any) -> bool:
+        """The user's, and not of what is installed."""
+        module = sys.modules.get(getattr(value, "__module__", None) or "")
+        file = getattr(module, "__file__", None)
+        if module is None or module.__name__ == "__main__":
+            return True
+        return bool(file) and not _is_installed(str(file))
+
+    def _version(self, module: types.ModuleType) -> str:
+        """Of one that is installed, what it says; of the user's own, a hash of its file."""
+        file = getattr(module, "__file__", None)
+        top = sys.modules.get(module.__name__.split(".")[0], module)
+        if file is None or _is_installed(file):
+            return str(getattr(top, "__version__", ""))
+        root = Path(file).resolve().parents[module.__name__.count(".") +
+                                            (Path(file).name == "__init__.py")]
+        if str(root) not in self.content["paths"]:
+            self.content["paths"].append(str(root))
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+
+
+def entries(steps: Any) -> list[dict[str, Any]]:
+    """Steps as they are written in YAML, and functions."""
+    return [entry(one) if is_function(one) else dict(one) for one in steps]
+
+
+Step = Union[dict[str, Any], Callable[..., Any]]

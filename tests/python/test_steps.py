@@ -1,0 +1,267 @@
+"""Functions as steps of a pipeline: right values, the same bytes again, shared and counted, and what
+a function that fails costs."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+import batchflow
+from batchflow import steps
+from support import Served, needs, value_at
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+SHIFT = 5
+NAMES = {"scale": 2}
+
+
+def scaled(rows, by):
+    return rows * by
+
+
+@batchflow.step
+def shifted(rows):
+    return scaled(rows, NAMES["scale"]).astype(np.float64) + SHIFT
+
+
+@batchflow.step(random=True)
+def noisy(rows, rng):
+    return rows + rng.integers(0, 1000, rows.shape)
+
+
+def steps_told(daemon):
+    return {one["step"]: one for one in daemon.status()["plugins"]}
+
+
+@needs("numpy")
+class Steps(Served):
+    ROWS = 500
+
+    @property
+    def ARGUMENTS(self):
+        node = self.folder / "node.yaml"
+        node.write_text("{kind: node, steps: {timeout: 500ms, memory: 40mib}}")
+        return ("--config", str(node))
+
+    def loader(self, pipeline, **options):
+        return batchflow.DataLoader("rows", 32, True, pipeline=pipeline, output="numpy",
+                                    **{"order": "strict", "shuffle_seed": 1, "epochs": 1,
+                                       **options})
+
+    def rows(self, *arguments, **options):
+        """Of an epoch, by key."""
+        made = {}
+        with self.loader(*arguments, **options) as loader:
+            for batch in loader:
+                for place, key in enumerate(self.own_keys(batch)):
+                    self.assertNotIn(key, made)
+                    made[key] = batch[0][place].copy()
+        return made
+
+    def test_values_are_those_of_the_function(self):
+        made = self.rows([shifted])
+        self.assert_whole(made)
+        for key, row in made.items():
+            self.assertEqual(row.dtype, np.float64)
+            self.assertEqual(row.tolist(), [2 * value_at(key, i) + 5.0 for i in range(16)])
+
+    def test_a_random_one_draws_anew_each_epoch_and_the_same_again(self):
+        epochs = []
+        for _ in range(2):
+            with self.loader([noisy], epochs=2) as loader:
+                for _ in range(2):
+                    epochs.append({key: batch[0][place].tolist() for batch in loader
+                                   for place, key in enumerate(self.own_keys(batch))})
+        first, second, first_again, second_again = epochs
+        self.assertEqual(first, first_again)
+        self.assertEqual(second, second_again)
+        self.assertTrue(all(first[key] != second[key] for key in first))
+        for key, row in first.items():
+            self.assertTrue(all(0 <= row[i] - value_at(key, i) < 1000 for i in range(16)))
+
+    def test_two_jobs_share_what_it_makes(self):
+        with self.loader([shifted], epochs=1) as one, self.loader([shifted], epochs=1) as two:
+            for first, second in zip(one, two):
+                self.assertEqual(first.sample_keys.tolist(), second.sample_keys.tolist())
+                self.assertTrue((first[0] == second[0]).all())
+        told = steps_told(self.daemon)["shifted"]
+        self.assertEqual((told["samples"], told["crashes"], told["late"]), (self.ROWS, 0, 0))
+
+    def test_a_function_that_is_another_is_another_pipeline(self):
+        kinds = [steps.entry(function)["python"] for function in (shifted, noisy)]
+        global SHIFT
+        SHIFT = 6
+        try:
+            kinds.append(steps.entry(shifted)["python"])
+        finally:
+            SHIFT = 5
+        kinds.append(steps.entry(batchflow.step(version="2")(shifted))["python"])
+        batchflow.step(shifted)
+        self.assertEqual(steps.entry(shifted)["python"], kinds[0])
+        self.assertEqual(len(set(kinds)), len(kinds))
+
+    def script(self, code, pipeline="[work]"):
+        """A script in a process of its own; what it prints."""
+        file = self.folder / "script.py"
+        file.write_text("import batchflow, numpy as np, os, time\n\n" + textwrap.dedent(code) +
+                        textwrap.dedent(f"""
+            if __name__ == "__main__":
+                loader = batchflow.DataLoader("rows", 32, True, pipeline={pipeline},
+                                              order="strict", shuffle_seed=1, output="numpy")
+                keys, wanted, total = [], [], 0
+                for batch in loader:
+                    own = batch.samples - batch.fillers
+                    for place in range(own):
+                        replaced = batch.marks[place] & batchflow.REPLACED
+                        (wanted if replaced else keys).append(int(batch.wanted_keys[place]))
+                    total += int(batch[0][:own].sum())
+                print(sorted(keys) == sorted(set(keys)), len(keys), sorted(wanted), total)
+            """))
+        return subprocess.run([sys.executable, str(file)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=120, text=True)
+
+    def test_a_script_brings_what_its_function_uses(self):
+        done = self.script("""
+            OFFSET = np.array([1] * 16)
+
+            def helper(row, times=3):
+                return row * times
+
+            @batchflow.step(random=False)
+            def work(row: "nothing that is looked at") -> np.ndarray:
+                return helper(row) + OFFSET
+            """)
+        total = sum(3 * value_at(key, i) + 1 for key in range(self.ROWS) for i in range(16))
+        self.assertEqual(done.stdout, f"True {self.ROWS} [] {total}\n", done.stderr)
+
+    def test_what_fails_costs_its_samples_and_says_where(self):
+        # Line 7 of the script is the one that fails.
+        for kind, words in (("raise ValueError('bad row')", "script.py:7: ValueError: bad row"),
+                            ("os._exit(3)", "ended with exit code 3"),
+                            ("time.sleep(60)", "took more than 0.5 s, and last wrote 'at ")):
+            with self.subTest(kind):
+                done = self.script(f"""
+                    @batchflow.step
+                    def work(row):
+                        if row[0] in (7 * 7, 77 * 7):
+                            {kind}
+                        return row
+                    """)
+                self.assertEqual(done.stdout.split(" ", 3)[:2], ["True", str(self.ROWS - 2)],
+                                 done.stderr)
+                self.assertIn("[7, 77]", done.stdout)
+                said = self.daemon.log.read_text()
+                self.assertIn(words, said)
+                self.assertIn("sample 77 (rows.npy:77): step 'work' of ", said)
+                self.assertIn("script.py:5: ", said)
+        self.assertIn("script.py:7'", said)  # where it hung
+
+    def test_one_that_always_fails_ends_its_job_alone(self):
+        done = self.script("""
+            @batchflow.step
+            def work(row):
+                if row[15] != 0:  # not so of the zeros by which it is asked what it makes
+                    os._exit(9)
+                return row
+            """)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("step 'work' of ", done.stderr)
+        self.assertIn("script.py:5: ended with exit code 9", done.stderr)
+        self.assert_whole(self.rows([shifted]))
+
+    def test_what_cannot_be_a_step_is_said_before_any_sample(self):
+        done = self.script("""
+            @batchflow.step
+            def work(row):
+                return row[100]
+            """)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("script.py:6: IndexError: index 100 is out of bounds", done.stderr)
+        self.assertIn("output=", done.stderr)
+
+    def test_it_can_neither_write_nor_start_anything(self):
+        done = self.script(f"""
+            import socket, subprocess
+
+            def refused(attempt):
+                try:
+                    attempt()
+                except (OSError, RuntimeError):
+                    return 1
+                return 0
+
+            @batchflow.step(output=("int64", (1,)))
+            def work(row):
+                return np.array([refused(lambda: open("{self.folder}/written", "w")) +
+                                 refused(lambda: subprocess.run(["true"])) +
+                                 refused(lambda: os.kill(os.getppid(), 0)) +
+                                 refused(lambda: socket.socket())])
+            """)
+        self.assertEqual(done.stdout, f"True {self.ROWS} [] {4 * self.ROWS}\n", done.stderr)
+        self.assertFalse((self.folder / "written").exists())
+
+
+@needs("numpy")
+class Packing(unittest.TestCase):
+    """What can be taken along to another process, and what cannot."""
+
+    def script(self, code):
+        """Ends with `work` being packed."""
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+            file.write("import batchflow, json, numpy as np, threading\n"
+                       f"from batchflow import steps\n{code}\nprint(json.dumps(steps.entry(work)))")
+            file.flush()
+            return subprocess.run([sys.executable, file.name], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, timeout=60)
+
+    def refusal(self, code):
+        done = self.script(code)
+        self.assertEqual(done.returncode, 1)
+        return done.stderr.strip().splitlines()[-1]
+
+    def test_refusals(self):
+        for code, words in (
+                ("work = lambda row: row", "<lambda> is no function that is written with def"),
+                ("def work(row): return row", "work: is what it makes decided by its input alone?"),
+                ("lock = threading.Lock()\n@batchflow.step\ndef work(row):\n    return lock and row",
+                 "work: it uses lock, a lock, which cannot be taken along"),
+                ("class Odd: pass\n@batchflow.step\ndef work(row):\n    return Odd() and row",
+                 "work: it uses Odd, a type, which cannot be taken along"),
+                ("many = np.zeros(10000)\n@batchflow.step\ndef work(row):\n    return many + row",
+                 "work: it uses many, an array of 80000 bytes"),
+                ("n = 0\n@batchflow.step\ndef work(row):\n    global n\n    n += 1\n    return row",
+                 "work: it changes the global n"),
+                ("def other(f): return f\n@other\n@batchflow.step\ndef work(row):\n    return row",
+                 "work: its decorator other cannot be taken along"),
+                ("work = batchflow.step(print)", "is no plain function")):
+            with self.subTest(words):
+                self.assertIn(words, self.refusal(code))
+
+    def test_values_come_back_as_they_were(self):
+        from batchflow import step_worker
+        for value in (None, True, 3, 2.5, "é\n", b"\x00\xff", [1, (2, {3})], {"a": (1, [])},
+                      float("inf"), np.float32(1.5), frozenset([1, 2])):
+            back = step_worker.value_of(json.loads(json.dumps(steps._value(value))))
+            self.assertEqual((type(back), back), (type(value), value))
+        array = np.arange(6, dtype=np.int16).reshape(2, 3)
+        back = step_worker.value_of(json.loads(json.dumps(steps._value(array))))
+        self.assertEqual((back.dtype, back.tolist()), (array.dtype, array.tolist()))
+
+    def test_where_a_function_stands_does_not_count(self):
+        code = "@batchflow.step\ndef work(row):\n    return row * {}\n"
+        here, below, other = (json.loads(self.script("\n" * lines + code.format(by)).stdout)
+                              for lines, by in ((0, 2), (7, 2), (0, 3)))
+        self.assertEqual(here["python"], below["python"])
+        self.assertNotEqual(here["python"], other["python"])
+        self.assertTrue(here["at"].endswith(".py:4"))
+        self.assertTrue(below["at"].endswith(".py:11"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,99 @@
+"""The data and the model: scikit-learn's handwritten digits, and a small network.
+
+Each training picture is seen through a random crop, and so is each test picture, through a few that
+are the same in all runs: who has learned from one crop a picture has not learned enough.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Iterable, Iterator, NamedTuple
+
+import torch
+from torchvision import transforms
+
+SIDE = 8
+TRAINING = 1200
+VIEWS = 8  # of each test picture
+HIDDEN = 64
+LEARNING_RATE = 0.05
+BATCH = 32
+
+AUGMENTATION = transforms.Compose([
+    transforms.RandomResizedCrop(SIDE, scale=(0.4, 1.0)), transforms.PILToTensor()])
+
+
+class Batch(NamedTuple):
+    pictures: Any  # uint8, [n, 3, SIDE, SIDE]
+    labels: Any
+    keys: list[int]  # which samples these are
+
+
+Epochs = Iterable[Iterator[Batch]]
+
+
+class NotOnce(AssertionError):
+    """An epoch did not have each sample once."""
+
+
+def write_digits(folder: Path) -> None:
+    """`folder/train/CLASS/NUMBER.png`, and `folder/test` likewise."""
+    import numpy
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    order = numpy.random.default_rng(0).permutation(len(digits.target))
+    for place, number in enumerate(order):
+        label = digits.target[number]
+        part = folder / ("train" if place < TRAINING else "test") / str(label)
+        part.mkdir(parents=True, exist_ok=True)
+        grey = numpy.round(digits.images[number] * (255 / 16)).astype(numpy.uint8)
+        Image.fromarray(grey).save(part / f"{number:04}.png")
+
+
+def test_views(folder: Path) -> Batch:
+    from torchvision.datasets import ImageFolder
+
+    torch.manual_seed(0)
+    seen = [sample for _ in range(VIEWS) for sample in ImageFolder(str(folder), AUGMENTATION)]
+    return Batch(torch.stack([picture for picture, _ in seen]),
+                 torch.tensor([label for _, label in seen]), [])
+
+
+def _numbers(pictures: Any) -> Any:
+    return pictures[:, 0].reshape(len(pictures), -1).float() / 255 - 0.3
+
+
+class Result(NamedTuple):
+    accuracy: float  # on the test pictures, in percent
+    unchanged: float  # share of the pictures that looked as in the epoch before
+
+
+def train(epochs: Epochs, seed: int, test: Batch) -> Result:
+    """Checks too that each epoch has each sample once, by keys."""
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(torch.nn.Linear(SIDE * SIDE, HIDDEN), torch.nn.ReLU(),
+                                torch.nn.Linear(HIDDEN, 10))
+    descent = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=0.9)
+    loss = torch.nn.CrossEntropyLoss()
+    looks: dict[int, bytes] = {}
+    unchanged = compared = 0
+    for number, epoch in enumerate(epochs):
+        keys: list[int] = []
+        for batch in epoch:
+            keys += batch.keys
+            for key, picture in zip(batch.keys, batch.pictures.numpy()):
+                look = picture.tobytes()
+                compared += key in looks
+                unchanged += looks.get(key) == look
+                looks[key] = look
+            descent.zero_grad()
+            loss(model(_numbers(batch.pictures)), batch.labels).backward()
+            descent.step()
+        if sorted(keys) != list(range(TRAINING)):
+            raise NotOnce(f"epoch {number}: {len(keys)} samples, {len(set(keys))} of them different, "
+                          f"where each of {TRAINING} has to come once")
+    with torch.no_grad():
+        right = model(_numbers(test.pictures)).argmax(1) == test.labels
+    return Result(100 * right.float().mean().item(), unchanged / max(1, compared))

@@ -1,0 +1,98 @@
+"""What the benchmarks in Python share: an environment of their own, tables, and pages of docs/.
+
+BATCHFLOW_BUILD is the build folder, where environments are kept.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Optional, Sequence
+
+BUILD = Path(os.environ.get("BATCHFLOW_BUILD", "build/release"))
+_BEGIN, _END = "<!-- measured -->", "<!-- end of what was measured -->"
+
+
+def install(name: str, packages: Sequence[str], with_system: bool = True,
+            timeout_s: float = 1800) -> tuple[Path, Optional[str]]:
+    """The interpreter of an environment, and what went wrong. One that is whole is used again."""
+    folder = BUILD / "python" / name
+    python, done = folder / "bin" / "python", folder / "installed"
+    wanted = "\n".join(packages)
+    if done.exists() and done.read_text() == wanted:
+        return python, None
+    print(f"installing {' '.join(packages) or 'nothing'} into {folder}", file=sys.stderr)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input",
+           "--disable-pip-version-check", *packages]
+    if with_system and importlib.util.find_spec("numpy"):
+        # Of the system, whose other packages were built for it.
+        import numpy
+        pip.append(f"numpy=={numpy.__version__}")
+    log = folder.with_suffix(".log")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as said:
+        for command in ([sys.executable, "-m", "venv", "--clear",
+                         *["--system-site-packages"] * with_system, str(folder)], pip):
+            try:
+                ended = subprocess.run(command, stdout=said, stderr=said, timeout=timeout_s)
+            except (subprocess.TimeoutExpired, OSError) as error:
+                return python, f"{error}; see {log}"
+            if ended.returncode != 0:
+                last = (log.read_text().strip().splitlines() or ["it says nothing"])[-1]
+                return python, f"{last}; see {log}"
+    done.write_text(wanted)
+    return python, None
+
+
+def use(name: str, needed: dict[str, str]) -> None:
+    """Goes on in an environment that has these modules, by package, if this one has not."""
+    missing = [package for module, package in needed.items()
+               if not importlib.util.find_spec(module)]
+    if not missing:
+        return
+    if os.environ.get("BATCHFLOW_NO_INSTALL"):
+        sys.exit(f"{sys.executable} has no {', '.join(missing)}; install them, or unset "
+                 "BATCHFLOW_NO_INSTALL")
+    python, problem = install(name, missing)
+    if problem:
+        sys.exit(f"{', '.join(missing)} cannot be installed: {problem}")
+    os.environ["BATCHFLOW_NO_INSTALL"] = "1"  # once
+    os.execv(python, [str(python), *sys.argv])
+
+
+def machine() -> str:
+    """Processor, cores and memory, in words."""
+    processor = "unknown processor"
+    with open("/proc/cpuinfo") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                processor = line.split(":", 1)[1].strip()
+                break
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{len(os.sched_getaffinity(0))} cores of {processor}, {memory:.0f} GiB"
+
+
+def show(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *(one.rjust(width)
+                                           for one, width in zip(row[1:], widths[1:]))]
+        print("  ".join(cells).rstrip())
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return [lines[0], "|---" * len(rows[0]) + "|", *lines[1:]]
+
+
+def write_part(file: Path, text: str) -> None:
+    """Between the two marks of a page that says the rest."""
+    page = file.read_text()
+    if page.count(_BEGIN) != 1 or page.count(_END) != 1:
+        sys.exit(f"{file} does not have '{_BEGIN}' and '{_END}' once, between which it is put")
+    before, rest = page.split(_BEGIN)
+    after = rest.split(_END)[1]
+    file.write_text(f"{before}{_BEGIN}\n{text}{_END}{after}")

@@ -1,0 +1,50 @@
+"""MosaicML Streaming: MDS shards of the JPEGs, through PyTorch's DataLoader."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Iterator
+
+TITLE = "MosaicML Streaming"
+PACKAGES = ["mosaicml-streaming"]
+MODULES = ("streaming", "torch", "torchvision")
+GUARANTEE = "each once an epoch"
+
+
+def shards(options: dict[str, Any]) -> Path:
+    from streaming import MDSWriter
+    data = Path(options["data"])
+    folder = Path(options["store"]) / f"{data.name}-mds"
+    if not (folder / "made").exists():
+        with MDSWriter(out=str(folder), columns={"number": "int", "jpg": "bytes"},
+                       size_limit=1 << 24, exist_ok=True) as out:
+            for file in sorted(data.glob("*/*.jpg")):
+                out.write({"number": int(file.stem), "jpg": file.read_bytes()})
+        (folder / "made").touch()
+    return folder
+
+
+def epochs(options: dict[str, Any]) -> Iterator[Any]:
+    import torch
+    from streaming import StreamingDataset
+
+    from .torch_transforms import one_thread, open_picture, transform
+    one_thread()
+    augment = transform(options["float"])
+
+    class Pictures(StreamingDataset):  # type: ignore[misc]
+        def __getitem__(self, index: int) -> Any:
+            sample = super().__getitem__(index)
+            return sample["number"], augment(open_picture(sample["jpg"]))
+
+    # Two jobs may not have one folder: the names of its shared memory come from it.
+    own = Path(options["scratch"]) / f"mds{options['job']}"
+    own.mkdir()
+    for file in shards(options).iterdir():
+        os.symlink(file, own / file.name)
+    data = Pictures(local=str(own), shuffle=True, batch_size=options["batch"])
+    loader = torch.utils.data.DataLoader(data, options["batch"], num_workers=options["workers"],
+                                         persistent_workers=True, worker_init_fn=one_thread)
+    while True:
+        yield iter(loader)

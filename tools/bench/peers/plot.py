@@ -1,0 +1,63 @@
+"""Throughput over the number of jobs, as SVG: one panel a type, one line a peer."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.sax.saxutils import escape
+
+import report
+
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 420, 320, 60, 40, 40
+COLOURS = ["#0b6e4f", "#c1121f", "#1d4e89", "#f4a261", "#6a4c93", "#8d99ae", "#e07a5f", "#3d405b",
+           "#81b29a"]
+
+
+def _panel(kind: str, results: list[dict[str, Any]], colours: dict[str, str], x0: int) -> list[str]:
+    points: dict[str, list[tuple[int, float]]] = {}
+    for one in results:
+        if one["type"] == kind and not any(one["sleeps_s"]) and one["runs"] and not one["failed"]:
+            points.setdefault(one["peer"], []).append((one["jobs"], report.rate_of(one)))
+    jobs = sorted({x for line in points.values() for x, _ in line})
+    most = max((y for line in points.values() for _, y in line), default=1.0) * 1.05
+
+    def x_of(count: int) -> float:
+        return x0 + LEFT + (WIDTH - LEFT - 20) * (jobs.index(count) + 0.5) / len(jobs)
+
+    def y_of(rate: float) -> float:
+        return TOP + (HEIGHT - TOP - BOTTOM) * (1 - rate / most)
+
+    out = [f'<text x="{x0 + LEFT}" y="{TOP - 14}" font-weight="bold">{kind}, samples/s of all jobs'
+           "</text>"]
+    for part in range(5):
+        rate = most * part / 4
+        out.append(f'<line x1="{x0 + LEFT}" y1="{y_of(rate):.1f}" x2="{x0 + WIDTH - 20}" '
+                   f'y2="{y_of(rate):.1f}" stroke="#ddd"/>'
+                   f'<text x="{x0 + LEFT - 6}" y="{y_of(rate) + 4:.1f}" text-anchor="end">{rate:.0f}'
+                   "</text>")
+    for count in jobs:
+        out.append(f'<text x="{x_of(count):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">'
+                   f"{count} job{'s' * (count > 1)}</text>")
+    for peer, line in points.items():
+        path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in sorted(line))
+        out.append(f'<polyline points="{path}" fill="none" stroke="{colours[peer]}" '
+                   'stroke-width="2"/>')
+        out += [f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3" fill="{colours[peer]}"/>'
+                for x, y in line]
+    return out
+
+
+def svg(measured: dict[str, Any]) -> str:
+    results = measured["results"]
+    peers = list(dict.fromkeys(one["peer"] for one in results))
+    colours = {peer: COLOURS[i % len(COLOURS)] for i, peer in enumerate(peers)}
+    kinds = list(dict.fromkeys(one["type"] for one in results))
+    legend = HEIGHT + 18 * ((len(peers) + 2) // 3) + 16
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH * len(kinds)}" height="{legend}" '
+           'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>']
+    for place, kind in enumerate(kinds):
+        out += _panel(kind, results, colours, WIDTH * place)
+    for place, peer in enumerate(peers):
+        x, y = LEFT + 200 * (place % 3), HEIGHT + 18 * (place // 3)
+        out.append(f'<rect x="{x}" y="{y - 9}" width="12" height="10" fill="{colours[peer]}"/>'
+                   f'<text x="{x + 18}" y="{y}">{escape(peer)}</text>')
+    return "\n".join([*out, "</svg>", ""])
