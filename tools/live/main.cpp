@@ -40,6 +40,7 @@ struct Plan {
   std::uint32_t pictures = 1024;
   int width = 500, height = 375, quality = 75;
   std::vector<double> compute_ms = {10, 40};
+  std::vector<double> arrive_s;
   std::uint32_t batch = 32;
   std::uint32_t epochs = 2;
   std::string pipeline = "imagenet-train";
@@ -112,6 +113,10 @@ nlohmann::json ask_status(const fs::path& folder) {
   return nlohmann::json::parse(frame->text);
 }
 
+std::chrono::nanoseconds nanoseconds(double count) {
+  return std::chrono::nanoseconds(std::llround(count));
+}
+
 struct Served {
   std::string preset;
   std::vector<ToyOutcome> jobs;
@@ -134,13 +139,14 @@ Served run(const fs::path& folder, const fs::path& data, const Plan& plan,
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   std::vector<ToyJob> jobs;
-  for (const double compute_ms : plan.compute_ms) {
+  for (std::size_t i = 0; i < plan.compute_ms.size(); ++i) {
     ToyJob& job = jobs.emplace_back();
+    if (i < plan.arrive_s.size()) job.arrives = nanoseconds(plan.arrive_s[i] * 1e9);
     job.service = folder / "service.sock";
     job.dataset = "pictures";
     job.batch = plan.batch;
     job.epochs = plan.epochs;
-    job.compute = std::chrono::nanoseconds(std::llround(compute_ms * 1e6));
+    job.compute = nanoseconds(plan.compute_ms[i] * 1e6);
   }
   const Clock::time_point begin = Clock::now();
   result.jobs = run_toys(jobs, static_cast<std::uint32_t>(jobs.size()), [] { return false; });
@@ -167,13 +173,14 @@ void print(const Served& result, const Plan& plan) {
                       : result.preset == "default"
                           ? "With BatchFlow (preset default): prepared once, for all"
                           : result.preset.c_str());
-  std::printf("  %-28s %10s %10s %10s %8s\n", "job", "samples/s", "seconds", "stalled", "repeats");
+  std::printf("  %-28s %10s %10s %10s %11s %8s\n", "job", "samples/s", "seconds", "stalled",
+              "first batch", "repeats");
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
     const JobResult& job = result.jobs[i].result;
-    std::printf("  %-28s %10.1f %10.2f %9.1f%% %8llu\n",
+    std::printf("  %-28s %10.1f %10.2f %9.1f%% %9.2f s %8llu\n",
                 fmt::format("{} ms a batch of {}", plan.compute_ms[i], plan.batch).c_str(),
                 job.samples_per_s, job.time_s, 100 * job.stall_s / std::max(1e-9, job.time_s),
-                static_cast<unsigned long long>(result.jobs[i].repeats));
+                job.first_batch_s, static_cast<unsigned long long>(result.jobs[i].repeats));
   }
   const double prepared = result.status.value("prepared_samples", 0.0);
   double samples = 0;
@@ -196,6 +203,7 @@ nlohmann::json to_json(const Served& result) {
     one["jobs"].push_back({{"samples", job.result.samples},
                            {"time_s", job.result.time_s},
                            {"stall_s", job.result.stall_s},
+                           {"first_batch_s", job.result.first_batch_s},
                            {"repeats", job.repeats}});
   return one;
 }
@@ -208,6 +216,9 @@ int serve(int argc, char** argv) {
   app.add_option("--quality", plan.quality, "Of their JPEG")->check(CLI::Range(1, 100));
   app.add_option("--compute-ms", plan.compute_ms, "Of each job, a batch: 10,40 are two jobs")
       ->delimiter(',');
+  app.add_option("--arrive-s", plan.arrive_s, "When each job comes; default: at once")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 86400.0));
   app.add_option("--batch", plan.batch, "Samples of a batch")->check(CLI::Range(1, 4096));
   app.add_option("--epochs", plan.epochs, "Of each job")->check(CLI::Range(1, 1000000));
   app.add_option("--pipeline", plan.pipeline, "How pictures are prepared");
