@@ -9,7 +9,7 @@
  *   if (bf_loader_open(&options, &loader) != BF_OK) { puts(bf_last_error()); exit(1); }
  *   bf_batch batch = BF_BATCH_INIT;
  *   while (bf_loader_next(loader, &batch) == BF_OK) {
- *     train(batch.fields[0].values, ...);
+ *     train(batch.arrays[0].values, ...);
  *     bf_batch_release(loader, batch.handle);
  *   }
  *   bf_loader_close(loader);

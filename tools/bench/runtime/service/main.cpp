@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "runtime/client/batchflow.h"
+#include "runtime/protocol/channel.h"
 #include "runtime/sources/npy_head.h"
 #include "tools/bench/spread.h"
 
@@ -103,7 +104,7 @@ class Service {
             socket_.c_str(), "--state", state.c_str(), "--memory", memory, "--http", "-1", nullptr);
       _exit(127);
     });
-    for (int tries = 0; !fs::exists(socket_); ++tries) {
+    for (int tries = 0; !listens(); ++tries) {
       if (tries == 1000) throw std::runtime_error("batchflowd does not start");
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -130,6 +131,11 @@ class Service {
   }
 
  private:
+  bool listens() const {
+    std::string problem;
+    return batchflow::Channel::connect(socket_, problem).is_open();
+  }
+
   std::string socket_;
   pid_t process_ = -1;
 };
@@ -279,8 +285,7 @@ double read_gb_s(const void* memory, std::size_t bytes) {
   const double took = seconds(Clock::now() - begin);
   std::uint64_t all = 0;
   for (const std::uint64_t sum : sums) all += sum;
-  static volatile std::uint64_t kept;
-  kept = all;
+  asm volatile("" : : "r"(all));  // the sum is wanted
   return static_cast<double>(bytes) / took / 1e9;
 }
 
@@ -292,8 +297,7 @@ void large_batches(const Options& options, const Folder& folder, const std::stri
   for (unsigned core = 0; core < std::max(1u, std::thread::hardware_concurrency()); ++core) {
     busy.push_back(in_another_process([] {
       setpriority(PRIO_PROCESS, 0, 10);
-      for (volatile std::uint64_t i = 0;; i = i + 1) {
-      }
+      for (;;) asm volatile("");
     }));
   }
   const std::size_t map_bytes = batch_bytes;
@@ -312,7 +316,7 @@ void large_batches(const Options& options, const Folder& folder, const std::stri
       const bf_batch& batch = loader.next();
       waits.push_back(seconds(Clock::now() - begin) * 1e6);
       const double plain = read_gb_s(own, map_bytes);
-      const double mine = read_gb_s(batch.fields[0].values, batch_bytes);
+      const double mine = read_gb_s(batch.arrays[0].values, batch_bytes);
       rates.push_back(mine);
       ratios.push_back(mine / plain);
       loader.release();
