@@ -8,5 +8,11 @@ using namespace batchflow::test;
 extern "C" Fuzzer fuzz_journal;
 
 TEST_CASE("damaged journals are refused, and strange ones replayed, without harm") {
-  fuzz(fuzz_journal, "journal", 2000, "test_engine", "damaged journals*");
+  fuzz(fuzz_journal, "journal", 1000, "test_engine", "damaged journals*");
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("many damaged journals are refused, or replayed without harm") {
+    fuzz(fuzz_journal, "journal", 50'000, "test_engine", "many damaged journals*");
+  }
 }

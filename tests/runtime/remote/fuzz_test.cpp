@@ -8,5 +8,11 @@ using namespace batchflow::test;
 extern "C" Fuzzer fuzz_remote;
 
 TEST_CASE("remote: whatever the other side sends harms nobody, and ends") {
-  fuzz(fuzz_remote, "remote", 1000, "test_remote", "remote: whatever*");
+  fuzz(fuzz_remote, "remote", 150, "test_remote", "remote: whatever*");
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("remote: of much that the other side sends all ends") {
+    fuzz(fuzz_remote, "remote", 5000, "test_remote", "remote: of much*");
+  }
 }

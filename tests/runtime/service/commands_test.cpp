@@ -1,7 +1,9 @@
 // What batchflowctl asks of a live service, by its exit codes and JSON.
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "runtime/failpoint/failpoint.h"
 #include "tests/runtime/ctl/program.h"
 #include "tests/runtime/service/live.h"
 
@@ -63,6 +65,24 @@ TEST_CASE("every question has its JSON, and a text") {
   CHECK(std::filesystem::file_size(file) > 100);
   CHECK(node.run({"status", "--json=/no/such/folder/x"}).code == 2);
   CHECK(node.run({"nonsense"}).code == 2);
+}
+
+TEST_CASE("places that are let fail are told with their counts, and nothing where none is") {
+  const Node node;
+  const LiveService service(node.config);
+  CHECK(node.ask({"status"}).at("failpoints").empty());
+  configure_failpoints("storage.read.again=fail:1:2,service.slot.fill=count");
+  node.train();
+  const json all = node.ask({"status"}).at("failpoints");
+  configure_failpoints("");
+  std::map<std::string, json> places;
+  for (const json& one : all) places[one.at("name")] = one;
+  CHECK(places.size() == failpoint_counts().size());
+  CHECK(places.at("storage.read.again").at("reached") > 2);
+  CHECK(places.at("storage.read.again").at("acted") == 2);
+  CHECK(places.at("service.slot.fill").at("reached") > 0);
+  CHECK(places.at("service.slot.fill").at("acted") == 0);
+  CHECK(node.ask({"status"}).at("failpoints").empty());
 }
 
 TEST_CASE("the cache is told share by share, and adds up to what the status says") {
