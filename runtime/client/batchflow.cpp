@@ -2,7 +2,9 @@
 #include "runtime/client/batchflow.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -43,11 +45,11 @@ bool is_whole(const Struct* given) {
 
 // By the first loader of a process: tests of a user's program let something go wrong in it.
 void read_failpoints() {
-  [[maybe_unused]] static const bool once = [] {
-    if (const char* const failing = std::getenv("BATCHFLOW_CLIENT_FAILPOINTS"))
-      batchflow::configure_failpoints(failing);
-    return true;
-  }();
+  static std::atomic<pid_t> read_by{0};  // a child of fork() has an environment of its own
+  if (read_by == getpid()) return;
+  if (const char* const failing = std::getenv("BATCHFLOW_CLIENT_FAILPOINTS"))
+    batchflow::configure_failpoints(failing);
+  read_by = getpid();
 }
 
 bf_status not_whole(const char* what) {

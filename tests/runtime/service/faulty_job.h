@@ -116,7 +116,7 @@ class FaultyJobRun {
   bool over_ = false;
 };
 
-// REQUIRES: this process has no other thread, and has not opened a loader.
+// REQUIRES: this process has no other thread
 inline pid_t start_job(const FaultyJob& job, const std::string& file,
                        const std::string& failpoints) {
   const pid_t child = fork();
