@@ -52,10 +52,10 @@ def epochs(keys):
                                torch.zeros(len(keys), dtype=torch.long), keys)])
 test = next(next(epochs([0])))
 whole = list(range(training.TRAINING))
-training.train(epochs(whole), 1, test)
+training.train(epochs(whole), 1, 1, test)
 for keys in (whole[1:], [1] + whole[1:], whole + [7]):
     try:
-        training.train(epochs(keys), 1, test)
+        training.train(epochs(keys), 1, 1, test)
     except training.NotOnce as problem:
         print(problem)
 """)

@@ -108,6 +108,8 @@ def summary(seen: list[dict[str, Any]], cpu_s: float) -> dict[str, Any]:
     if problem:
         raise Failed(problem)
     samples = sum(one["samples"] for one in seen)
+    if not samples:
+        raise Failed("no samples came")
     elapsed = max(one["end"] for one in seen) - min(one["begin"] for one in seen)
     visits = [visit for one in seen for visit in one["visits"]]
     return {"samples_per_s": samples / elapsed, "samples": samples, "elapsed_s": elapsed,
@@ -135,7 +137,8 @@ def interpreter_of(module: Any, install: Any) -> tuple[str, Optional[str]]:
     python, problem = install(name, module.PACKAGES, getattr(module, "WITH_SYSTEM", True))
     if problem:
         return str(python), problem
-    tried = subprocess.run([str(python), "-c", "import " + ", ".join(module.MODULES)],
+    tried = subprocess.run([str(python), "-c", "import " + ", ".join(module.MODULES) +
+                            getattr(module, "TRY", "")],
                            stderr=subprocess.PIPE, text=True)
     return str(python), ((tried.stderr.strip().splitlines() or [""])[-1] if tried.returncode
                          else None)
