@@ -140,5 +140,5 @@ def interpreter_of(module: Any, install: Any) -> tuple[str, Optional[str]]:
     tried = subprocess.run([str(python), "-c", "import " + ", ".join(module.MODULES) +
                             getattr(module, "TRY", "")],
                            stderr=subprocess.PIPE, text=True)
-    return str(python), ((tried.stderr.strip().splitlines() or [""])[-1] if tried.returncode
-                         else None)
+    said = (tried.stderr.strip().splitlines() or ["it says nothing"])[-1]
+    return str(python), (said[:300] if tried.returncode else None)

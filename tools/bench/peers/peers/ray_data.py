@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
+import secrets
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -14,8 +16,18 @@ WITH_SYSTEM = False  # it wants a newer NumPy than PyTorch may have
 GUARANTEE = "each once an epoch"
 
 
+def _use_token(options: dict[str, Any]) -> None:
+    """It listens on all interfaces, and takes who knows the token."""
+    file = Path(options["scratch"]) / "token"
+    if not file.exists():
+        file.touch(0o600)
+        file.write_text(secrets.token_hex(32))
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=file.read_text())
+
+
 @contextlib.contextmanager
 def serve(options: dict[str, Any]) -> Iterator[None]:
+    _use_token(options)
     import ray
     # Its actors and tasks want a core each; jobs shall not wait for each other's.
     context = ray.init(num_cpus=max(options["cores"], 2 * options["jobs"]), include_dashboard=False,
@@ -29,8 +41,10 @@ def serve(options: dict[str, Any]) -> Iterator[None]:
 
 
 def epochs(options: dict[str, Any]) -> Iterator[Any]:
+    _use_token(options)
     import ray
-    ray.init(address=(Path(options["scratch"]) / "address").read_text(), log_to_driver=False)
+    ray.init(address=(Path(options["scratch"]) / "address").read_text(), log_to_driver=False,
+             _node_ip_address="127.0.0.1")
     ray.data.DataContext.get_current().enable_progress_bars = False
     files = sorted(str(file) for file in Path(options["data"]).glob("*/*.jpg"))
     as_float = options["float"]
