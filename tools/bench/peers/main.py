@@ -36,12 +36,12 @@ PACED_FOR_S = 20
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev bench peers")
-    parser.add_argument("--quick", action="store_true", help="one round of 256 pictures, to look at")
+    parser.add_argument("--quick", action="store_true", help="one round of 512 pictures and 1 or 4 jobs, to look at")
     parser.add_argument("--peers", default=",".join(PEERS), help="of " + ",".join(PEERS))
     parser.add_argument("--jobs", default="1,2,4,8", help="how many at once")
     parser.add_argument("--types", default="uint8,float32")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each, turn by turn")
-    parser.add_argument("--pictures", type=int, default=1024)
+    parser.add_argument("--pictures", type=int, default=2048)
     parser.add_argument("--epochs", type=int, default=1, help="that are measured, after one to warm up")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--no-paced", action="store_true", help="no jobs that sleep")
@@ -50,7 +50,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--plot", metavar="FILE", help="draws them as SVG")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.rounds, arguments.pictures = 1, 256
+        arguments.rounds, arguments.pictures, arguments.jobs = 1, 512, "1,4"
     arguments.peers = arguments.peers.split(",")
     unknown = set(arguments.peers) - set(PEERS)
     if unknown:

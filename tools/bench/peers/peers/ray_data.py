@@ -29,10 +29,9 @@ def _use_token(options: dict[str, Any]) -> None:
 def serve(options: dict[str, Any]) -> Iterator[None]:
     _use_token(options)
     import ray
-    # Its actors and tasks want a core each; jobs shall not wait for each other's.
-    context = ray.init(num_cpus=max(options["cores"], 2 * options["jobs"]), include_dashboard=False,
-                       object_store_memory=4 << 30, _node_ip_address="127.0.0.1",
-                       log_to_driver=False)
+    # Its tasks want a core each, and each job some of them; jobs shall not wait for each other's.
+    context = ray.init(num_cpus=options["cores"] + 2 * options["jobs"], include_dashboard=False,
+                       _node_ip_address="127.0.0.1", log_to_driver=False)
     (Path(options["scratch"]) / "address").write_text(context.address_info["gcs_address"])
     try:
         yield
