@@ -1,5 +1,5 @@
-"""Functions as steps of a pipeline: right values, the same bytes again, shared and counted, and what
-a function that fails costs."""
+"""Functions as steps of a pipeline: right values, the same bytes again, shared and counted, and
+what a function that fails costs."""
 
 import json
 import subprocess
@@ -229,7 +229,7 @@ class Packing(unittest.TestCase):
         for code, words in (
                 ("work = lambda row: row", "<lambda> is no function that is written with def"),
                 ("def work(row): return row", "work: is what it makes decided by its input alone?"),
-                ("lock = threading.Lock()\n@batchflow.step\ndef work(row):\n    return lock and row",
+                ("lock = threading.Lock()\n@batchflow.step\ndef work(row):\n    return lock",
                  "work: it uses lock, a lock, which cannot be taken along"),
                 ("class Odd: pass\n@batchflow.step\ndef work(row):\n    return Odd() and row",
                  "work: it uses Odd, a type, which cannot be taken along"),

@@ -94,8 +94,8 @@ def train(epochs: Epochs, count: int, seed: int, test: Batch) -> Result:
             descent.step()
         schedule.step()
         if sorted(keys) != list(range(TRAINING)):
-            raise NotOnce(f"epoch {number}: {len(keys)} samples, {len(set(keys))} of them different, "
-                          f"where each of {TRAINING} has to come once")
+            raise NotOnce(f"epoch {number}: {len(keys)} samples, {len(set(keys))} of them "
+                          f"different, where each of {TRAINING} has to come once")
     with torch.no_grad():
         right = model(_numbers(test.pictures)).argmax(1) == test.labels
     return Result(100 * right.float().mean().item(), unchanged / max(1, compared))

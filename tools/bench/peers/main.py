@@ -27,8 +27,8 @@ import plot
 import report
 import runs
 
-PEERS = ["batchflow_", "pytorch", "tfdata", "tfdata_service", "tensorsocket_", "ray_data", "mosaicml",
-         "webdataset_", "spdl_"]
+PEERS = ["batchflow_", "pytorch", "tfdata", "tfdata_service", "tensorsocket_", "ray_data",
+         "mosaicml", "webdataset_", "spdl_"]
 # Seconds a batch: their ratios are those of four models that train at once.
 PACED_S = [0.0625, 0.104, 0.339, 0.515]
 PACED_FOR_S = 20
@@ -36,13 +36,15 @@ PACED_FOR_S = 20
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev bench peers")
-    parser.add_argument("--quick", action="store_true", help="one round of 512 pictures and 1 or 4 jobs, to look at")
+    parser.add_argument("--quick", action="store_true",
+                        help="one round of 512 pictures and 1 or 4 jobs, to look at")
     parser.add_argument("--peers", default=",".join(PEERS), help="of " + ",".join(PEERS))
     parser.add_argument("--jobs", default="1,2,4,8", help="how many at once")
     parser.add_argument("--types", default="uint8,float32")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each, turn by turn")
     parser.add_argument("--pictures", type=int, default=2048)
-    parser.add_argument("--epochs", type=int, default=1, help="that are measured, after one to warm up")
+    parser.add_argument("--epochs", type=int, default=1,
+                        help="that are measured, after one to warm up")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--no-paced", action="store_true", help="no jobs that sleep")
     parser.add_argument("--json", metavar="FILE")

@@ -132,7 +132,8 @@ def interpreter_of(module: Any, install: Any) -> tuple[str, Optional[str]]:
     if not module.PACKAGES:
         missing = [name for name in module.MODULES if subprocess.run(
             [sys.executable, "-c", f"import {name}"], stderr=subprocess.DEVNULL).returncode]
-        return sys.executable, (f"{sys.executable} has no {', '.join(missing)}" if missing else None)
+        return sys.executable, (f"{sys.executable} has no {', '.join(missing)}" if missing
+                                else None)
     name = re.sub(r"\W+", "-", module.PACKAGES[0]).strip("-")
     python, problem = install(name, module.PACKAGES, getattr(module, "WITH_SYSTEM", True))
     if problem:
