@@ -92,8 +92,11 @@ def measure(arguments: argparse.Namespace, folder: Path, scratch: str) -> dict[s
         {**case, "peer": module.TITLE, "guarantee": module.GUARANTEE, "runs": [], "failed": None}
         for case in cases for module in peers.values()]
     names = [name for _ in cases for name in peers]
+    hung: dict[str, str] = {}
     for number in range(arguments.rounds):
         for name, result in zip(names, results):
+            if name in hung and not result["runs"]:
+                result["failed"] = result["failed"] or f"not tried again, since {hung[name]}"
             if result["failed"]:
                 continue
             pictures.warm(data)
@@ -109,6 +112,8 @@ def measure(arguments: argparse.Namespace, folder: Path, scratch: str) -> dict[s
                                                result["sleeps_s"]))
             except runs.Failed as problem:
                 result["failed"] = str(problem)
+                if isinstance(problem, runs.Hung):
+                    hung[name] = str(problem)
             print(f"round {number + 1}: {report.line(result)}", file=sys.stderr, flush=True)
     return {"date": str(datetime.date.today()), "machine": environment.machine(),
             "command": " ".join(["./dev bench peers", *sys.argv[1:]]),

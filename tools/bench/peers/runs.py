@@ -23,6 +23,10 @@ class Failed(Exception):
     """A peer did not do what it is there for; the text says what it said."""
 
 
+class Hung(Failed):
+    """It said nothing for too long: minutes are not spent on it again."""
+
+
 class Process:
     """A consumer.py, with its words in a file of its own."""
 
@@ -39,7 +43,7 @@ class Process:
         assert self._process.stdout
         deadline = time.monotonic() + seconds
         if not select.select([self._process.stdout], [], [], max(0.0, seconds))[0]:
-            raise Failed(f"nothing came within {seconds:.0f} s; {self.last_words()}")
+            raise Hung(f"nothing came within {seconds:.0f} s; {self.last_words()}")
         line = self._process.stdout.readline()
         if not line:
             self._process.wait(max(1.0, deadline - time.monotonic()))
