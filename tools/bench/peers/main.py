@@ -14,6 +14,7 @@ import datetime
 import importlib
 import json
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -124,6 +125,8 @@ def measure(arguments: argparse.Namespace, folder: Path, scratch: str) -> dict[s
 
 def main() -> int:
     arguments = parse()
+    # Ended from outside it ends its peers, too.
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
     environment.use("peers", {"numpy": "numpy", "PIL": "pillow"})
     folder = environment.BUILD / "peers"
     folder.mkdir(parents=True, exist_ok=True)
