@@ -137,8 +137,8 @@ class Step:
         try:
             made = self(numpy.zeros(shape, dtype_of(kind)), 0)
         except BaseException as error:
-            raise Refused(f"{self.words(error)} (at a sample of zeros, by which it is found out what "
-                          "it makes; output=('float32', (10,)) says that instead)") from None
+            raise Refused(f"{self.words(error)} (at a sample of zeros, by which it is found out "
+                          "what it makes; output=('float32', (10,)) says that instead)") from None
         return self._type(str(made.dtype)), list(made.shape)
 
     @staticmethod
@@ -194,8 +194,8 @@ def serve(step: Step, kind: int, dimensions: int, made: tuple[int, list[int]],
             result = step(array, seed)
             wanted = tuple(made[1]) if 0 not in made[1] else array.shape
             if result.dtype != to_type or result.shape != wanted:
-                problem = (f"{step.name} made {result.dtype} {result.shape}, where it makes {to_type} "
-                           f"{wanted}; give it output= if that is wrong")
+                problem = (f"{step.name} made {result.dtype} {result.shape}, where it makes "
+                           f"{to_type} {wanted}; give it output= if that is wrong")
             else:
                 output = numpy.frombuffer(given, numpy.uint8, output_bytes, output_at)
                 output[:] = numpy.ascontiguousarray(result).reshape(-1).view(numpy.uint8)

@@ -73,8 +73,8 @@ def entry(function: Any) -> dict[str, Any]:
     packer.places = packer.places or [_place(function)]
     bundle = json.dumps(packer.content, sort_keys=True)
     if len(bundle) > _BUNDLE_MOST:
-        raise NotTakable(f"{name}: its source and values have {len(bundle)} bytes, and a job brings "
-                         f"{_BUNDLE_MOST} at most; put them into a module or a file")
+        raise NotTakable(f"{name}: its source and values have {len(bundle)} bytes, and a job "
+                         f"brings {_BUNDLE_MOST} at most; put them into a module or a file")
     file, line = packer.places[0]
     return {"python": bundle, "interpreter": sys.executable,
             "package": str(Path(__file__).parent.parent), "at": f"{file}:{line}",

@@ -153,7 +153,9 @@ class PipelineCompiler {
 
   void add_plugin(ConfigSection& section) {
     if (section.has("step"))
-      section.refuse("step", "it stands beside a plugin", "leave one of them out");
+      section.refuse(
+          "step", fmt::format("it stands beside '{}'", section.has("plugin") ? "plugin" : "python"),
+          "leave one of them out");
     if (section.has("plugin") && section.has("python"))
       section.refuse("python", "it stands beside 'plugin'", "leave one of them out");
     if (!plugins_)

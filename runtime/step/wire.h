@@ -7,8 +7,8 @@
 // descriptors below; it ends when the socket does. It trusts the service, and the service does not
 // trust it: sizes stand in messages, never in shared memory.
 //
-// A worker links nothing of BatchFlow, so that a plugin meets a plain C++ process. That of functions
-// in Python has the structs once more: python/batchflow/step_worker.py.
+// A worker links nothing of BatchFlow, so that a plugin meets a plain C++ process. That of
+// functions in Python has the structs once more: python/batchflow/step_worker.py.
 #pragma once
 
 #include <cstddef>

@@ -27,8 +27,8 @@ def interpreter():
 PYTHON = interpreter()
 
 
-@unittest.skipUnless(PYTHON, f"scikit-learn and torchvision are not installed for {sys.executable}; "
-                     "`./dev bench convergence` installs them below build/")
+@unittest.skipUnless(PYTHON, "scikit-learn and torchvision are not installed for "
+                     f"{sys.executable}; `./dev bench convergence` installs them below build/")
 class Convergence(Folder):
     def python(self, *arguments):
         environment = {**os.environ, "BATCHFLOW_NO_INSTALL": "1", "PYTHONPATH": os.pathsep.join(
@@ -52,10 +52,10 @@ def epochs(keys):
                                torch.zeros(len(keys), dtype=torch.long), keys)])
 test = next(next(epochs([0])))
 whole = list(range(training.TRAINING))
-training.train(epochs(whole), 1, test)
+training.train(epochs(whole), 1, 1, test)
 for keys in (whole[1:], [1] + whole[1:], whole + [7]):
     try:
-        training.train(epochs(keys), 1, test)
+        training.train(epochs(keys), 1, 1, test)
     except training.NotOnce as problem:
         print(problem)
 """)
@@ -64,8 +64,8 @@ for keys in (whole[1:], [1] + whole[1:], whole + [7]):
             "once" for n, different in ((1199, 1199), (1200, 1199), (1201, 1200))])
 
     def test_equivalence_has_to_be_shown(self):
-        # By hand: the squares sum to 0.54, so the error of both is sqrt(2 x 0.54 / 9 / 10) = 0.1095;
-        # with 18 degrees of freedom t at 5 % is 1.734.
+        # By hand: the squares sum to 0.54, so the error of both is sqrt(2 x 0.54 / 9 / 10) =
+        # 0.1095; with 18 degrees of freedom t at 5 % is 1.734.
         done = self.python("-c", """
 from equivalence import compare
 spread = [-0.3, -0.3, -0.3, 0, 0, 0, 0, 0.3, 0.3, 0.3]
@@ -75,7 +75,8 @@ print(round(one.difference, 6), round(one.standard_error, 4), one.equivalent,
       round((one.high - one.difference) / one.standard_error, 3))
 print(compare(far, near, 0.5).equivalent, compare(near, far, 0.5).equivalent)
 print(compare([89, 91], [89, 91], 0.5).equivalent)  # too few to say so
-print(compare([90.0] * 3, [90.4] * 3, 0.5).equivalent, compare([90.0] * 3, [91.0] * 3, 0.5).equivalent)
+print(compare([90.0] * 3, [90.4] * 3, 0.5).equivalent,
+      compare([90.0] * 3, [91.0] * 3, 0.5).equivalent)
 """)
         self.assertEqual(done.stdout.splitlines(), [
             "0.2 0.1095 True 1.734", "False False", "False", "True False"])

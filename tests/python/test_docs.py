@@ -24,7 +24,9 @@ class Page(Folder):
         os.environ.update(BATCHFLOW_IDLE_S="1", BATCHFLOW_DAEMON=DAEMON)
 
     def run_block(self, code):
-        done = subprocess.run([sys.executable, "-c", code], cwd=self.folder, timeout=120,
+        script = self.folder / "script.py"
+        script.write_text(code)
+        done = subprocess.run([sys.executable, str(script)], cwd=self.folder, timeout=120,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(done.returncode, 0, f"{code}\n{done.stdout.decode()}")
 

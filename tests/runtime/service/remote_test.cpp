@@ -71,6 +71,18 @@ Descriptor knock(int port) {
 
 }  // namespace
 
+// It would run as the service, whoever brings it; tests/python/test_steps.py has those that may.
+TEST_CASE("a remote job's function in Python is refused, though the service's user speaks for it") {
+  const Place place;
+  const LiveService service(place.config);
+  JobPlan plan = plan_of(service);
+  plan.pipeline =
+      R"({"kind": "pipeline", "name": "x", "steps": [{"python": "{}", "interpreter": "/bin/sh",)"
+      R"( "package": "/tmp", "at": "x.py:1", "places": "[]"}]})";
+  const std::string wrong = run_job(plan).wrong;
+  CHECK_MESSAGE(wrong.find("must be that user's job, of this machine") != std::string::npos, wrong);
+}
+
 TEST_CASE("a remote job gets each sample once, with its own bytes, in every order") {
   const Place place;
   const LiveService service(place.config);

@@ -65,7 +65,7 @@ def measure(service: Service, folder: Path, seeds: int, epochs: int) -> list[dic
         for run in runs:
             before = served(service)
             epochs_of = run["source"].epochs(folder / "train", seed, epochs)
-            run["results"].append(training.train(epochs_of, seed, test))
+            run["results"].append(training.train(epochs_of, epochs, seed, test))
             for name, count in served(service).items():
                 run[name] += count - before[name]
         print(f"seed {seed} of {seeds}: " + ", ".join(

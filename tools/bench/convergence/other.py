@@ -22,7 +22,8 @@ def ended() -> bool:
 def main() -> None:
     folder, batch_size, seed, pause_s, pipeline = sys.argv[1:]
     os.set_blocking(0, False)
-    with batchflow.DataLoader(folder, int(batch_size), True, order="relaxed", shuffle_seed=int(seed),
+    with batchflow.DataLoader(folder, int(batch_size), True, order="relaxed",
+                              shuffle_seed=int(seed),
                               pipeline=batchflow.Pipeline(json.loads(pipeline))) as loader:
         for epoch in range(1 << 30):
             keys: list[int] = []

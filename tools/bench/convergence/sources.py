@@ -29,7 +29,7 @@ def _opened(file: str) -> Any:
 
 
 class _Keyed(ImageFolder):
-    """Its order is that of BatchFlow's keys. Files are decoded once, as what is random comes after."""
+    """Its order is that of BatchFlow's keys. Files are decoded once: what is random comes after."""
 
     def __init__(self, folder: Path):
         super().__init__(str(folder), AUGMENTATION, loader=_opened)
@@ -77,8 +77,8 @@ def _others(folder: Path, seed: int) -> Iterator[None]:
     """They have begun when this is entered, and checked their epochs when it is left."""
     jobs = [subprocess.Popen([sys.executable, str(Path(__file__).parent / "other.py"), str(folder),
                               str(BATCH), str(seed), str(pause_s), json.dumps(PIPELINE.steps)],
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             text=True)
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True)
             for pause_s in OTHERS_S]
     try:
         for job in jobs:

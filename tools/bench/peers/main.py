@@ -14,6 +14,7 @@ import datetime
 import importlib
 import json
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -27,8 +28,8 @@ import plot
 import report
 import runs
 
-PEERS = ["batchflow_", "pytorch", "tfdata", "tfdata_service", "tensorsocket_", "ray_data", "mosaicml",
-         "webdataset_", "spdl_"]
+PEERS = ["batchflow_", "pytorch", "tfdata", "tfdata_service", "tensorsocket_", "ray_data",
+         "mosaicml", "webdataset_", "spdl_"]
 # Seconds a batch: their ratios are those of four models that train at once.
 PACED_S = [0.0625, 0.104, 0.339, 0.515]
 PACED_FOR_S = 20
@@ -36,13 +37,15 @@ PACED_FOR_S = 20
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev bench peers")
-    parser.add_argument("--quick", action="store_true", help="one round of 256 pictures, to look at")
+    parser.add_argument("--quick", action="store_true",
+                        help="one round of 512 pictures and 1 or 4 jobs, to look at")
     parser.add_argument("--peers", default=",".join(PEERS), help="of " + ",".join(PEERS))
     parser.add_argument("--jobs", default="1,2,4,8", help="how many at once")
     parser.add_argument("--types", default="uint8,float32")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each, turn by turn")
-    parser.add_argument("--pictures", type=int, default=1024)
-    parser.add_argument("--epochs", type=int, default=1, help="that are measured, after one to warm up")
+    parser.add_argument("--pictures", type=int, default=2048)
+    parser.add_argument("--epochs", type=int, default=1,
+                        help="that are measured, after one to warm up")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--no-paced", action="store_true", help="no jobs that sleep")
     parser.add_argument("--json", metavar="FILE")
@@ -50,7 +53,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--plot", metavar="FILE", help="draws them as SVG")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.rounds, arguments.pictures = 1, 256
+        arguments.rounds, arguments.pictures, arguments.jobs = 1, 512, "1,4"
     arguments.peers = arguments.peers.split(",")
     unknown = set(arguments.peers) - set(PEERS)
     if unknown:
@@ -90,8 +93,11 @@ def measure(arguments: argparse.Namespace, folder: Path, scratch: str) -> dict[s
         {**case, "peer": module.TITLE, "guarantee": module.GUARANTEE, "runs": [], "failed": None}
         for case in cases for module in peers.values()]
     names = [name for _ in cases for name in peers]
+    hung: dict[str, str] = {}
     for number in range(arguments.rounds):
         for name, result in zip(names, results):
+            if name in hung and not result["runs"]:
+                result["failed"] = result["failed"] or f"not tried again, since {hung[name]}"
             if result["failed"]:
                 continue
             pictures.warm(data)
@@ -107,6 +113,8 @@ def measure(arguments: argparse.Namespace, folder: Path, scratch: str) -> dict[s
                                                result["sleeps_s"]))
             except runs.Failed as problem:
                 result["failed"] = str(problem)
+                if isinstance(problem, runs.Hung):
+                    hung[name] = str(problem)
             print(f"round {number + 1}: {report.line(result)}", file=sys.stderr, flush=True)
     return {"date": str(datetime.date.today()), "machine": environment.machine(),
             "command": " ".join(["./dev bench peers", *sys.argv[1:]]),
@@ -117,6 +125,8 @@ def measure(arguments: argparse.Namespace, folder: Path, scratch: str) -> dict[s
 
 def main() -> int:
     arguments = parse()
+    # Ended from outside it ends its peers, too.
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
     environment.use("peers", {"numpy": "numpy", "PIL": "pillow"})
     folder = environment.BUILD / "peers"
     folder.mkdir(parents=True, exist_ok=True)

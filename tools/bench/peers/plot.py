@@ -32,8 +32,8 @@ def _panel(kind: str, results: list[dict[str, Any]], colours: dict[str, str], x0
         rate = most * part / 4
         out.append(f'<line x1="{x0 + LEFT}" y1="{y_of(rate):.1f}" x2="{x0 + WIDTH - 20}" '
                    f'y2="{y_of(rate):.1f}" stroke="#ddd"/>'
-                   f'<text x="{x0 + LEFT - 6}" y="{y_of(rate) + 4:.1f}" text-anchor="end">{rate:.0f}'
-                   "</text>")
+                   f'<text x="{x0 + LEFT - 6}" y="{y_of(rate) + 4:.1f}" text-anchor="end">'
+                   f"{rate:.0f}</text>")
     for count in jobs:
         out.append(f'<text x="{x_of(count):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">'
                    f"{count} job{'s' * (count > 1)}</text>")
@@ -52,8 +52,9 @@ def svg(measured: dict[str, Any]) -> str:
     colours = {peer: COLOURS[i % len(COLOURS)] for i, peer in enumerate(peers)}
     kinds = list(dict.fromkeys(one["type"] for one in results))
     legend = HEIGHT + 18 * ((len(peers) + 2) // 3) + 16
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH * len(kinds)}" height="{legend}" '
-           'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>']
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH * len(kinds)}" '
+           f'height="{legend}" font-family="sans-serif" font-size="12">'
+           '<rect width="100%" height="100%" fill="white"/>']
     for place, kind in enumerate(kinds):
         out += _panel(kind, results, colours, WIDTH * place)
     for place, peer in enumerate(peers):

@@ -77,7 +77,8 @@ def tables(measured: dict[str, Any]) -> list[tuple[str, Rows]]:
                           []).append(result)
     for (kind, jobs, sleeps_s), group in groups.items():
         if any(sleeps_s):
-            title = f"{jobs} jobs that compute {', '.join(f'{s:g}' for s in sleeps_s)} s a batch, {kind}"
+            title = (f"{jobs} jobs that compute {', '.join(f'{s:g}' for s in sleeps_s)} s a batch, "
+                     f"{kind}")
             rows = [["", "samples/s", *[f"job {i + 1}" for i in range(jobs)], "by ids"],
                     *[_paced_row(one) for one in group]]
         else:
@@ -103,9 +104,9 @@ def is_once(measured: dict[str, Any], peer: str) -> bool:
 
 def page(measured: dict[str, Any]) -> str:
     lines = [f"{measured['date']}, {measured['machine']}, `{measured['command']}`: "
-             f"{measured['rounds']} run{'s' * (measured['rounds'] > 1)} of each, turn by turn; median, "
-             f"least and most. {measured['pictures']} pictures of {measured['bytes_mean']} bytes in the "
-             f"mean, batches of {measured['batch']}.", ""]
+             f"{measured['rounds']} run{'s' * (measured['rounds'] > 1)} of each, turn by turn; "
+             f"median, least and most. {measured['pictures']} pictures of {measured['bytes_mean']} "
+             f"bytes in the mean, batches of {measured['batch']}.", ""]
     for title, rows in tables(measured):
         lines += [f"**{title}**", "", *environment.markdown(rows), ""]
     lines += [f"- {note}" for note in notes(measured)]

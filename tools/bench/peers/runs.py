@@ -23,6 +23,10 @@ class Failed(Exception):
     """A peer did not do what it is there for; the text says what it said."""
 
 
+class Hung(Failed):
+    """It said nothing for too long: minutes are not spent on it again."""
+
+
 class Process:
     """A consumer.py, with its words in a file of its own."""
 
@@ -39,7 +43,7 @@ class Process:
         assert self._process.stdout
         deadline = time.monotonic() + seconds
         if not select.select([self._process.stdout], [], [], max(0.0, seconds))[0]:
-            raise Failed(f"nothing came within {seconds:.0f} s; {self.last_words()}")
+            raise Hung(f"nothing came within {seconds:.0f} s; {self.last_words()}")
         line = self._process.stdout.readline()
         if not line:
             self._process.wait(max(1.0, deadline - time.monotonic()))
@@ -108,6 +112,8 @@ def summary(seen: list[dict[str, Any]], cpu_s: float) -> dict[str, Any]:
     if problem:
         raise Failed(problem)
     samples = sum(one["samples"] for one in seen)
+    if not samples:
+        raise Failed("no samples came")
     elapsed = max(one["end"] for one in seen) - min(one["begin"] for one in seen)
     visits = [visit for one in seen for visit in one["visits"]]
     return {"samples_per_s": samples / elapsed, "samples": samples, "elapsed_s": elapsed,
@@ -130,12 +136,14 @@ def interpreter_of(module: Any, install: Any) -> tuple[str, Optional[str]]:
     if not module.PACKAGES:
         missing = [name for name in module.MODULES if subprocess.run(
             [sys.executable, "-c", f"import {name}"], stderr=subprocess.DEVNULL).returncode]
-        return sys.executable, (f"{sys.executable} has no {', '.join(missing)}" if missing else None)
+        return sys.executable, (f"{sys.executable} has no {', '.join(missing)}" if missing
+                                else None)
     name = re.sub(r"\W+", "-", module.PACKAGES[0]).strip("-")
     python, problem = install(name, module.PACKAGES, getattr(module, "WITH_SYSTEM", True))
     if problem:
         return str(python), problem
-    tried = subprocess.run([str(python), "-c", "import " + ", ".join(module.MODULES)],
+    tried = subprocess.run([str(python), "-c", "import " + ", ".join(module.MODULES) +
+                            getattr(module, "TRY", "")],
                            stderr=subprocess.PIPE, text=True)
-    return str(python), ((tried.stderr.strip().splitlines() or [""])[-1] if tried.returncode
-                         else None)
+    said = (tried.stderr.strip().splitlines() or ["it says nothing"])[-1]
+    return str(python), (said[:300] if tried.returncode else None)

@@ -13,7 +13,13 @@ GUARANTEE = "each once an epoch, fresh draws"
 
 def serve(options: dict[str, Any]) -> ContextManager[Any]:
     from service import Service
-    return Service(Path(options["scratch"]), "--memory", options["memory"])
+    # Blocks of 64 samples: with the usual ones so small a data set would be a few blocks, where
+    # those in use have hundreds.
+    block = 64 * 3 * 224 * 224 * (4 if options["float"] else 1)
+    node = Path(options["scratch"]) / "node.yaml"
+    node.write_text(
+        f"{{kind: node, memory: {options['memory']}, engine: {{block_bytes: {block}}}}}")
+    return Service(Path(options["scratch"]), "--config", str(node))
 
 
 def epochs(options: dict[str, Any]) -> Iterator[Any]:

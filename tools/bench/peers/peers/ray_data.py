@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
+import secrets
 from pathlib import Path
 from typing import Any, Iterator
 
 TITLE = "Ray Data"
-PACKAGES = ["ray[data]"]
-MODULES = ("ray.data", "torch", "torchvision")
+PACKAGES = ["ray[data]", "pillow", "numpy"]
+MODULES = ("ray.data", "PIL", "numpy")
+WITH_SYSTEM = False  # it wants a newer NumPy than PyTorch may have
 GUARANTEE = "each once an epoch"
+
+
+def _use_token(options: dict[str, Any]) -> None:
+    """It listens on all interfaces, and takes who knows the token."""
+    file = Path(options["scratch"]) / "token"
+    if not file.exists():
+        file.touch(0o600)
+        file.write_text(secrets.token_hex(32))
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=file.read_text())
 
 
 @contextlib.contextmanager
 def serve(options: dict[str, Any]) -> Iterator[None]:
+    _use_token(options)
     import ray
-    # Its actors and tasks want a core each; jobs shall not wait for each other's.
-    context = ray.init(num_cpus=max(options["cores"], 2 * options["jobs"]), include_dashboard=False,
-                       object_store_memory=4 << 30, _node_ip_address="127.0.0.1",
-                       log_to_driver=False)
+    # Its tasks want a core each, and each job some of them; jobs shall not wait for each other's.
+    context = ray.init(num_cpus=options["cores"] + 2 * options["jobs"], include_dashboard=False,
+                       _node_ip_address="127.0.0.1", log_to_driver=False)
     (Path(options["scratch"]) / "address").write_text(context.address_info["gcs_address"])
     try:
         yield
@@ -28,19 +40,31 @@ def serve(options: dict[str, Any]) -> Iterator[None]:
 
 
 def epochs(options: dict[str, Any]) -> Iterator[Any]:
+    _use_token(options)
     import ray
-    ray.init(address=(Path(options["scratch"]) / "address").read_text(), log_to_driver=False)
+    ray.init(address=(Path(options["scratch"]) / "address").read_text(), log_to_driver=False,
+             _node_ip_address="127.0.0.1")
     ray.data.DataContext.get_current().enable_progress_bars = False
     files = sorted(str(file) for file in Path(options["data"]).glob("*/*.jpg"))
     as_float = options["float"]
 
     def prepare(row: dict[str, Any]) -> dict[str, Any]:
-        from pathlib import Path as Place
+        """As torchvision does it."""
+        import numpy
+        from PIL import Image
 
-        from peers.torch_transforms import one_thread, open_picture, transform
-        one_thread()
-        image = transform(as_float)(open_picture(Place(row["file"]).read_bytes()))
-        return {"number": row["number"], "image": image.numpy()}
+        from peers.crop import MEAN, SIDE, STD, random_crop
+        with Image.open(row["file"]) as opened:
+            image = opened.convert("RGB")
+        x, y, w, h = random_crop(*image.size)
+        image = image.crop((x, y, x + w, y + h)).resize((SIDE, SIDE), Image.BILINEAR)
+        if random.random() < 0.5:
+            image = image.transpose(Image.FLIP_LEFT_RIGHT)
+        pixels = numpy.ascontiguousarray(numpy.asarray(image).transpose(2, 0, 1))
+        if as_float:
+            mean, std = (numpy.array(one, numpy.float32)[:, None, None] for one in (MEAN, STD))
+            pixels = (pixels.astype(numpy.float32) / 255 - mean) / std
+        return {"number": row["number"], "image": pixels}
 
     while True:
         items = [{"number": number, "file": file} for number, file in enumerate(files)]

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import random
 from pathlib import Path
 from typing import Any, Iterator
+
+from .crop import MEAN, SIDE, STD, random_crop
 
 TITLE = "SPDL"
 PACKAGES = ["spdl", "numpy"]
 MODULES = ("spdl.io", "spdl.pipeline", "numpy")
 WITH_SYSTEM = False
+TRY = "; spdl.io.decode_config()"  # loads FFmpeg's libraries, which are the system's
 GUARANTEE = "each once an epoch"
 
-SIDE = 224
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
-
-def _crop(width: int, height: int) -> str:
-    """torchvision's RandomResizedCrop and flip as filters."""
-    for _ in range(10):
-        area = width * height * random.uniform(0.08, 1)
-        ratio = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
-        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
-        if 0 < w <= width and 0 < h <= height:
-            break
-    else:
-        w, h = width, height
-    x, y = random.randint(0, width - w), random.randint(0, height - h)
+def _filters(width: int, height: int) -> str:
+    """The crop and the flip."""
+    x, y, w, h = random_crop(width, height)
     flip = ",hflip" if random.random() < 0.5 else ""
     return f"crop={w}:{h}:{x}:{y},scale={SIDE}:{SIDE}:flags=bilinear{flip},format=pix_fmts=rgb24"
 
@@ -41,7 +32,7 @@ def epochs(options: dict[str, Any]) -> Iterator[Any]:
 
     def load(number: int) -> Any:
         packets = spdl.io.demux_image(files[number])
-        frames = spdl.io.decode_packets(packets, _crop(packets.width, packets.height))
+        frames = spdl.io.decode_packets(packets, _filters(packets.width, packets.height))
         picture = spdl.io.to_numpy(spdl.io.convert_frames(frames)).reshape(SIDE, SIDE, 3)
         picture = picture.transpose(2, 0, 1)
         if options["float"]:

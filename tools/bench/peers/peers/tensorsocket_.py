@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import threading
+import traceback
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -43,12 +45,16 @@ def serve(options: dict[str, Any]) -> Iterator[None]:
         num_workers=options["cores"], persistent_workers=True, worker_init_fn=one_thread)
     ports = _free_ports(4)
     (Path(options["scratch"]) / "ports").write_text(json.dumps(ports))
-    made = TensorProducer(loader, ports[0], ports[1], (ports[2], ports[3]), producer_batch_size=1)
+    made = TensorProducer(loader, ports[0], ports[1], (ports[2], ports[3]), producer_batch_size=2)
 
     def feed() -> None:
-        while True:
-            for _ in made:
-                pass
+        try:
+            while True:
+                for _ in made:
+                    pass
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)  # or its jobs would wait for ever
     threading.Thread(target=feed, daemon=True).start()
     yield
 

@@ -6,14 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Iterator
 
+from .crop import MEAN, SIDE, STD
+
 TITLE = "tf.data"
 PACKAGES = ["tensorflow-cpu"]
 MODULES = ("tensorflow",)
 WITH_SYSTEM = False
 GUARANTEE = "each once an epoch"
-
-SIDE = 224
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def pictures(options: dict[str, Any]) -> Any:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-SIDE = 224
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+from .crop import MEAN, SIDE, STD
 
 
 def transform(as_float: bool) -> Any:
