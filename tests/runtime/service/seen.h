@@ -39,6 +39,7 @@ inline Seen see(const JobPlan& plan) {
       }
     }
     bf_batch_release(loader, batch.handle);
+    if (plan.count) ++*plan.count;
   }
   if (status != BF_END) seen.wrong = bf_last_error();
   bf_loader_close(loader);

@@ -208,8 +208,11 @@ TEST_CASE("processes that are killed in mid-block cost no sample, and none outli
       (plugins.folder.path() / "rows").string(), plugins.config.pipelines[0].string());
   Daemon daemon({"--config", node}, plugins.config.socket);
   std::atomic<bool> over{false};
+  std::atomic<std::uint64_t> had{0};
   int killed = 0;
   std::thread killer([&] {
+    // One that is killed when it is set up for its first job is an error of that job.
+    while (!over && had == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     while (!over) {
       for (const pid_t one : workers_of(daemon.process())) killed += kill(one, SIGKILL) == 0;
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -218,6 +221,7 @@ TEST_CASE("processes that are killed in mid-block cost no sample, and none outli
   JobPlan plan = plugins.plan("slow");
   plan.epochs = 1;
   plan.width = 0;
+  plan.count = &had;
   const Seen seen = see(plan);
   over = true;
   killer.join();
