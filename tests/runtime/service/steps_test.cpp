@@ -199,7 +199,7 @@ std::vector<pid_t> workers_of(pid_t service) {
 
 TEST_CASE("processes that are killed in mid-block cost no sample, and none outlives its service") {
   Plugins plugins;
-  plugins.add("slow", "slow_ms: 0.3");
+  plugins.add("slow", "slow_ms: 1");  // long enough to be killed more than once
   const auto node = plugins.folder.path() / "node.yaml";
   std::ofstream(node) << fmt::format(
       "kind: node\nmemory: 512mib\nworkers: 2\nsocket: {0}\nstate: {1}\nhttp: {{port: -1}}\n"
