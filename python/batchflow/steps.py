@@ -61,7 +61,7 @@ def is_function(thing: Any) -> bool:
 def entry(function: Any) -> dict[str, Any]:
     """The step in a pipeline as the service reads it."""
     name = getattr(function, "__qualname__", repr(function))
-    if name == "<lambda>" or not inspect.isfunction(function):
+    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
         raise NotTakable(f"{name} is no function that is written with def; write one")
     if not hasattr(function, _MARK):
         raise NotTakable(f"{name}: is what it makes decided by its input alone? Write "

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any, Callable, Optional, Sequence
 
-from .steps import Step, entries, entry, is_function
+from .steps import NotTakable, Step, entries, entry, is_function
 
 
 class Pipeline:
@@ -122,12 +122,12 @@ class _Reader:
     def read_all(self, transforms: Sequence[Any]) -> None:
         problems = []
         for i, transform in enumerate(transforms):
-            if is_function(transform):
-                self._take_function(transform)
-                continue
             kind = type(transform).__name__
             method: Optional[Callable[[Any], None]] = getattr(self, f"_{kind}", None)
             try:
+                if is_function(transform):
+                    self._take_function(transform)
+                    continue
                 if method is None or "torchvision" not in type(transform).__module__:
                     raise NotMappable("the service has no such step; docs/pipelines.md lists those "
                                       "it has")
@@ -135,7 +135,7 @@ class _Reader:
                     raise NotMappable("it comes behind a function that works on numbers; put it "
                                       "before, or do it in the function")
                 method(transform)
-            except NotMappable as problem:
+            except (NotMappable, NotTakable) as problem:
                 problems.append(f"transform {i}, {kind}: {problem}")
         if problems:
             raise NotMappable("; ".join(problems))

@@ -52,7 +52,7 @@ class Mapping(unittest.TestCase):
                                (T.Resize(8, max_size=10), "max_size"),
                                (T.Compose([T.ToTensor(), T.Normalize([0.5], [0.5])]), "1 means"),
                                (T.Compose([T.PILToTensor(), T.Resize(9)]), "resizes a tensor"),
-                               (lambda x: x, "no such step")):
+                               (lambda x: x, "transform 0, function: .* written with def")):
             with self.assertRaisesRegex(batchflow.NotMappable, why):
                 batchflow.from_torchvision(transform)
 
