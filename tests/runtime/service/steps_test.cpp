@@ -199,11 +199,12 @@ std::vector<pid_t> workers_of(pid_t service) {
 
 TEST_CASE("processes that are killed in mid-block cost no sample, and none outlives its service") {
   Plugins plugins;
-  plugins.add("slow", "slow_ms: 1");  // long enough to be killed more than once
+  plugins.add("slow", "slow_ms: 1");
   const auto node = plugins.folder.path() / "node.yaml";
   std::ofstream(node) << fmt::format(
       "kind: node\nmemory: 512mib\nworkers: 2\nsocket: {0}\nstate: {1}\nhttp: {{port: -1}}\n"
-      "datasets: [{{name: rows, path: {2}}}]\npipelines: [{3}]\n",
+      "datasets: [{{name: rows, path: {2}}}]\npipelines: [{3}]\n"
+      "engine: {{block_bytes: 8kib}}\n",  // so that a job has begun long before all is prepared
       plugins.config.socket.string(), plugins.config.state.string(),
       (plugins.folder.path() / "rows").string(), plugins.config.pipelines[0].string());
   Daemon daemon({"--config", node}, plugins.config.socket);
