@@ -341,23 +341,23 @@ void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
 void Items::regather(std::uint32_t making_index) {
   Making& making = s_.makings[making_index];
   look_around(making_index);
-  std::vector<std::uint32_t> again;
+  // A large block has thousands of both.
+  std::vector<ItemId> held;
+  for (const ItemPin& pin : making.pins) {
+    if (s_.memory[pin.share].spec.use == ShareUse::decoded) held.push_back(pin.item);
+  }
+  std::sort(held.begin(), held.end());
+  FlatMap again;  // places by item
   for (std::uint32_t place = 0; place < making.ingredients.size(); ++place) {
     const Ingredient& ingredient = making.ingredients[place];
     if (ingredient.form != Form::decoded || !ingredient.staging.is_none()) continue;
-    const bool held = std::any_of(making.pins.begin(), making.pins.end(), [&](const ItemPin& pin) {
-      return pin.item == item_of(ingredient.sample) &&
-             s_.memory[pin.share].spec.use == ShareUse::decoded;
-    });
-    if (held) continue;
-    const auto first = std::find_if(again.begin(), again.end(), [&](std::uint32_t other) {
-      return making.ingredients[other].sample == ingredient.sample;
-    });
-    if (first != again.end()) {
-      firsts_.push_back({place, *first});
+    const ItemId item = item_of(ingredient.sample);
+    if (std::binary_search(held.begin(), held.end(), item)) continue;
+    if (const std::uint32_t first = again.find(item.value); first != kNone) {
+      firsts_.push_back({place, first});
       continue;
     }
-    again.push_back(place);
+    again.set(item.value, place);
     gather_one(making_index, place);
   }
   drop_evicted(s_);
