@@ -236,6 +236,13 @@ struct CapacityChanged {  // of a place; a new place begins with this, zero ends
   Place place;
   Bytes bytes;
 };
+// What a decoded sample that is kept takes, in the mean: a pipeline only guesses before there are
+// any.
+struct DecodedMeasured {
+  DatasetId dataset;
+  ShareId share;
+  Bytes bytes;
+};
 // What becomes of the kept samples of a dataset.
 enum class Keep : std::uint8_t {
   as_needed,  // memory as the policies say, while jobs read it and then while nobody else wants it
@@ -256,12 +263,12 @@ struct TimerFired {
   TimerId timer;
 };
 
-using Event =
-    std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
-                 BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported,
-                 ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
-                 NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced, WorkerLost,
-                 CapacityChanged, DatasetKept, PolicyChanged, ConfigurationChanged, TimerFired>;
+using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
+                           BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported,
+                           ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
+                           NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced,
+                           WorkerLost, CapacityChanged, DecodedMeasured, DatasetKept, PolicyChanged,
+                           ConfigurationChanged, TimerFired>;
 
 // ---------------------------------------------------------------------------------- commands ----
 

@@ -164,11 +164,13 @@ inline std::uint32_t need_of(const EngineState& s, const Block& block) {
 }
 
 // Tells it to the eviction policy.
+inline void tell_need(EngineState& s, Block& block, std::uint32_t need) {
+  block.told_need = need;
+  s.memory[block.share].share->needed(block.item, need);
+}
 inline void tell_need(EngineState& s, std::uint32_t index) {
   Block& block = s.blocks[index];
-  if (!block.resident) return;
-  block.told_need = need_of(s, block);
-  s.memory[block.share].share->needed(block.item, block.told_need);
+  if (block.resident) tell_need(s, block, need_of(s, block));
 }
 
 // The same where it may be what it was: of a block that a job takes, one more grant is one job less
@@ -176,9 +178,7 @@ inline void tell_need(EngineState& s, std::uint32_t index) {
 inline void need_changed(EngineState& s, Block& block) {
   if (!block.resident) return;
   const std::uint32_t need = need_of(s, block);
-  if (need == block.told_need) return;
-  block.told_need = need;
-  s.memory[block.share].share->needed(block.item, need);
+  if (need != block.told_need) tell_need(s, block, need);
 }
 
 // The draws of an epoch of a weighted order, from the weights frozen for it.

@@ -122,6 +122,7 @@ struct Engine::Parts final : Reads::Listener {
     membership.worker_gone();
   }
   void on(const CapacityChanged& event) { membership.capacity_changed(event); }
+  void on(const DecodedMeasured& event);
   void on(const DatasetKept& event);
   void on(const PolicyChanged& event);
   void on(const ConfigurationChanged& event);
@@ -167,6 +168,13 @@ void Engine::Parts::on(const CatalogueKnown& event) {
   }
   s.dataset_of[event.dataset.value] = static_cast<std::uint32_t>(s.datasets.size());
   s.datasets.push_back({event.dataset, catalogue, {}, {}});
+}
+
+void Engine::Parts::on(const DecodedMeasured& event) {
+  if (!s.memory.live(event.share.value)) return s.stale();
+  const ShareSpec& spec = s.memory[event.share.value].spec;
+  if (spec.use != ShareUse::decoded || spec.dataset != event.dataset) return s.stale();
+  if (!s.memory.resize_slots(event.share.value, event.bytes)) s.protocol_error();
 }
 
 void Engine::Parts::on(const DatasetKept& event) {

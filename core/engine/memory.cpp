@@ -9,6 +9,9 @@ namespace batchflow {
 
 namespace {
 
+// Far more than any place has, so that what all its shares count cannot overflow.
+constexpr Bytes kSharesBytesMost = Bytes{1} << 56;
+
 bool of_blocks(ShareUse use) {
   return use == ShareUse::blocks || use == ShareUse::batches;
 }
@@ -140,6 +143,21 @@ void Memory::promise(std::uint32_t index, Slots least) {
   place.promised += least * part.spec.slot_bytes;
   part.least = least;
   plan_again(part.spec.place);
+}
+
+bool Memory::resize_slots(std::uint32_t index, Bytes slot_bytes) {
+  SharePart& part = shares_[index];
+  const Slots capacity = part.share->capacity();
+  const Slots most = std::max({capacity, part.least, part.spec.slots_all, Slots{1}});
+  if (slot_bytes == 0 || slot_bytes > kSharesBytesMost / most) return false;
+  PlacePart& place = places_.at(part.spec.place);
+  place.granted -= capacity * part.spec.slot_bytes;
+  place.promised -= part.least * part.spec.slot_bytes;
+  part.spec.slot_bytes = slot_bytes;
+  place.granted += capacity * slot_bytes;
+  place.promised += part.least * slot_bytes;
+  plan_again(part.spec.place);
+  return true;
 }
 
 void Memory::set_jobs(std::uint32_t index, std::uint32_t jobs, Slots ahead, std::uint32_t ranks) {

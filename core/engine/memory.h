@@ -110,6 +110,9 @@ class Memory {
   void promise(std::uint32_t share, Slots least);
   // What no job reads any more stays as long as nobody else wants the room.
   void set_jobs(std::uint32_t share, std::uint32_t jobs, Slots ahead = 0, std::uint32_t ranks = 0);
+  // What is in a slot was measured, and is not what the share counts for it. False, and nothing
+  // changes: it cannot be so much.
+  bool resize_slots(std::uint32_t share, Bytes slot_bytes);
   // What is in it leaves, unless a job reads it.
   void drop_idle(std::uint32_t share);
 

@@ -24,13 +24,17 @@ Link::~Link() {
 void Link::say(std::span<const UpRecord> records) {
   if (is_lost()) return;
   const std::lock_guard lock(mutex_);
+  if (write(records)) publish();
+}
+
+bool Link::write(std::span<const UpRecord> records) {
   for (const UpRecord& record : records) {
     if (BF_FAILPOINT("client.ring.full") || !up_.write(bytes_of(record))) {
       lose();
-      return;
+      return false;
     }
   }
-  publish();
+  return true;
 }
 
 void Link::publish() {
@@ -44,7 +48,15 @@ void Link::want(std::uint32_t credits) {
 
 void Link::consumed(std::uint64_t step, std::uint64_t compute_ns, std::uint64_t wait_ns) {
   const UpRecord records[] = {{UpKind::consumed, 0, step, compute_ns, wait_ns}};
-  say(records);
+  if (is_lost()) return;
+  const std::lock_guard lock(mutex_);
+  write(records);
+}
+
+void Link::tell() {
+  if (is_lost()) return;
+  const std::lock_guard lock(mutex_);
+  publish();
 }
 
 void Link::released_copied(std::uint64_t step) {

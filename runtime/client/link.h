@@ -27,7 +27,10 @@ class Link {
   const Rings& rings() const { return rings_; }
 
   void want(std::uint32_t credits);
+  // Goes with what is told next: waking the service for it alone would cost as much as the rest of
+  // a batch. Whoever finds no batch tells it.
   void consumed(std::uint64_t step, std::uint64_t compute_ns, std::uint64_t wait_ns);
+  void tell();
   void hold_in_place() { in_place_.fetch_add(1); }
   void released_in_place(std::uint64_t step);
   void released_copied(std::uint64_t step);
@@ -42,6 +45,7 @@ class Link {
 
  private:
   void say(std::span<const UpRecord> records);
+  bool write(std::span<const UpRecord> records);
   void publish();
 
   std::unique_ptr<Companion> proxy_;

@@ -17,8 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kSlice = 50ms;  // after which a sleeper looks at the socket
-constexpr auto kLookAfter = 1ms;
+constexpr auto kSlice = 50ms;  // after which a sleeper, and a reader, looks at the socket
 constexpr auto kBackoffFirst = 50ms;
 constexpr auto kBackoffMost = 1s;
 
@@ -36,6 +35,7 @@ Loader::~Loader() {
   sleeps_on_ = nullptr;
   if (is_of_parent() || !session_ || session_->link()->is_lost()) return;
   begin_call(Clock::now());
+  session_->link()->tell();
   session_->link()->channel().send(encode_leave(), {}, Channel::kAtOnce);
 }
 
@@ -90,13 +90,14 @@ bf_status Loader::next_before(Clock::time_point begin, Clock::duration most, boo
     // The socket's end is noticed beside a full ring, too.
     const auto now = Clock::now();
     bool alive = true;
-    if (waited || now - looked_at_socket_ > kLookAfter) {
+    if (waited || now - looked_at_socket_ > kSlice) {
       looked_at_socket_ = now;
       alive = session_->look_at_socket();
     }
     const bf_status status = take_record(batch, session_->is_revoked());
     if (status != BF_TIMEOUT) return status;
     if (!session_) continue;
+    session_->link()->tell();
     if (!alive) {
       lost(session_->lost_because());
       continue;

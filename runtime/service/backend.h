@@ -196,6 +196,8 @@ class Backend {
   void finish_read(std::uint32_t index);
   void free_staging(std::uint32_t index);
   void note_kept(DatasetId dataset, Digest prefix, ShareId share);
+  void measure_decoded();
+  bool drop_decoded(Bytes bytes);
   ItemStore::Item kept(DatasetId dataset, Digest prefix, SampleId sample) const;
   void add_sample(PreparationOrder& out, const Prepare& order, const ServedDataset& dataset,
                   std::uint32_t place, SampleId used, SampleId wanted, std::uint32_t occurrence,
@@ -228,6 +230,11 @@ class Backend {
   // Shares in which samples of a dataset are kept: as stored (prefix 0), or as a prefix of
   // pipelines leaves them.
   std::map<std::pair<std::uint32_t, Digest>, std::vector<ShareId>> kept_in_;
+  struct DecodedShare {
+    DatasetId dataset;
+    Bytes counted = 0;  // for a sample by the engine, as far as it was told; 0: never
+  };
+  std::map<std::uint32_t, DecodedShare> decoded_;  // by share
   std::multimap<Instant, TimerId> timers_;
   // Since when nothing has got memory that waited for it, and when something last waited.
   Clock::time_point short_since_, short_last_;

@@ -9,8 +9,13 @@
 namespace batchflow {
 std::optional<Slot> Backend::slot_of(ShareId share, SlotId slot, PipelineId pipeline,
                                      std::uint32_t samples, std::uint64_t audience) {
+  constexpr int kTries = 8;  // workers may keep what has just been dropped for this
   shares_[share.value] = {pipeline, samples, audience};
-  return slots_.take(share, slot, datasets_.pipeline(pipeline).layout(samples)->bytes, audience);
+  const Bytes bytes = datasets_.pipeline(pipeline).layout(samples)->bytes;
+  std::optional<Slot> place = slots_.take(share, slot, bytes, audience);
+  for (int i = 0; !place && i < kTries && drop_decoded(bytes); ++i)
+    place = slots_.take(share, slot, bytes, audience);
+  return place;
 }
 
 void Backend::on(const Prepare& order) {
@@ -29,7 +34,11 @@ void Backend::on(const Prepare& order) {
   out.layout = pipeline.layout(order.lineage.block_samples);
   out.decoded_share = order.decoded_share;
   const Digest prefix = pipeline.pipeline->info().prefix_hash;
-  if (!order.decoded_share.is_none()) note_kept(order.lineage.dataset, prefix, order.decoded_share);
+  if (const ShareId share = order.decoded_share; !share.is_none()) {
+    note_kept(order.lineage.dataset, prefix, share);
+    // One that is empty may have been closed and opened since it was measured.
+    if (items_.sum(share).items == 0) decoded_[share.value] = {order.lineage.dataset};
+  }
   const auto reading_of = [this](RequestId id) -> Reading* {
     const auto found = reading_of_.find(id.value);
     return found == reading_of_.end() ? nullptr : &readings_[found->second];
@@ -114,8 +123,33 @@ void Backend::note_kept(DatasetId dataset, Digest prefix, ShareId share) {
   if (std::find(shares.begin(), shares.end(), share) != shares.end()) return;
   // The number may have been another's before.
   for (auto& [of, others] : kept_in_) std::erase(others, share);
+  decoded_.erase(share.value);
   items_.drop_all(share);
   shares.push_back(share);
+}
+
+// Pictures of unknown sizes are counted by a guess at first. Where they turn out larger, they would
+// take the memory of batches; where they are much smaller, memory lies idle.
+void Backend::measure_decoded() {
+  constexpr std::uint64_t kSamplesLeast = 16;
+  for (auto& [share, one] : decoded_) {
+    const ItemStore::Sum sum = items_.sum(ShareId(share));
+    if (sum.offered_items < kSamplesLeast) continue;
+    const Bytes mean = sum.offered_bytes / sum.offered_items + 1;
+    if (mean <= one.counted && mean >= one.counted - one.counted / 8) continue;
+    one.counted = mean + mean / 64;
+    inbox_.add(DecodedMeasured{one.dataset, ShareId(share), one.counted});
+  }
+}
+
+// What the engine grants to batches comes before what is kept beyond what it counts: before it has
+// been told, a block's samples may take far more. It finds out where one is missed.
+bool Backend::drop_decoded(Bytes bytes) {
+  Bytes dropped = 0;
+  for (const auto& [share, one] : decoded_) {
+    if (dropped < bytes) dropped += items_.drop_some(ShareId(share), bytes - dropped);
+  }
+  return dropped > 0;
 }
 
 ItemStore::Item Backend::kept(DatasetId dataset, Digest prefix, SampleId sample) const {
@@ -151,6 +185,7 @@ void Backend::prepared(PreparationReport& report) {
   counters_.not_kept += report.not_kept;
   counters_.prepared_samples += report.samples;
   ++counters_.prepared_blocks;
+  measure_decoded();
   inbox_.add(
       PreparationDone{report.request, report.outcome, inbox_.keep(std::vector(report.corrupt))});
 }

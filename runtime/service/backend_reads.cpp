@@ -19,6 +19,11 @@ bool is_lasting(int error) {
          error == EXDEV || error == EINVAL || error == EISDIR || error == EPERM;
 }
 
+// Of a whole file with one byte more, which tells that it has grown.
+Bytes staged_room(const SampleIndex& index, const Extent& extent) {
+  return room_for(extent.offset, extent.bytes + (index.kind() == RecordKind::whole ? 1 : 0));
+}
+
 }  // namespace
 
 void Backend::on(const Read& order) {
@@ -58,7 +63,7 @@ void Backend::on(const Read& order) {
     one.sample = sample;
     one.bytes = extent.bytes;
     reading.samples.push_back(one);
-    reading.area_bytes += room_for(extent.offset, extent.bytes);
+    reading.area_bytes += staged_room(*dataset.index, extent);
   }
   reading_of_[order.request.id.value] = index;
   stalls_.reading(reading.pipeline, 1);
@@ -89,7 +94,7 @@ void Backend::submit(std::uint32_t index) {
     const Extent extent = dataset.index->extent(one.sample);
     one.memory = memory;
     reading.pieces[i] = reading.from_spill ? spill_piece(index, i) : source_piece(index, i);
-    memory += room_for(extent.offset, extent.bytes);
+    memory += staged_room(*dataset.index, extent);
   }
   reader_->submit(reading.pieces);
 }
@@ -110,6 +115,7 @@ ReadPiece Backend::source_piece(std::uint32_t index, std::size_t place) {
   piece.whole_file = dataset.index->kind() == RecordKind::whole;
   piece.offset = extent.offset;
   piece.bytes = extent.bytes;
+  piece.is_last = piece.whole_file;
   piece.to = one.memory;
   piece.tag = std::uint64_t{index} << kSampleBits | place;
   return piece;
@@ -132,7 +138,7 @@ void Backend::read_done(std::span<const ReadResult> results) {
       one.failed = !is_lasting(result.error);
       one.bytes = 0;
     } else {
-      one.bytes = std::min(one.bytes, result.bytes);
+      one.bytes = result.bytes;
       // As of a file that has become shorter since its index was made.
       if (one.bytes > 1) one.bytes = BF_FAILPOINT_SHORT("service.read.cut", one.bytes);
       ++counters_.read_samples;

@@ -103,6 +103,12 @@ void ItemStore::release(const Kept& kept) {
 
 bool ItemStore::put(ShareId share, ItemId item, std::span<const std::byte> bytes) {
   drop(share, item);
+  {
+    const std::lock_guard lock(mutex_);
+    Sum& sum = sums_[share.value];
+    ++sum.offered_items;
+    sum.offered_bytes += pages_for(bytes.size()) * Extents::kPage;
+  }
   std::unique_ptr<Kept> made = make(bytes.size());
   if (!made) return false;
   if (!bytes.empty()) std::memcpy(made->memory, bytes.data(), bytes.size());
@@ -142,6 +148,24 @@ void ItemStore::drop_all(ShareId share) {
     gone.push_back(std::move(entry.second));
     return true;
   });
+  sums_.erase(share.value);
+}
+
+Bytes ItemStore::drop_some(ShareId share, Bytes least) {
+  std::vector<Item> gone;  // freed outside of the lock
+  Bytes bytes = 0;
+  const std::lock_guard lock(mutex_);
+  for (auto item = items_.begin(); item != items_.end() && bytes < least;) {
+    if (item->first >> 32 != share.value) {
+      ++item;
+      continue;
+    }
+    bytes += item->second->pages() * Extents::kPage;
+    forget(share, *item->second);
+    gone.push_back(std::move(item->second));
+    item = items_.erase(item);
+  }
+  return bytes;
 }
 
 void ItemStore::forget(ShareId share, const Kept& kept) {

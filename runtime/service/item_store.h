@@ -42,12 +42,16 @@ class ItemStore {
   Item find(ShareId share, ItemId item) const;  // null if it is not there
   void drop(ShareId share, ItemId item);
   void drop_all(ShareId share);
+  // Drops items of the share until they have taken so many bytes; how many these took.
+  Bytes drop_some(ShareId share, Bytes least);
   Bytes bytes() const;  // that they take, also those that were dropped and are still held
   struct Sum {
-    std::uint64_t items = 0;
+    std::uint64_t items = 0;  // that can be found
     Bytes bytes = 0;
+    std::uint64_t offered_items = 0;  // since the last drop_all, kept or not
+    Bytes offered_bytes = 0;          // that these take
   };
-  Sum sum(ShareId share) const;  // of what can be found
+  Sum sum(ShareId share) const;
   std::size_t items() const;
 
  private:

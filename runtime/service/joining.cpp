@@ -92,7 +92,7 @@ Joining::~Joining() {
 void Joining::open(const NodeDataset& dataset) {
   const std::uint64_t number = next_++;
   for (const std::string& name : served_names(dataset)) {
-    opening_[name] = {number, {}};
+    opening_[name] = {number, dataset.path, {}};
     failed_.erase(name);
   }
   const auto work = [this, number, dataset] {
@@ -214,6 +214,12 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
   if (is_path) {
     const std::filesystem::path path = std::filesystem::path(request.dataset).lexically_normal();
     ServedDataset* known = datasets_.find(path);
+    // One of the service's own that is still being opened is waited for by its name.
+    const auto configured = std::find_if(opening_.begin(), opening_.end(), [&](const auto& one) {
+      return one.second.path == path && one.first != path.string();
+    });
+    if (!known && configured != opening_.end())
+      return wait(session, configured->first, std::move(request), std::move(descriptors));
     if (!known && !config_.open_datasets)
       return refuse(session, "unknown_dataset",
                     fmt::format("this service serves the datasets it was started with: {}; start "

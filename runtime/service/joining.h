@@ -59,6 +59,7 @@ class Joining {
   };
   struct Opening {
     std::uint64_t number = 0;
+    std::filesystem::path path;
     std::vector<Waiting> waiting;
   };
   void opened(std::uint64_t number, const NodeDataset& dataset, const std::vector<OpenedIndex>& all,

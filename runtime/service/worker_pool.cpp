@@ -166,9 +166,10 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
     report.corrupt.push_back(sample.input.sample);
     report.problems.emplace_back(
         whole ? std::string(preparer.problem())
-              : fmt::format("{} bytes where there were {}: the data set has changed since it was "
-                            "indexed, or is damaged",
-                            sample.input.bytes.size(), sample.bytes));
+              : fmt::format(
+                    "{} than the {} bytes there were: the data set has changed since it was "
+                    "indexed, or is damaged",
+                    sample.input.bytes.size() > sample.bytes ? "more" : "less", sample.bytes));
   }
   if (ragged && order.anew) {
     // The last block of an epoch is short: what it lacks has no rows.

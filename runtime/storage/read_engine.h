@@ -37,6 +37,7 @@ struct ReadPiece {
   bool whole_file = false;  // opened, read, closed at once: small files
   std::uint64_t offset = 0;
   Bytes bytes = 0;
+  bool is_last = false;  // `to` has room for one more, which is told of if the file has it
   std::byte* to = nullptr;
   std::uint64_t tag = 0;  // for whoever asked
 };
@@ -50,9 +51,11 @@ constexpr Bytes room_for(std::uint64_t offset, Bytes bytes) {
 
 struct ReadResult {
   std::uint64_t tag = 0;
-  int error = 0;    // errno; 0: all bytes are there. EIO and its like are worth another try
-  Bytes bytes = 0;  // what was read; less than asked for at the end of a file that has shrunk
-  Digest sum = 0;   // of these bytes, if the piece was of an open file
+  int error = 0;  // errno; 0: all bytes are there. EIO and its like are worth another try
+  // What was read; less than asked for at the end of a file that has shrunk, one more where the
+  // last was to be and the file has grown.
+  Bytes bytes = 0;
+  Digest sum = 0;  // of these bytes, if the piece was of an open file
 };
 // What `sum` is. Of two runs of bytes that differ in one 64-bit word it always differs.
 Digest checksum(const std::byte* bytes, Bytes count);

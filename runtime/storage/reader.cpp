@@ -8,7 +8,7 @@
 namespace batchflow {
 
 Progress::Next Progress::next() const {
-  const Bytes left = room_for(piece_.offset, piece_.bytes) - at();
+  const Bytes left = room_for(piece_.offset, piece_.bytes + (piece_.is_last ? 1 : 0)) - at();
   return {.offset = piece_.offset - lead(piece_.offset) + at(),
           .to = piece_.to + at(),
           .length = std::min(left, kMostAtOnce)};
@@ -23,7 +23,8 @@ bool Progress::advance(Bytes moved) {
 
 ReadResult Progress::result(int error) const {
   const Bytes before = lead(piece_.offset);
-  const Bytes bytes = got_ <= before ? 0 : std::min(piece_.bytes, got_ - before);
+  const Bytes most = piece_.bytes + (piece_.is_last ? 1 : 0);
+  const Bytes bytes = got_ <= before ? 0 : std::min(most, got_ - before);
   // A file that takes no more, and says nothing.
   if (error == 0 && piece_.write && bytes < piece_.bytes) error = ENOSPC;
   if (error != 0) return {.tag = piece_.tag, .error = error, .bytes = 0, .sum = 0};

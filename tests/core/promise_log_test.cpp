@@ -7,6 +7,7 @@
 
 #include "core/config_error.h"
 #include "core/random.h"
+#include "tests/core/promised_join.h"
 
 using namespace batchflow;
 using namespace std::chrono_literals;
@@ -17,18 +18,7 @@ constexpr Digest kVersion = 0xabcdef;
 constexpr std::uint64_t kSamples = 64;
 
 Promise joined(std::uint32_t job, const Position& position) {
-  Promise promise;
-  promise.kind = Promise::Kind::joined;
-  promise.job = JobId(job);
-  JobJoined& join = promise.join.join;
-  join.job = JobId(job);
-  join.dataset = DatasetId(1);
-  join.pipeline = PipelineId(2);
-  join.order = position.order();
-  join.batch_samples = 4;
-  promise.join.ranks = {NodeId(0), NodeId(1)};
-  promise.join.position = position;
-  return promise;
+  return test::joined(job, position, {NodeId(0), NodeId(1)});
 }
 Promise committed(std::uint32_t job, std::uint64_t step, std::uint32_t epoch,
                   std::vector<Slice> slices) {

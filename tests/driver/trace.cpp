@@ -82,6 +82,10 @@ struct Words {
   std::string operator()(const CapacityChanged& e) {
     return fmt::format("{} has {} bytes", name(e.place), e.bytes);
   }
+  std::string operator()(const DecodedMeasured& e) {
+    return fmt::format("decoded samples of dataset {} in share {} take {} bytes", e.dataset.value,
+                       e.share.value, e.bytes);
+  }
   std::string operator()(const DatasetKept& e) {
     return fmt::format("dataset {} kept {}", e.dataset.value, static_cast<int>(e.keep));
   }

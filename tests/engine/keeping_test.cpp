@@ -7,16 +7,17 @@ using namespace batchflow::test;
 
 namespace {
 
-// One job has run to its end and left; all of its 100 samples are kept as they are stored.
+// One job has run to its end and left; all of its 100 samples are kept, as they are stored or
+// decoded.
 struct Left {
-  Left() : world(plan(), policy_list()) {
+  explicit Left(const std::string& form = "encoded") : world(plan(form), policy_list()) {
     run_by_the_rules(world);
     world.leave(0);
     settle();
   }
-  static WorldPlan plan() {
+  static WorldPlan plan(const std::string& form) {
     WorldPlan plan;
-    plan.config.policies.allocation = "encoded-first:forms=encoded";
+    plan.config.policies.allocation = "encoded-first:forms=" + form;
     plan.dram = 1'000'000;
     plan.jobs = 1;
     return plan;
@@ -34,6 +35,12 @@ struct Left {
   std::uint64_t dropped_by_room_of(Bytes bytes) {
     const std::uint64_t before = world.samples_dropped();
     world.add(CapacityChanged{{NodeId(1), Tier::dram, 0}, bytes});
+    settle();
+    return world.samples_dropped() - before;
+  }
+  std::uint64_t dropped_where_decoded_take(Bytes bytes) {
+    const std::uint64_t before = world.samples_dropped();
+    world.measure_decoded(bytes);
     settle();
     return world.samples_dropped() - before;
   }
@@ -71,4 +78,40 @@ TEST_CASE("a dataset that nobody knows cannot be kept") {
   left.world.add(DatasetKept{DatasetId(9), Keep::always});
   left.settle();
   CHECK(left.world.engine().counters().protocol_errors == 1);
+}
+
+TEST_CASE(
+    "decoded samples that turn out larger leave as far as there is no room, smaller ones stay") {
+  Left left("decoded");
+  CHECK(left.dropped_where_decoded_take(10'000) == 0);
+  CHECK(left.dropped_where_decoded_take(20'000) == 50);
+  CHECK(left.dropped_where_decoded_take(10'000) == 0);
+  CHECK(left.dropped_where_decoded_take(20'001) == 1);
+  CHECK(left.world.engine().counters().protocol_errors == 0);
+}
+
+TEST_CASE("a size that cannot be, or of what is not kept there, changes nothing") {
+  Left left("decoded");
+  CHECK(left.dropped_where_decoded_take(0) == 0);
+  CHECK(left.dropped_where_decoded_take(Bytes{1} << 60) == 0);
+  CHECK(left.world.engine().counters().protocol_errors == 2);
+  const std::uint64_t stale = left.world.engine().counters().stale_completions;
+  left.world.measure_decoded(20'000, DatasetId(9));
+  left.world.add(DecodedMeasured{DatasetId(1), ShareId(1000), 20'000});
+  left.settle();
+  CHECK(left.world.samples_dropped() == 0);
+  CHECK(left.world.engine().counters().stale_completions == stale + 2);
+}
+
+TEST_CASE("jobs have each sample once while the size of decoded ones changes again and again") {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    CAPTURE(seed);
+    WorldPlan plan;
+    plan.config.policies.allocation = "encoded-first:forms=decoded";
+    plan.seed = seed;
+    plan.resized_one_in = 3;
+    plan.failed_one_in = 10;
+    SmallWorld world(plan, policy_list());
+    run_by_the_rules(world);
+  }
 }

@@ -35,6 +35,8 @@ struct WorldPlan {
   std::uint32_t late_one_in = 0;
   std::uint32_t failed_one_in = 0;
   std::uint32_t lost_one_in = 0;
+  // After one in so many, decoded samples turn out to be of another size.
+  std::uint32_t resized_one_in = 0;
 };
 
 class SmallWorld {
@@ -94,6 +96,10 @@ class SmallWorld {
   }
   void leave(std::uint32_t job) { add(JobLeft{JobId(job)}); }
   void keep(Keep how) { add(DatasetKept{kDataset, how}); }
+  void measure_decoded(Bytes bytes, DatasetId dataset = kDataset) {
+    REQUIRE_FALSE(decoded_in_.is_none());
+    add(DecodedMeasured{dataset, decoded_in_, bytes});
+  }
   void add(const Event& event, std::uint64_t delay = 0) {
     pending_.emplace(clock_ + 1 + delay, event);
   }
@@ -194,6 +200,9 @@ class SmallWorld {
     const bool fails = one_in(plan_.failed_one_in);
     if (fails) making_.erase(order.request.id.value);
     if (fails) content_.erase(slot);
+    if (!order.decoded_share.is_none()) decoded_in_ = order.decoded_share;
+    if (!decoded_in_.is_none() && one_in(plan_.resized_one_in))
+      measure_decoded(1 + random_.below(5 * kSampleBytes));
     later(PreparationDone{order.request, fails ? Outcome::failed : Outcome::done, {}}, late);
   }
   bool one_in(std::uint32_t count) { return count != 0 && random_.below(count) == 0; }
@@ -317,6 +326,7 @@ class SmallWorld {
   std::map<BatchKey, Lent> lent_;
   std::map<std::pair<std::uint32_t, Rank>, std::uint64_t> trained_;  // until which step it trains
   std::vector<std::vector<std::vector<std::uint32_t>>> seen_;        // job, epoch, sample: times
+  ShareId decoded_in_ = ShareId::none();
   std::uint64_t written_ = 0;
   std::uint64_t deliveries_ = 0;
   std::uint64_t moves_ = 0;

@@ -8,18 +8,8 @@
 #include "tests/runtime/sources/tar_bytes.h"
 
 namespace batchflow::test {
-namespace {
 
 using nlohmann::json;
-
-void write_file(const std::filesystem::path& file, std::span<const std::byte> bytes) {
-  std::filesystem::create_directories(file.parent_path());
-  std::ofstream(file, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
-}
-
-}  // namespace
 
 TEST_CASE("one picture in a hundred is corrupt: each other once, each corrupt one replaced") {
   Folder folder;

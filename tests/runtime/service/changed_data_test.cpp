@@ -1,43 +1,16 @@
 // A data set that is another one than its index says: told apart at once, never mixed.
 #include <atomic>
 
-#include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/seen.h"
+#include "tests/runtime/service/served_rows.h"
 
 namespace batchflow::test {
 namespace {
 
-struct Place {
-  Folder folder;
-  std::string socket = folder.path() / "b.sock";
-  std::filesystem::path rows = folder.path() / "rows";
-  std::vector<std::string> arguments = {"--dataset", "rows=" + rows.string(),
-                                        "--memory",  "512mib",
-                                        "--http",    "-1",
-                                        "--socket",  socket,
-                                        "--state",   folder.path() / "state"};
-  Place() {
-    std::filesystem::create_directory(rows);
-    write_rows(rows / "rows.npy", 4000, 16);
-  }
-  JobPlan plan() const {
-    JobPlan made;
-    made.service = socket;
-    return made;
-  }
-};
-
-bool reaches(const std::atomic<std::uint64_t>& count, std::uint64_t least) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (count < least && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return count >= least;
-}
-
 // A job does not go on in other data as if it were the same; who begins anew has the new data.
 TEST_CASE(
     "data that has changed while the service was away ends its jobs, in words, and is served") {
-  Place place;
+  ServedRows place(4000);
   Daemon daemon(place.arguments, place.socket);
   JobPlan plan = place.plan();
   plan.pause_us = 3000;
@@ -62,15 +35,16 @@ TEST_CASE(
 }
 
 // By their sizes: whoever has the index knows no more of them.
-TEST_CASE("files that are replaced by shorter ones count as corrupt, and the rest is served") {
+TEST_CASE("files that are replaced by shorter or longer ones are corrupt, and the rest is served") {
   constexpr std::uint64_t kFiles = 400;
   Folder folder;
   NodeConfig config = config_in(folder.path());
   const auto data = folder.path() / "data";
   std::filesystem::create_directory(data);
   const auto name = [&](std::uint64_t file) { return data / fmt::format("{:03}.bin", file); };
+  // Some fill whole sectors.
   for (std::uint64_t file = 0; file < kFiles; ++file)
-    std::ofstream(name(file)) << std::string(1000, 'a');
+    std::ofstream(name(file)) << std::string(file % 4 == 0 ? 8192 : 1000, 'a');
   config.engine.corrupt_ratio_max = Ratio{Ratio::kWhole / 2};
   config.datasets.push_back({"data", data, "", "", 0, {}});
   const LiveService service(config);
@@ -79,9 +53,14 @@ TEST_CASE("files that are replaced by shorter ones count as corrupt, and the res
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   std::vector<std::uint64_t> changed, same;
   for (std::uint64_t file = 0; file < kFiles; ++file) {
-    (file % 10 == 3 ? changed : same).push_back(file);
-    if (file % 10 != 3) continue;
-    std::ofstream(folder.path() / "new") << std::string(500, 'b');
+    const std::uint64_t digit = file % 10;
+    (digit == 3 || digit == 6 || digit == 8 ? changed : same).push_back(file);
+    if (digit != 3 && digit != 6 && digit != 8) continue;
+    const auto bytes = std::filesystem::file_size(name(file));
+    std::ofstream(folder.path() / "new") << std::string(digit == 3   ? bytes / 2
+                                                        : digit == 6 ? bytes + 1
+                                                                     : bytes * 9,
+                                                        'b');
     std::filesystem::rename(folder.path() / "new", name(file));
   }
   JobPlan plan;

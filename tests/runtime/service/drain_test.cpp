@@ -2,8 +2,7 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/runtime/service/daemon.h"
-#include "tests/runtime/service/live.h"
+#include "tests/runtime/service/served_rows.h"
 
 namespace batchflow::test {
 namespace {
@@ -11,35 +10,23 @@ namespace {
 constexpr std::uint64_t kRows = 20000;
 using Clock = std::chrono::steady_clock;
 
-struct Place {
-  Folder folder;
-  std::string socket = folder.path() / "b.sock";
-  std::vector<std::string> arguments;
+// With a bound on how long it may take to end, and jobs that are as slow as is wanted.
+struct Place : ServedRows {
   unsigned pause_us = 1000;
-  explicit Place(const std::string& drain) {
-    std::filesystem::create_directory(folder.path() / "rows");
-    write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
+  explicit Place(const std::string& drain) : ServedRows(kRows) {
     std::ofstream(folder.path() / "node.yaml")
         << "kind: node\nmemory: 512mib\nhttp: {port: -1}\ndrain: " << drain << "\ndatasets:\n"
-        << "- {name: rows, path: " << (folder.path() / "rows").string() << "}\n";
+        << "- {name: rows, path: " << rows.string() << "}\n";
     arguments = {"--config", folder.path() / "node.yaml", "--socket", socket,
                  "--state",  folder.path() / "state"};
   }
   JobPlan plan() const {
-    JobPlan made;
-    made.service = socket;
+    JobPlan made = ServedRows::plan();
     made.epochs = 3;
     made.pause_us = pause_us;
     return made;
   }
 };
-
-bool reaches(const std::atomic<std::uint64_t>& count, std::uint64_t least) {
-  const auto until = Clock::now() + std::chrono::seconds(30);
-  while (count < least && Clock::now() < until)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return count >= least;
-}
 
 // Waits for what a signal has begun.
 int ended(Daemon& daemon) {

@@ -95,11 +95,6 @@ class FaultyPlace {
   static constexpr std::uint64_t kRows = 1500, kLargeRows = 1300, kPictures = 60, kFiles = 150;
   static constexpr std::size_t kWidth = 16, kLargeWidth = 8192;
 
-  static void write_file(const std::string& file, const Encoded& bytes) {
-    std::ofstream(file, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-  }
   static int free_port() {
     const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};

@@ -58,6 +58,23 @@ TEST_CASE("an item is there until it is dropped, and its bytes as long as somebo
   CHECK(budget.used() == 0);
 }
 
+TEST_CASE("of one share some are dropped until they have taken so much, and others stay") {
+  MemoryBudget budget(kMib);
+  ItemStore store(budget);
+  for (std::uint32_t item = 0; item < 10; ++item) {
+    CHECK(store.put(ShareId(1), ItemId(item), bytes_for(item, 8000)));
+    CHECK(store.put(ShareId(2), ItemId(item), bytes_for(item, 8000)));
+  }
+  CHECK(store.drop_some(ShareId(1), 20'000) == 3 * 8192);
+  CHECK(store.sum(ShareId(1)).items == 7);
+  CHECK(store.sum(ShareId(2)).items == 10);
+  CHECK(store.drop_some(ShareId(1), kMib) == 7 * 8192);
+  CHECK(store.drop_some(ShareId(1), kMib) == 0);
+  CHECK(store.sum(ShareId(1)).offered_items == 10);
+  CHECK(store.sum(ShareId(1)).offered_bytes == 10 * 8192);
+  CHECK(store.bytes() == 10 * 8192);
+}
+
 TEST_CASE("no more is kept than the budget has, and what is refused is not there") {
   MemoryBudget budget(kMib);
   ItemStore store(budget);

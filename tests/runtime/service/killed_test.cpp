@@ -2,44 +2,17 @@
 #include <thread>
 
 #include "tests/runtime/service/command.h"
-#include "tests/runtime/service/daemon.h"
-#include "tests/runtime/service/live.h"
+#include "tests/runtime/service/served_rows.h"
 
 namespace batchflow::test {
 namespace {
 
 constexpr std::uint64_t kRows = 20000;
 
-struct Place {
-  Folder folder;
-  std::string socket = folder.path() / "b.sock";
-  std::vector<std::string> arguments = {"--dataset", "rows=" + (folder.path() / "rows").string(),
-                                        "--memory",  "512mib",
-                                        "--http",    "-1",
-                                        "--socket",  socket,
-                                        "--state",   folder.path() / "state"};
-  Place() {
-    std::filesystem::create_directory(folder.path() / "rows");
-    write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
-  }
-  JobPlan plan() const {
-    JobPlan made;
-    made.service = socket;
-    return made;
-  }
-};
-
-bool reaches(const std::atomic<std::uint64_t>& count, std::uint64_t least) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (count < least && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return count >= least;
-}
-
 TEST_CASE("a service that is killed in mid-epoch, twice, is missed by nobody: each sample once") {
   for (const bf_order order : {BF_RELAXED, BF_STRICT}) {
     CAPTURE(order);
-    Place place;
+    ServedRows place(kRows);
     Daemon daemon(place.arguments, place.socket);
     JobPlan plan = place.plan();
     plan.order = order;
@@ -66,7 +39,7 @@ TEST_CASE("a service that is killed in mid-epoch, twice, is missed by nobody: ea
 TEST_CASE("a service that is killed twice in a row, wherever the second time finds it") {
   for (const int moment : {0, 1, 2}) {
     CAPTURE(moment);
-    Place place;
+    ServedRows place(kRows);
     Daemon daemon(place.arguments, place.socket);
     JobPlan plan = place.plan();
     plan.pause_us = 300;
@@ -101,7 +74,7 @@ TEST_CASE("a service that is killed twice in a row, wherever the second time fin
 TEST_CASE("three ranks outlive a service that is killed: equal batches, and each sample once") {
   for (const bf_order order : {BF_RELAXED, BF_STRICT}) {
     CAPTURE(order);
-    Place place;
+    ServedRows place(kRows);
     Daemon daemon(place.arguments, place.socket);
     constexpr std::uint32_t kRanks = 3;
     std::atomic<std::uint64_t> batches{0};
@@ -143,7 +116,7 @@ TEST_CASE("three ranks outlive a service that is killed: equal batches, and each
 
 TEST_CASE(
     "a job that is killed with batches in its hands holds up nobody, and its memory is free") {
-  Place place;
+  ServedRows place(kRows);
   Daemon daemon(place.arguments, place.socket);
   for (int round = 0; round < 10; ++round) {
     const pid_t child = fork();
@@ -166,7 +139,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a job that keeps batches gets copies, and never waits for itself") {
-  Place place;
+  ServedRows place(kRows);
   Daemon daemon(place.arguments, place.socket);
   JobPlan plan = place.plan();
   plan.keep = true;
@@ -178,7 +151,7 @@ TEST_CASE("a job that keeps batches gets copies, and never waits for itself") {
 }
 
 TEST_CASE("SIGTERM ends it with 0, and its socket is gone") {
-  Place place;
+  ServedRows place(kRows);
   Daemon daemon(place.arguments, place.socket);
   JobPlan plan = place.plan();
   plan.batches_most = 3;

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -42,6 +43,14 @@ class Folder {
  private:
   std::filesystem::path path_;
 };
+
+// With the folders it is in.
+inline void write_file(const std::filesystem::path& file, std::span<const std::byte> bytes) {
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
 
 // Row k of `width` 64-bit numbers: k, k + 1, ... times 7.
 inline std::int64_t value_at(std::uint64_t row, std::size_t column) {

@@ -2,6 +2,7 @@
 
 #include "runtime/failpoint/failpoint.h"
 #include "tests/runtime/service/live.h"
+#include "tests/runtime/service/seen.h"
 
 namespace batchflow::test {
 namespace {
@@ -122,6 +123,30 @@ TEST_CASE("ranks of a job get equal counts, and together each sample once") {
       CHECK(is_whole(keys, kRows));
     }
   }
+}
+
+// Reads of many files take longer than a job needs to come.
+TEST_CASE("a data set that is being opened may be named by its path, as later") {
+  Folder folder;
+  NodeConfig config = config_in(folder.path());
+  const auto files = folder.path() / "files";
+  std::filesystem::create_directory(files);
+  for (int file = 0; file < 3000; ++file)
+    std::ofstream(files / fmt::format("{:04}.bin", file)) << file;
+  config.open_datasets = false;
+  config.datasets.push_back({"files", files, "", "", 0, {}});
+  const LiveService service(config);
+  JobPlan plan;
+  plan.service = config.socket;
+  plan.dataset = files;
+  plan.pipeline = "bytes";
+  plan.epochs = 1;
+  for (int time = 0; time < 2; ++time) CHECK(see(plan).wrong == "");
+  plan.dataset = folder.path();
+  const std::string wrong = see(plan).wrong;
+  CHECK_MESSAGE(wrong.find("this service serves the datasets it was started with: files") !=
+                    std::string::npos,
+                wrong);
 }
 
 TEST_CASE("what cannot be served is refused with what to do") {

@@ -6,24 +6,14 @@
 #include <vector>
 
 #include "runtime/failpoint/failpoint.h"
+#include "tests/core/promised_join.h"
 #include "tests/runtime/service/live.h"
 
 namespace batchflow::test {
 namespace {
 
 Promise joined(std::uint32_t job) {
-  Promise promise;
-  promise.kind = Promise::Kind::joined;
-  promise.job = JobId(job);
-  JobJoined& join = promise.join.join;
-  join.job = JobId(job);
-  join.dataset = DatasetId(1);
-  join.pipeline = PipelineId(2);
-  join.order = Order::strict;
-  join.batch_samples = 4;
-  promise.join.ranks = {NodeId(0)};
-  promise.join.position = Position(Order::strict, 7, 64, 0);
-  return promise;
+  return test::joined(job, Position(Order::strict, 7, 64, 0), {NodeId(0)});
 }
 
 // Which jobs the file promises anything to.

@@ -1,0 +1,183 @@
+// Where blocks come from, as plain data: nodes and their workers, the blocks, what is under way to
+// make them, and what is read for that.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/engine/memory.h"
+#include "core/event.h"
+#include "core/keys.h"
+#include "core/lanes.h"
+#include "core/order.h"
+#include "core/rehearsal.h"
+#include "core/types.h"
+
+namespace batchflow {
+
+// ------------------------------------------------------------------------ nodes and workers ----
+
+struct Worker {
+  WorkerId id;
+  std::uint32_t node = kNone;
+  enum class State : std::uint8_t { idle, busy, lost, quiesced } state = State::idle;
+  std::uint32_t making = kNone;
+  // Slots it might still write after it was lost: free when it is quiet.
+  std::vector<Resident> quarantine;
+};
+
+struct Node {
+  NodeId id;
+  bool takes_work = true;
+  bool lost = false;
+  bool has_memory = false;
+  std::vector<std::uint32_t> idle;  // workers, used last in first out
+  std::uint32_t workers = 0;        // idle and busy
+  std::uint32_t cores = 1;
+  std::uint32_t workers_wanted = 0;  // as last ordered by SetWorkers
+  std::uint32_t started = 0;         // makings not finished
+  std::deque<std::uint32_t> ready;   // makings that wait for a worker only
+  double prepare_s = 0;              // smoothed
+  double stall_fraction = 0;         // as of late, of the job that stalls most
+  Instant stall_measured{};
+  std::vector<std::uint32_t> streams;  // that have memory here
+  bool has_room = false;               // something could be started here that could not before
+  bool changed = false;                // since the scaling policy was last asked
+};
+
+// ----------------------------------------------------------------------------------- blocks ----
+
+// Why a block that is not used by a batch may not be evicted.
+enum class Charge : std::uint8_t {
+  none,
+  ahead,    // made ahead of need; counts against what is spare in its share
+  current,  // a job waits for it now; one a share, always possible
+};
+
+// An empty vector that has kept its memory: for what is used again soon.
+template <class T>
+std::vector<T> emptied(std::vector<T>& used) {
+  used.clear();
+  return std::move(used);
+}
+
+// A prepared block, in the making or resident.
+struct Block {
+  std::uint64_t serial = 0;
+  std::uint32_t stream = kNone;
+  BlockName name;
+  LaneSizes sizes;
+  BlockRef ref;  // none: made for one job alone: again, after its pass was closed, or to rehearse
+  std::shared_ptr<const Rehearsal> rehearsal;  // whose draws it has, if any
+  std::uint32_t samples = 0;
+  std::uint32_t share = kNone;
+  ItemId item;
+  SlotId slot;
+  NodeId node;
+  bool resident = false;
+  bool served = false;  // something was delivered from it
+  std::uint32_t making = kNone;
+  Charge charge = Charge::none;
+  std::uint32_t charged_job = kNone;
+  std::uint32_t charged_at = 0;  // in that job's list
+  std::uint32_t current_at = 0;  // in the list of those charged as current
+  std::uint32_t transfers = 0;   // that read from it
+  std::uint32_t grants = 0;      // jobs that took it and have not had all of it
+  std::uint32_t told_need = 0;   // what its eviction policy was told last
+  std::vector<Replacement> replacements;
+  Instant since;  // in the making or resident
+
+  void reset() {
+    const auto kept = serial;
+    *this = Block();
+    serial = kept;
+  }
+};
+
+// An item of a share that must stay until a block is made.
+struct ItemPin {
+  std::uint32_t share;
+  ItemId item;
+};
+
+// What a block needs while it is made: reads, a worker, ingredients.
+struct Making {
+  std::uint32_t block = kNone;
+  std::uint32_t job = kNone;  // who asked; for statistics and limits
+  std::uint32_t node = kNone;
+  std::uint32_t waiting = 0;  // reads and other makings it waits for
+  std::uint32_t worker = kNone;
+  bool remake = false;
+  bool ready = false;  // in the queue for a worker
+  RequestId request = RequestId::none();
+  std::uint64_t serial = 0;
+  std::uint32_t attempts = 0;
+  bool preparing = false;               // the worker has its order
+  bool corrupt = false;                 // a worker made all of it but what it could not decode
+  std::vector<Ingredient> ingredients;  // empty: all samples from one staging read
+  std::vector<Ingredient> patch;        // those to prepare again; empty: all
+  RequestId staging = RequestId::none();
+  std::vector<std::uint32_t> reads;  // whose staging memory it holds
+  std::vector<ItemPin> pins;
+  std::vector<ItemPin> decoding;          // decoded items it will put into their share
+  std::vector<std::uint32_t> dependents;  // makings that wait for its decoded items
+  std::vector<std::uint32_t> makers;      // makings whose decoded items it waits for
+  // Corrupt samples under treatment: place, the sample in use, how many store reads failed.
+  struct Suspect {
+    std::uint32_t place;
+    SampleId original;
+    SampleId used;               // the original, or the one that stands in for it
+    std::uint32_t failures = 0;  // of `used`, each on a read of its own from the store
+    bool settled = false;        // nothing is known against `used`
+  };
+  std::vector<Suspect> suspects;
+  Instant since;
+  Instant prepare_since;
+  // The same block in the hands of a second worker, into a slot of its own. The first result is
+  // used; `second` says which of the two this is.
+  std::uint32_t twin = kNone;
+  bool second = false;
+
+  void reset() {
+    Making next;
+    next.ingredients = emptied(ingredients);
+    next.reads = emptied(reads);
+    next.pins = emptied(pins);
+    next.decoding = emptied(decoding);
+    *this = std::move(next);
+  }
+};
+
+// One Read order, waited for by makings.
+struct ReadJob {
+  Request request;
+  DatasetId dataset;
+  Place from;
+  Place to;
+  Form form = Form::encoded;
+  std::uint32_t keep = kNone;    // share
+  std::uint32_t source = kNone;  // the share it reads from, if any
+  WorkerId held = WorkerId::none();
+  bool shared = true;             // others find it
+  bool staged = true;             // into staging memory, whether it is kept elsewhere or not
+  std::uint32_t node = kNone;     // where it goes
+  std::vector<SampleId> samples;  // empty: all of the block's
+  Lineage lineage;
+  std::vector<std::uint32_t> waiters;  // makings, or listed batches
+  std::uint32_t holders = 0;           // of its staging memory
+  std::uint32_t attempts = 0;
+  bool done = false;
+  Instant retry_at = kNever;
+
+  void reset() {
+    ReadJob next;
+    next.samples = emptied(samples);
+    next.waiters = emptied(waiters);
+    *this = std::move(next);
+  }
+};
+
+}  // namespace batchflow

@@ -1,0 +1,231 @@
+// Where blocks go, as plain data: datasets, the streams of blocks that jobs share, the jobs, and
+// the batches that their ranks are given.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "core/catalogue.h"
+#include "core/engine/memory.h"
+#include "core/engine/runs.h"
+#include "core/event.h"
+#include "core/keys.h"
+#include "core/lanes.h"
+#include "core/order.h"
+#include "core/position.h"
+#include "core/quantile_sketch.h"
+#include "core/statistics.h"
+#include "core/step_plan.h"
+#include "core/types.h"
+#include "core/weighted.h"
+#include "core/weights.h"
+
+namespace batchflow {
+
+// ---------------------------------------------------------------------------------- streams ----
+
+// A stream's memory on one node.
+struct StreamNode {
+  NodeId node;
+  std::uint32_t index = kNone;  // of the node
+  std::uint32_t share = kNone;
+  Slots jobs = 0;        // with ranks on this node
+  Slots ranks = 0;       // of them
+  Slots reserve = 0;     // ranks x credits of the jobs whose batches live in this share
+  bool standby = false;  // no ranks, but a slot was promised, so that blocks can be made here
+  Slots ahead = 0;       // blocks charged as made ahead
+  Handle current;        // the block charged as current, if any
+};
+
+struct Dataset {
+  DatasetId id;
+  const Catalogue* catalogue = nullptr;
+  // Sorted; by pipeline, since a step of one may fail where no other does.
+  std::map<std::uint32_t, std::vector<SampleId>> corrupt;
+  std::vector<std::uint32_t> streams;  // that use it
+  bool kept_always = false;
+
+  const std::vector<SampleId>& corrupt_by(PipelineId pipeline) const {
+    static const std::vector<SampleId> kNothing;
+    const auto found = corrupt.find(pipeline.value);
+    return found == corrupt.end() ? kNothing : found->second;
+  }
+};
+
+struct Stream {
+  StreamId id;
+  std::uint32_t dataset = kNone;
+  const PipelineInfo* pipeline = nullptr;
+  PipelineId pipeline_id;
+  Order family = Order::relaxed;  // relaxed stands for strict too; or sequential, weighted
+  std::uint64_t seed = 0;
+  std::uint64_t sharing_key = 0;
+  std::uint32_t block_samples = 1;
+  std::uint64_t epoch_samples = 0;  // N, or the draws of a weighted epoch
+  Bytes sample_bytes = 1;           // prepared
+  Bytes block_bytes = 1;
+  std::unique_ptr<Lanes> lanes;
+  std::vector<StreamNode> nodes;
+  std::vector<std::uint32_t> jobs;
+  double prepare_s = 0;  // smoothed
+
+  // Preparations that may turn out to be late, in the order they began.
+  struct Begun {
+    std::uint32_t making;
+    std::uint64_t serial;
+    Instant since;
+  };
+  std::deque<Begun> begun;
+  bool watched = false;              // there is an alarm for the first of them
+  QuantileSketch preparation_times;  // in nanoseconds
+
+  std::vector<SampleId> scratch;
+  Expander expander;           // block names to sample ids
+  bool needs_changed = false;  // stands in EngineState::changed_streams
+  std::uint64_t stranded =
+      0;  // since nobody can prepare for it: the serial of that; 0: somebody can
+
+  void reset() { *this = Stream(); }
+};
+
+// ------------------------------------------------------------------------- jobs and batches ----
+
+// A piece of a batch: places of the job's sequence that lie in one block.
+struct Piece {
+  std::uint64_t place = 0;  // in the sequence that the slice is of
+  Slice slice;
+  std::uint32_t offset = 0;  // in the batch
+  enum class State : std::uint8_t { missing, copying, there } state = State::missing;
+  Handle block;  // while copying or delivered in place
+  RequestId request = RequestId::none();
+};
+
+// What a batch is and how far it has come, which is cleared at once.
+struct BatchState {
+  std::uint32_t job = kNone;
+  Rank rank = 0;
+  std::uint64_t step = 0;
+  std::uint32_t epoch = 0;
+  bool last_of_epoch = false;
+  LaneSizes sizes;            // of its blocks
+  LaneSizes rehearsed_sizes;  // of those that are rehearsed
+  std::uint32_t samples = 0;
+  Places uncut;          // of its own places: not granted yet, or not cut into pieces
+  bool all_cut = false;  // fillers and what is rehearsed, too
+  enum class State : std::uint8_t { assembling, delivering, delivered } state = State::assembling;
+  bool in_place = false;
+  bool consumed = false;
+  bool released = false;
+  bool held = false;               // of a step that is void: it only waits to be released
+  std::uint32_t reserved = kNone;  // the stream's share whose reserve covers it while it is held
+  std::uint32_t numbering = 0;     // of the job's ranks, when it was begun
+  std::uint32_t share = kNone;     // of its own slot, when gathered
+  bool written = false;            // something was ordered to be copied there
+  ItemId item;
+  SlotId slot;
+  NodeId node;
+  RequestId request = RequestId::none();
+  std::uint32_t attempts = 0;
+  std::uint32_t waiting_reads = 0;
+};
+
+struct Batch : BatchState {
+  std::shared_ptr<const Rehearsal> rehearsal;
+  std::vector<Piece> pieces;
+  std::vector<Replacement> replacements;
+  std::vector<Ingredient> ingredients;  // a listed order's samples, in order
+  std::vector<ItemPin> pins;            // items delivered as they are stored
+  std::vector<std::uint32_t> reads;
+
+  void reset() {
+    BatchState::operator=({});
+    rehearsal.reset();
+    pieces.clear();
+    replacements.clear();
+    ingredients.clear();
+    pins.clear();
+    reads.clear();
+  }
+};
+
+struct RankState {
+  NodeId node;
+  bool lost = false;
+  std::uint32_t credits = 0;  // batches asked for and not yet begun
+  std::uint64_t next_step = 0;
+  std::vector<std::uint32_t> batches;  // begun and not released, oldest first
+  std::uint64_t consumed_steps = 0;    // all below are consumed
+  StallMeter stall;
+};
+
+struct Job {
+  JobId id;
+  std::uint32_t index = kNone;
+  std::uint64_t serial = 0;
+  std::uint64_t user = 0;
+  std::uint32_t stream = kNone;
+  std::uint32_t dataset = kNone;
+  Order order = Order::relaxed;
+  std::uint32_t batch_samples = 1;
+  bool drop_last = false;
+  std::uint32_t epochs = 0;
+  std::uint64_t steps = 0;  // 0: not known
+  std::uint32_t credits = 0;
+  double weight = 1;
+  MemberId member;
+  std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
+  std::vector<RankState> ranks;
+  std::uint32_t numbering = 0;              // of its ranks: how often it was resized
+  std::vector<std::uint32_t> batch_shares;  // a node: where batches larger than a block live
+  enum class State : std::uint8_t {
+    joining,
+    running,
+    degraded,
+    refused,  // not served any more, but ranks still read what they were handed
+  } state = State::joining;
+  bool waits = false;          // a rank has a credit that cannot be served now
+  bool waits_to_take = false;  // for want of a block that it has not taken yet
+  bool dirty = false;
+
+  std::vector<std::uint32_t> held;            // batches of void steps that live ranks still read
+  std::vector<std::uint32_t> retired_shares;  // where such batches are, of an earlier size
+  struct Reserved {
+    NodeId node;
+    Slots ranks;
+    Slots slots;
+  };
+  bool waits_for_held = false;     // no room for its new size before those are released
+  std::vector<Reserved> reserved;  // what it was promised in the stream's shares
+
+  std::deque<EpochRun> runs;         // oldest uncommitted first; the last one is granting
+  std::uint64_t committed_step = 0;  // all below are committed
+  Position committed;
+  bool contradicts = false;          // what it had does not follow from the position it came with
+  std::unique_ptr<Weights> weights;  // weighted orders
+  std::unique_ptr<WeightedEpoch> drawn;  // the running epoch of one
+  std::uint64_t draws = 0;               // samples of one epoch
+  bool multinomial = false;
+  bool nothing_to_draw = false;  // all weights are zero
+  bool node_local = false;
+  std::uint32_t rehearsed = 0;  // m
+  ExemplarBuffer exemplars;
+  std::vector<Grant> resumed;  // rests of partly used blocks, taken first
+  bool lost_grants = false;    // a batch waits for a block that is gone
+
+  std::vector<std::uint32_t> charged;    // blocks charged to it
+  std::uint32_t ahead = 0;               // of these, as made ahead
+  std::uint32_t makings = 0;             // under way that were started for it
+  std::uint64_t served_blocks = 0;       // makings started for it
+  std::uint64_t asked = 0;               // when its present need arose
+  std::int64_t head_start = 0;           // blocks it counts as having had when it came
+  std::uint32_t candidate_slot = kNone;  // in the engine's list of needs
+  double step_s = 0;                     // smoothed compute time of a step
+  std::uint64_t lost_serial = 0;         // of its present loss of a rank
+
+  void reset() { *this = Job(); }
+};
+
+}  // namespace batchflow

@@ -1,0 +1,174 @@
+// The loop of a service: what is reported goes into steps of the engine, what they order is carried
+// out, and connections are listened to meanwhile.
+#include <boost/asio/post.hpp>
+#include <cerrno>
+
+#include "runtime/service/listening.h"
+#include "runtime/service/service_parts.h"
+
+namespace batchflow {
+
+void Service::Parts::schedule() {
+  if (step_due || inbox.empty()) return;
+  step_due = true;
+  asio::post(loop, [this] {
+    step_due = false;
+    step();
+  });
+}
+
+void Service::Parts::step() {
+  backend->fire_timers(now());
+  // What orders come to at once is told before anything else is waited for.
+  for (int rounds = 0; !inbox.empty() && rounds < 64; ++rounds) {
+    stepping.clear();
+    stepping.swap(inbox);
+    const Instant at = now();
+    recorder.told(at, stepping.events());
+    const std::span<const Command> orders = engine->step(at, stepping.events());
+    recorder.ordered(orders);
+    promises->write(engine->promises());
+    backend->carry_out(orders);
+  }
+  if (const std::string problem = recorder.take_problem(); !problem.empty()) say(problem);
+  if (const std::string problem = promises->take_problem(); !problem.empty()) say(problem);
+  jobs.wake();
+  for (const std::shared_ptr<Connection>& session : std::exchange(unwatched, {})) {
+    if (session->watching()) continue;
+    if (const Descriptor* doorbell = jobs.doorbell(*session)) {
+      session->watch(*doorbell);
+    } else if (sessions.count(session.get()) != 0) {
+      unwatched.insert(session);
+    }
+  }
+  const Instant next = backend->next_timer();
+  if (next != kNever && next != armed) {
+    armed = next;
+    step_timer.expires_at(began + std::chrono::nanoseconds(next.time_since_epoch()));
+    step_timer.async_wait([this](const boost::system::error_code& error) {
+      if (error) return;
+      armed = kNever;
+      step();
+    });
+  }
+  schedule();
+}
+
+// -------------------------------------------------------------------------------- connections ----
+
+void Service::Parts::accept() {
+  acceptor.async_wait(asio::posix::stream_descriptor::wait_read, [this](const boost::system::
+                                                                            error_code& error) {
+    if (error) return;
+    for (;;) {
+      Descriptor socket = accept_at(listening);
+      if (!socket && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+        return accept_later();
+      if (!socket) break;
+      auto session = std::make_shared<Connection>(loop, std::move(socket), *this);
+      if (!users.connects(session->user())) {
+        // It is told so, and not listened to.
+        session->send(encode(Refused{"quota", "this user has as many connections as he may"}), {});
+        continue;
+      }
+      sessions[session.get()] = session;
+      session->start();
+    }
+    accept();
+  });
+}
+
+void Service::Parts::accept_later() {
+  accept_timer.expires_after(std::chrono::milliseconds(100));
+  accept_timer.async_wait([this](const boost::system::error_code& error) {
+    if (!error) accept();
+  });
+}
+
+void Service::Parts::check() {
+  check_timer.expires_after(std::chrono::seconds(1));
+  check_timer.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    jobs.check_waiting(now());
+    jobs.wake();
+    backend->retry_waiting();
+    schedule();
+    end_if_idle();
+    check();
+  });
+}
+
+void Service::Parts::on_end(Connection& session) {
+  jobs.gone(session);
+  joining->gone(session);
+  const auto found = sessions.find(&session);
+  if (found != sessions.end()) {
+    users.disconnects(session.user());
+    unwatched.erase(found->second);
+    sessions.erase(found);
+    idle_since = now();
+  }
+  end_if_drained();
+  schedule();
+}
+
+bool Service::Parts::on_unfinished(Connection& session, std::int64_t change) {
+  return users.holds(session.user(), change);
+}
+
+void Service::Parts::on_doorbell(Connection& session) {
+  if (!jobs.read_ring(session)) {
+    session.send(encode(Refused{"protocol",
+                                "its ring holds what no client of this version "
+                                "writes; the job is ended"}),
+                 {});
+    session.end();
+    return;
+  }
+  if (jobs.sleep(session)) {
+    session.wait_for_doorbell();
+  } else {
+    session.ring_again();
+  }
+  schedule();
+}
+
+bool Service::Parts::on_frame(Connection& session, std::string_view frame,
+                              std::vector<Descriptor> descriptors, std::string& problem) {
+  const std::string type = message_type(frame, problem);
+  if (type.empty()) return false;
+  session.rest(users.message(session.user(), now()));
+  if (type == "hello") {
+    session.send(encode(Welcome{kProtocolVersion, BATCHFLOW_VERSION, instance}), {});
+    return true;
+  }
+  if (type == "join") {
+    std::optional<JoinRequest> request = decode_join(frame, problem);
+    if (!request) return false;
+    joining->join(session, std::move(*request), std::move(descriptors));
+    unwatched.insert(session.shared_from_this());
+    schedule();
+    return true;
+  }
+  if (type == "leave") {
+    jobs.leave(session);
+    schedule();
+    return true;
+  }
+  if (type == "sample_name" || type == "class_name") {
+    std::optional<NameMessage> question = decode_name(frame, problem);
+    if (!question) return false;
+    question->name = jobs.name(session, question->of_class, question->key);
+    session.send(encode(*question), {});
+    return true;
+  }
+  if (type == "command") {
+    session.send(commands->answer(session.user(), frame), {});
+    schedule();
+    return true;
+  }
+  problem = fmt::format("a message of type '{}' means nothing here", type);
+  return false;
+}
+
+}  // namespace batchflow

@@ -1,0 +1,160 @@
+// What a service is made of, and what its parts do together: its life stands in service.cpp, how it
+// takes a changed configuration in service_reload.cpp, its loop (steps of the engine, connections)
+// in service_loop.cpp, and what it tells of itself in service_snapshot.cpp.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "core/engine.h"
+#include "fmt/format.h"
+#include "runtime/service/backend.h"
+#include "runtime/service/commands.h"
+#include "runtime/service/connection.h"
+#include "runtime/service/decision_log.h"
+#include "runtime/service/http.h"
+#include "runtime/service/jobs.h"
+#include "runtime/service/joining.h"
+#include "runtime/service/promise_file.h"
+#include "runtime/service/recorder.h"
+#include "runtime/service/service.h"
+#include "runtime/service/snapshot.h"
+#include "runtime/service/warming.h"
+#ifdef BATCHFLOW_REMOTE
+#include "runtime/remote/listener.h"
+#endif
+
+namespace batchflow {
+
+namespace asio = boost::asio;
+
+struct Service::Parts final : ConnectionHost {
+  Parts(NodeConfig as_written, Reread again, const PolicyList& list)
+      : written(std::move(as_written)),
+        config(settled(written)),
+        reread(std::move(again)),
+        policies(list),
+        users(config.quotas),
+        memory(config.cache_bytes()),
+        jobs(jobs_options(config), users, inbox, stalls, config.engine.share_streams),
+        acceptor(loop),
+        step_timer(loop),
+        check_timer(loop),
+        accept_timer(loop),
+        drain_timer(loop),
+        signals(loop, SIGINT, SIGTERM, SIGHUP) {}
+
+  NodeConfig settled(NodeConfig from) const {
+    settle(from);
+    from.steps.ending = ending;
+    return from;
+  }
+
+  static Jobs::Options jobs_options(const NodeConfig& config) {
+    Jobs::Options options;
+    options.credits = config.engine.credits;
+    options.wait_for_ranks = config.engine.rank_timeout;
+    return options;
+  }
+
+  const std::shared_ptr<std::atomic<bool>> ending = std::make_shared<std::atomic<bool>>(false);
+  NodeConfig written;  // before settle()
+  NodeConfig config;
+  Reread reread;
+  const PolicyList& policies;
+  asio::io_context loop{1};
+  std::function<void(const std::string&)> log;
+  Datasets datasets;
+  Inbox inbox;
+  Inbox stepping;
+  StallBook stalls{[this] { return now(); }};
+  Users users;
+  MemoryBudget memory;  // jobs hold parts of it, and outlive the backend
+  Jobs jobs;
+  std::unique_ptr<Engine> engine;
+  DecisionLog decisions;
+  Recorder recorder;
+  std::unique_ptr<PromiseFile> promises;
+  std::unique_ptr<Warming> warming;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Joining> joining;
+  std::unique_ptr<Commands> commands;
+  Descriptor listening;
+  asio::posix::stream_descriptor acceptor;
+  asio::steady_timer step_timer;
+  asio::steady_timer check_timer;
+  asio::steady_timer accept_timer;
+  asio::steady_timer drain_timer;
+  asio::signal_set signals;
+  std::unique_ptr<HttpServer> http;
+  std::map<const Connection*, std::shared_ptr<Connection>> sessions;
+  std::set<std::shared_ptr<Connection>> unwatched;
+  bool draining = false;
+  int ended_by = 0;  // a signal, at once
+  bool step_due = false;
+  const std::uint32_t workers_at_start = config.workers;  // as the engine was told
+#ifdef BATCHFLOW_REMOTE
+  std::unique_ptr<RemoteListener> remote;
+#endif
+  Instant idle_since{};
+  Instant armed = kNever;  // what the timer waits for
+  // Names this start: a client that comes back knows whether it is the same.
+  const std::string instance =
+      fmt::format("{}-{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
+  const std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+
+  Instant now() const {
+    return Instant(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - began));
+  }
+
+  void start();
+  void listen_remotely();
+  void wait_for_signal();
+  // Jobs go on to the end of their epochs, or for `drain`; then each looks for the next service,
+  // and goes on where it was. No other begins.
+  void drain();
+  void end_if_drained();
+  void end_if_idle();
+  void end();
+  // Of the cache, for worker processes of steps.
+  void set_apart(Bytes bytes_each);
+  Explain explaining();
+  void say(const std::string& line);
+
+  // Answers what has changed. What cannot be read changes nothing; throws ConfigError.
+  std::string reload();
+  std::string apply(const NodeConfig& wanted);
+
+  void schedule();
+  void step();
+
+  void accept();
+  // Out of descriptors or memory: who waits is still there when there are some again, and asking at
+  // once would take a core meanwhile.
+  void accept_later();
+  void check();
+  void on_end(Connection& session) override;
+  bool on_unfinished(Connection& session, std::int64_t change) override;
+  void on_doorbell(Connection& session) override;
+  bool on_frame(Connection& session, std::string_view frame, std::vector<Descriptor> descriptors,
+                std::string& problem) override;
+
+  Snapshot snapshot() const;
+};
+
+}  // namespace batchflow

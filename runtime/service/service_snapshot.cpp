@@ -1,0 +1,68 @@
+// What a service tells of itself.
+#include <sys/resource.h>
+
+#include <thread>
+
+#include "runtime/failpoint/failpoint.h"
+#include "runtime/service/service_parts.h"
+
+namespace batchflow {
+
+Snapshot Service::Parts::snapshot() const {
+  Snapshot all;
+  all.version = BATCHFLOW_VERSION;
+  all.process = getpid();
+  all.up_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  all.storage = backend->storage();
+  all.memory_bytes = config.memory;
+  all.cache_bytes = config.cache_bytes();
+  all.used_bytes = memory.used();
+  all.item_bytes = backend->item_bytes();
+  all.block_bytes = backend->slot_bytes();
+  if (const Spill* spill = backend->spill()) {
+    all.spill_limit_bytes = spill->capacity();
+    all.spill_bytes = spill->used();
+    all.spill = spill->counters();
+  }
+  all.workers = backend->workers();
+  all.workers_most = config.workers;
+  all.cores = std::thread::hardware_concurrency();
+  all.preparing_s = std::chrono::duration<double>(backend->preparing()).count();
+  all.connections = sessions.size();
+  all.engine = engine->counters();
+  all.policies = config.engine.policies;
+  all.preset = config.engine.preset;
+  all.seed = config.engine.seed;
+  all.steps = recorder.steps();
+  all.events = recorder.events();
+  all.digest = recorder.digest();
+  all.moved = backend->counters();
+  all.jobs = jobs.told(now());
+  all.stalls = jobs.stalls();
+  const auto seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
+  all.storage_busy_s = seconds(stalls.storage_busy());
+  all.reads_s = seconds(stalls.reads_lasted());
+  all.reads_now = stalls.reads_now();
+  all.preparing_now = stalls.preparing_now();
+  all.cache = backend->cache();
+  all.journal = recorder.state();
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) all.locked_memory_most = limit.rlim_cur;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) all.files_most = limit.rlim_cur;
+  all.draining = draining;
+  for (const auto& dataset : datasets.all()) {
+    if (dataset->removed) continue;
+    const SampleIndex& index = *dataset->index;
+    all.datasets.push_back({dataset->name, dataset->root.string(), index.samples(),
+                            datasets.catalogues().find(dataset->id, index.version())->total_bytes(),
+                            index.version(), index.classes().size(), dataset->format,
+                            dataset->tokens, dataset->pinned});
+  }
+  all.opening = joining->opening();
+  all.steps_bytes = config.steps_bytes;
+  all.step_reports = report_steps(datasets);
+  if (failpoints_on) all.failpoints = failpoint_counts();
+  return all;
+}
+
+}  // namespace batchflow
