@@ -198,10 +198,10 @@ class Backend {
   void note_kept(DatasetId dataset, Digest prefix, ShareId share);
   void measure_decoded();
   bool drop_decoded(Bytes bytes);
-  ItemStore::Item kept(DatasetId dataset, Digest prefix, SampleId sample) const;
+  std::vector<ShareId> kept_in(DatasetId dataset, Digest prefix) const;
   void add_sample(PreparationOrder& out, const Prepare& order, const ServedDataset& dataset,
                   std::uint32_t place, SampleId used, SampleId wanted, std::uint32_t occurrence,
-                  Form form, Digest prefix, Reading* reading);
+                  Form form, Reading* reading);
   static const Staged* staged(Reading& reading, SampleId sample);
   void prepared(PreparationReport& report);
   void gather(const Transfer& order, Clock::time_point since);

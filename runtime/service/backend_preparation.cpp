@@ -39,6 +39,8 @@ void Backend::on(const Prepare& order) {
     // One that is empty may have been closed and opened since it was measured.
     if (items_.sum(share).items == 0) decoded_[share.value] = {order.lineage.dataset};
   }
+  out.stored_in = kept_in(order.lineage.dataset, 0);
+  out.decoded_in = kept_in(order.lineage.dataset, prefix);
   const auto reading_of = [this](RequestId id) -> Reading* {
     const auto found = reading_of_.find(id.value);
     return found == reading_of_.end() ? nullptr : &readings_[found->second];
@@ -49,8 +51,7 @@ void Backend::on(const Prepare& order) {
   if (order.ingredients.empty()) {
     Reading* reading = reading_of(order.staging);
     for (std::uint32_t place = 0; place < ids.size(); ++place)
-      add_sample(out, order, dataset, place, ids[place], ids[place], 0, Form::encoded, prefix,
-                 reading);
+      add_sample(out, order, dataset, place, ids[place], ids[place], 0, Form::encoded, reading);
   } else {
     out.anew = order.ingredients.size() == order.lineage.samples;
     for (const Ingredient& one : order.ingredients) {
@@ -60,7 +61,7 @@ void Backend::on(const Prepare& order) {
         if (replacement.place == one.place) wanted = replacement.corrupt;
       }
       add_sample(out, order, dataset, one.place, one.sample, wanted, one.occurrence, one.form,
-                 prefix, reading);
+                 reading);
       out.samples.back().keep_decoded = one.keep_decoded;
     }
   }
@@ -89,7 +90,7 @@ void Backend::hand_to_worker(PreparationOrder&& order, const Preparing& entry) {
 // engine then reads it anew.
 void Backend::add_sample(PreparationOrder& out, const Prepare& order, const ServedDataset& dataset,
                          std::uint32_t place, SampleId used, SampleId wanted,
-                         std::uint32_t occurrence, Form form, Digest prefix, Reading* reading) {
+                         std::uint32_t occurrence, Form form, Reading* reading) {
   const KeyRoot root{order.lineage.dataset_version, order.lineage.seed};
   PreparationOrder::Sample sample;
   sample.place = place;
@@ -105,16 +106,14 @@ void Backend::add_sample(PreparationOrder& out, const Prepare& order, const Serv
     const Staged* one = staged(*reading, used);
     if (one) sample.input.bytes = {one->memory + one->lead, one->bytes};
   } else {
-    sample.kept = kept(order.lineage.dataset, form == Form::decoded ? prefix : 0, used);
-    if (sample.kept) sample.input.bytes = ItemStore::bytes_of(sample.kept);
+    sample.is_kept = true;
     // What was read for this very block is no hit.
     const bool fresh =
         form == Form::encoded &&
         fresh_.erase(std::uint64_t{order.lineage.dataset.value} << 32 | used.value) > 0;
     if (!fresh) ++(form == Form::decoded ? counters_.decoded_hits : counters_.encoded_hits);
   }
-  sample.bytes =
-      form == Form::decoded ? sample.input.bytes.size() : dataset.index->extent(used).bytes;
+  if (form != Form::decoded) sample.bytes = dataset.index->extent(used).bytes;
   out.samples.push_back(std::move(sample));
 }
 
@@ -152,14 +151,9 @@ bool Backend::drop_decoded(Bytes bytes) {
   return dropped > 0;
 }
 
-ItemStore::Item Backend::kept(DatasetId dataset, Digest prefix, SampleId sample) const {
+std::vector<ShareId> Backend::kept_in(DatasetId dataset, Digest prefix) const {
   const auto shares = kept_in_.find({dataset.value, prefix});
-  if (shares == kept_in_.end()) return nullptr;
-  for (const ShareId share : shares->second) {
-    if (ItemStore::Item item = items_.find(share, ItemId(static_cast<std::uint32_t>(sample.value))))
-      return item;
-  }
-  return nullptr;
+  return shares == kept_in_.end() ? std::vector<ShareId>() : shares->second;
 }
 
 void Backend::prepared(PreparationReport& report) {

@@ -106,6 +106,16 @@ void WorkerPool::run(Worker& worker) {
   quiet_(worker.id);
 }
 
+// Each lookup goes to memory that nobody has touched for long: not on the service's own thread.
+ItemStore::Item WorkerPool::kept(const PreparationOrder& order,
+                                 const PreparationOrder::Sample& sample) const {
+  const ItemId item(static_cast<std::uint32_t>(sample.input.sample.value));
+  for (const ShareId share : sample.input.decoded ? order.decoded_in : order.stored_in) {
+    if (ItemStore::Item found = items_.find(share, item)) return found;
+  }
+  return nullptr;
+}
+
 PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& preparer) {
   PreparationReport report;
   report.request = order.request;
@@ -130,10 +140,13 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
   for (const PreparationOrder::Sample& sample : order.samples) {
     const BlockWriter writer = apart ? BlockWriter(one, scratch.data()) : block;
     decoded.clear();
-    const bool whole = sample.input.bytes.size() == sample.bytes;
+    Preparer::Input input = sample.input;
+    const ItemStore::Item held = sample.is_kept ? kept(order, sample) : nullptr;
+    if (held) input.bytes = ItemStore::bytes_of(held);
+    const bool whole = input.decoded || input.bytes.size() == sample.bytes;
     const Prepared made =
         !whole ? Prepared::corrupt
-               : preparer.prepare(*order.pipeline, sample.input, writer, apart ? 0 : sample.place,
+               : preparer.prepare(*order.pipeline, input, writer, apart ? 0 : sample.place,
                                   sample.keep_decoded ? &decoded : nullptr);
     const bool replaced = sample.wanted != sample.input.sample;
     block.set_key(sample.place, sample.input.sample, sample.wanted, replaced ? kReplaced : 0);
@@ -165,11 +178,11 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
     report.outcome = Outcome::corrupt;
     report.corrupt.push_back(sample.input.sample);
     report.problems.emplace_back(
-        whole ? std::string(preparer.problem())
-              : fmt::format(
-                    "{} than the {} bytes there were: the data set has changed since it was "
-                    "indexed, or is damaged",
-                    sample.input.bytes.size() > sample.bytes ? "more" : "less", sample.bytes));
+        whole
+            ? std::string(preparer.problem())
+            : fmt::format("{} than the {} bytes there were: the data set has changed since it was "
+                          "indexed, or is damaged",
+                          input.bytes.size() > sample.bytes ? "more" : "less", sample.bytes));
   }
   if (ragged && order.anew) {
     // The last block of an epoch is short: what it lacks has no rows.

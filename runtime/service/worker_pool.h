@@ -28,11 +28,11 @@ namespace batchflow {
 struct PreparationOrder {
   struct Sample {
     Preparer::Input input;
-    ItemStore::Item kept;  // holds `input.bytes`, if it is in the cache
+    bool is_kept = false;  // `input.bytes` are in the cache
     std::uint32_t place = 0;
     SampleId wanted;  // the corrupt one that it stands for, or itself
     bool keep_decoded = false;
-    Bytes bytes = 0;  // that `input.bytes` must have; other than that it is corrupt
+    Bytes bytes = 0;  // that stored ones must have; other than that it is corrupt
   };
   Request request;
   WorkerId worker;
@@ -42,6 +42,8 @@ struct PreparationOrder {
   bool anew = true;  // all samples of the block, in turn; false: some of a block that is there
   std::vector<Sample> samples;
   ShareId decoded_share = ShareId::none();
+  // Where samples of the dataset are kept, as stored and as this pipeline decodes them.
+  std::vector<ShareId> stored_in, decoded_in;
 };
 
 struct PreparationReport {
@@ -85,6 +87,7 @@ class WorkerPool {
   };
   void run(Worker& worker);
   PreparationReport carry_out(PreparationOrder& order, Preparer& preparer);
+  ItemStore::Item kept(const PreparationOrder& order, const PreparationOrder::Sample& sample) const;
 
   ItemStore& items_;
   Report report_;
