@@ -69,11 +69,11 @@ ItemStore::ItemStore(MemoryBudget& budget) : budget_(budget) {
 }
 
 ItemStore::~ItemStore() {
-  items_.clear();
+  tables_.clear();
   munmap(begin_, addresses_);
 }
 
-std::unique_ptr<ItemStore::Kept> ItemStore::make(Bytes bytes) {
+ItemStore::Item ItemStore::make(Bytes bytes) {
   const Extents::Page pages = pages_for(bytes);
   MemoryCharge charge(budget_, pages * Extents::kPage + kBytesPerItem);
   if (!charge) return nullptr;
@@ -85,7 +85,7 @@ std::unique_ptr<ItemStore::Kept> ItemStore::make(Bytes bytes) {
   }
   if (!first) return nullptr;
   std::byte* const memory = begin_ + *first * Extents::kPage;
-  auto kept = std::make_unique<Kept>(*this, memory, bytes, std::move(charge));
+  auto kept = std::make_shared<Kept>(*this, memory, bytes, std::move(charge));
   // Without it, writing to a page the machine has no memory for would end the process.
   const bool filled =
       madvise(memory, pages * Extents::kPage, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
@@ -101,83 +101,117 @@ void ItemStore::release(const Kept& kept) {
   bytes_ -= kept.pages() * Extents::kPage;
 }
 
+const ItemStore::Item* ItemStore::Table::find(ItemId item) const {
+  const std::size_t place = item.value / kPiece;
+  if (place >= pieces.size() || !pieces[place]) return nullptr;
+  const Item& found = pieces[place]->items[item.value % kPiece];
+  return found ? &found : nullptr;
+}
+
 bool ItemStore::put(ShareId share, ItemId item, std::span<const std::byte> bytes) {
   drop(share, item);
   {
     const std::lock_guard lock(mutex_);
-    Sum& sum = sums_[share.value];
+    Sum& sum = tables_[share.value].sum;
     ++sum.offered_items;
     sum.offered_bytes += pages_for(bytes.size()) * Extents::kPage;
   }
-  std::unique_ptr<Kept> made = make(bytes.size());
+  const Item made = make(bytes.size());
   if (!made) return false;
   if (!bytes.empty()) std::memcpy(made->memory, bytes.data(), bytes.size());
-  Item kept = std::move(made);
+  Item before;  // what another has put meanwhile is freed outside of the lock
   const std::lock_guard lock(mutex_);
-  Item& place = items_[key(share, item)];
-  if (place) forget(share, *place);
-  Sum& sum = sums_[share.value];
-  sum.bytes += kept->pages() * Extents::kPage;
-  ++sum.items;
-  place.swap(kept);  // what another has put meanwhile is freed outside
+  Table& table = tables_[share.value];
+  before = take(table, item);
+  const std::size_t place = item.value / kPiece;
+  if (place >= table.pieces.size()) table.pieces.resize(place + 1);
+  if (!table.pieces[place]) table.pieces[place] = std::make_unique<Piece>();
+  table.pieces[place]->items[item.value % kPiece] = made;
+  ++table.pieces[place]->used;
+  table.sum.bytes += made->pages() * Extents::kPage;
+  ++table.sum.items;
   return true;
 }
 
+ItemStore::Item ItemStore::take(Table& table, ItemId item) {
+  if (!table.find(item)) return nullptr;
+  std::unique_ptr<Piece>& piece = table.pieces[item.value / kPiece];
+  Item taken = std::move(piece->items[item.value % kPiece]);
+  if (--piece->used == 0) piece.reset();
+  table.sum.bytes -= taken->pages() * Extents::kPage;
+  --table.sum.items;
+  return taken;
+}
+
 ItemStore::Item ItemStore::find(ShareId share, ItemId item) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = items_.find(key(share, item));
-  return found == items_.end() ? nullptr : found->second;
+  Item found;
+  find(share, {&item, 1}, {&found, 1});
+  return found;
+}
+
+void ItemStore::find(ShareId share, std::span<const ItemId> items, std::span<Item> found) const {
+  constexpr std::size_t kAtOnce = 64;
+  std::array<const Item*, kAtOnce> places;
+  for (std::size_t first = 0; first < items.size(); first += kAtOnce) {
+    const std::span some = items.subspan(first, std::min(kAtOnce, items.size() - first));
+    const std::lock_guard lock(mutex_);
+    const auto entry = tables_.find(share.value);
+    if (entry == tables_.end()) return;
+    const Table& table = entry->second;
+    for (const ItemId item : some) {
+      if (item.value / kPiece < table.pieces.size())
+        __builtin_prefetch(&table.pieces[item.value / kPiece]);
+    }
+    for (const ItemId item : some) {
+      if (item.value / kPiece < table.pieces.size() && table.pieces[item.value / kPiece])
+        __builtin_prefetch(&table.pieces[item.value / kPiece]->items[item.value % kPiece]);
+    }
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      places[i] = table.find(some[i]);
+      if (places[i]) __builtin_prefetch(places[i]->get());
+    }
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (!places[i]) continue;
+      found[first + i] = *places[i];
+      __builtin_prefetch((*places[i])->memory);
+    }
+  }
 }
 
 void ItemStore::drop(ShareId share, ItemId item) {
   Item gone;  // freed outside of the lock
   const std::lock_guard lock(mutex_);
-  const auto found = items_.find(key(share, item));
-  if (found == items_.end()) return;
-  forget(share, *found->second);
-  gone = std::move(found->second);
-  items_.erase(found);
+  const auto found = tables_.find(share.value);
+  if (found != tables_.end()) gone = take(found->second, item);
 }
 
 void ItemStore::drop_all(ShareId share) {
-  std::vector<Item> gone;
+  Table gone;
   const std::lock_guard lock(mutex_);
-  std::erase_if(items_, [&](auto& entry) {
-    if (entry.first >> 32 != share.value) return false;
-    forget(share, *entry.second);
-    gone.push_back(std::move(entry.second));
-    return true;
-  });
-  sums_.erase(share.value);
+  if (auto found = tables_.extract(share.value)) gone = std::move(found.mapped());
 }
 
 Bytes ItemStore::drop_some(ShareId share, Bytes least) {
   std::vector<Item> gone;  // freed outside of the lock
   Bytes bytes = 0;
   const std::lock_guard lock(mutex_);
-  for (auto item = items_.begin(); item != items_.end() && bytes < least;) {
-    if (item->first >> 32 != share.value) {
-      ++item;
-      continue;
+  const auto found = tables_.find(share.value);
+  if (found == tables_.end()) return 0;
+  Table& table = found->second;
+  for (std::size_t item = 0; item < table.pieces.size() * kPiece && bytes < least; ++item) {
+    if (!table.pieces[item / kPiece]) continue;
+    if (Item one = take(table, ItemId(static_cast<std::uint32_t>(item)))) {
+      bytes += one->pages() * Extents::kPage;
+      gone.push_back(std::move(one));
     }
-    bytes += item->second->pages() * Extents::kPage;
-    forget(share, *item->second);
-    gone.push_back(std::move(item->second));
-    item = items_.erase(item);
   }
   return bytes;
 }
 
-void ItemStore::forget(ShareId share, const Kept& kept) {
-  Sum& sum = sums_[share.value];
-  sum.bytes -= kept.pages() * Extents::kPage;
-  --sum.items;
-}
-
 ItemStore::Sum ItemStore::sum(ShareId share) const {
   const std::lock_guard lock(mutex_);
-  const auto found = sums_.find(share.value);
-  return found == sums_.end() ? Sum{} : found->second;
+  const auto found = tables_.find(share.value);
+  return found == tables_.end() ? Sum{} : found->second.sum;
 }
 
 Bytes ItemStore::bytes() const {
@@ -187,7 +221,9 @@ Bytes ItemStore::bytes() const {
 
 std::size_t ItemStore::items() const {
   const std::lock_guard lock(mutex_);
-  return items_.size();
+  std::size_t all = 0;
+  for (const auto& [share, table] : tables_) all += table.sum.items;
+  return all;
 }
 
 }  // namespace batchflow

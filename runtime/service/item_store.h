@@ -9,12 +9,14 @@
 // count until then. Thread-safe: reads put items in, workers take them out.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "core/types.h"
 #include "runtime/service/memory_budget.h"
@@ -40,6 +42,9 @@ class ItemStore {
   // for it.
   bool put(ShareId share, ItemId item, std::span<const std::byte> bytes);
   Item find(ShareId share, ItemId item) const;  // null if it is not there
+  // Of many at once, which costs a fraction each: memory that nobody has touched for long is asked
+  // for ahead. What is there goes into `found`, in the same order; the rest of it stays.
+  void find(ShareId share, std::span<const ItemId> items, std::span<Item> found) const;
   void drop(ShareId share, ItemId item);
   void drop_all(ShareId share);
   // Drops items of the share until they have taken so many bytes; how many these took.
@@ -55,22 +60,32 @@ class ItemStore {
   std::size_t items() const;
 
  private:
-  static std::uint64_t key(ShareId share, ItemId item) {
-    return std::uint64_t{share.value} << 32 | item.value;
-  }
+  // Items are dense: each share has a table by item, in pieces that are there as long as anything
+  // is in them.
+  static constexpr std::size_t kPiece = 16;
+  struct Piece {
+    std::array<Item, kPiece> items;
+    std::size_t used = 0;
+  };
+  struct Table {
+    std::vector<std::unique_ptr<Piece>> pieces;
+    Sum sum;
+    const Item* find(ItemId item) const;
+  };
+
   // Memory of its own for so many bytes; null: there is none.
-  std::unique_ptr<Kept> make(Bytes bytes);
+  Item make(Bytes bytes);
   void release(const Kept& kept);
-  void forget(ShareId share, const Kept& kept);
+  // What was there.
+  Item take(Table& table, ItemId item);
 
   MemoryBudget& budget_;
   std::byte* begin_ = nullptr;
   Bytes addresses_ = 0;
   mutable std::mutex mutex_;
   Extents free_{0};
-  std::unordered_map<std::uint64_t, Item> items_;
+  std::unordered_map<std::uint32_t, Table> tables_;  // by share
   Bytes bytes_ = 0;
-  std::unordered_map<std::uint32_t, Sum> sums_;  // by share
 };
 
 }  // namespace batchflow

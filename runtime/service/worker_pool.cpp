@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <system_error>
@@ -17,6 +18,7 @@ namespace batchflow {
 namespace {
 
 constexpr int kNiceness = 10;
+constexpr std::size_t kFoundAtOnce = 64;
 
 // The rows of a ragged field cannot be written anew where they are: what follows them moves. So the
 // sample is made apart, and put in its place.
@@ -106,14 +108,27 @@ void WorkerPool::run(Worker& worker) {
   quiet_(worker.id);
 }
 
-// Each lookup goes to memory that nobody has touched for long: not on the service's own thread.
-ItemStore::Item WorkerPool::kept(const PreparationOrder& order,
-                                 const PreparationOrder::Sample& sample) const {
-  const ItemId item(static_cast<std::uint32_t>(sample.input.sample.value));
-  for (const ShareId share : sample.input.decoded ? order.decoded_in : order.stored_in) {
-    if (ItemStore::Item found = items_.find(share, item)) return found;
+// What is kept of samples [first, first + found.size()).
+void WorkerPool::find_kept(const PreparationOrder& order, std::size_t first,
+                           std::vector<ItemStore::Item>& found) const {
+  std::fill(found.begin(), found.end(), nullptr);
+  const std::size_t last = std::min(order.samples.size(), first + found.size());
+  for (const bool decoded : {false, true}) {
+    for (const ShareId share : decoded ? order.decoded_in : order.stored_in) {
+      std::array<ItemId, kFoundAtOnce> wanted;
+      std::array<ItemStore::Item, kFoundAtOnce> there;
+      std::array<std::size_t, kFoundAtOnce> places;
+      std::size_t count = 0;
+      for (std::size_t i = first; i < last; ++i) {
+        const PreparationOrder::Sample& sample = order.samples[i];
+        if (!sample.is_kept || sample.input.decoded != decoded || found[i - first]) continue;
+        wanted[count] = ItemId(static_cast<std::uint32_t>(sample.input.sample.value));
+        places[count++] = i - first;
+      }
+      items_.find(share, std::span(wanted).first(count), std::span(there).first(count));
+      for (std::size_t i = 0; i < count; ++i) found[places[i]] = std::move(there[i]);
+    }
   }
-  return nullptr;
 }
 
 PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& preparer) {
@@ -137,11 +152,15 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
     scratch.resize(one.bytes);
   }
   std::vector<std::byte> decoded;
-  for (const PreparationOrder::Sample& sample : order.samples) {
+  std::vector<ItemStore::Item> kept(kFoundAtOnce);
+  for (std::size_t at = 0; at < order.samples.size(); ++at) {
+    // On this thread: it is memory that nobody has touched for long.
+    if (at % kFoundAtOnce == 0) find_kept(order, at, kept);
+    const PreparationOrder::Sample& sample = order.samples[at];
     const BlockWriter writer = apart ? BlockWriter(one, scratch.data()) : block;
     decoded.clear();
     Preparer::Input input = sample.input;
-    const ItemStore::Item held = sample.is_kept ? kept(order, sample) : nullptr;
+    const ItemStore::Item held = std::exchange(kept[at % kFoundAtOnce], nullptr);
     if (held) input.bytes = ItemStore::bytes_of(held);
     const bool whole = input.decoded || input.bytes.size() == sample.bytes;
     const Prepared made =

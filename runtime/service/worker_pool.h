@@ -87,7 +87,8 @@ class WorkerPool {
   };
   void run(Worker& worker);
   PreparationReport carry_out(PreparationOrder& order, Preparer& preparer);
-  ItemStore::Item kept(const PreparationOrder& order, const PreparationOrder::Sample& sample) const;
+  void find_kept(const PreparationOrder& order, std::size_t first,
+                 std::vector<ItemStore::Item>& found) const;
 
   ItemStore& items_;
   Report report_;

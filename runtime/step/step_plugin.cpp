@@ -161,11 +161,14 @@ void StepPlugin::could_not_start(const std::string& why) {
   strike(kStartStrikes, why);
 }
 
-void StepPlugin::ended(StepResult how, SampleId sample, Duration took, const std::string& problem) {
+void StepPlugin::ended(StepResult how, SampleId sample, bool is_first, Duration took,
+                       const std::string& problem) {
   if (how == StepResult::crashed || how == StepResult::late) {
     ++(how == StepResult::late ? late_ : crashes_);
     // Those at fault are tried once more, one after the other: that tells nothing new of the step.
     if (is_known(sample)) return;
+    // One that has done others hangs at this sample: as many may at once as there are workers.
+    if (how == StepResult::late && !is_first) return;
     return strike(how == StepResult::late ? kLateStrikes : kCrashStrikes, problem);
   }
   ++(how == StepResult::done ? samples_ : corrupt_);

@@ -66,8 +66,9 @@ class StepPlugin {
   bool is_broken() const;
   void started() { ++starts_; }
   void could_not_start(const std::string& why);
-  // A call for `sample`; `problem` of a process that has ended.
-  void ended(StepResult how, SampleId sample, Duration took, const std::string& problem);
+  // A call for `sample`, the first of its process or not; `problem` of a process that has ended.
+  void ended(StepResult how, SampleId sample, bool is_first, Duration took,
+             const std::string& problem);
   std::string last_failure() const;
   StepCounters counters() const;
 

@@ -92,6 +92,7 @@ class StepProcess {
   const std::byte* output() const { return areas_.memory().data() + input_bytes_ + output_at_; }
   std::uint64_t rows() const { return rows_; }
   const std::string& problem() const { return problem_; }
+  bool has_been_called() const { return calls_ > 0; }
 
   void end();
 

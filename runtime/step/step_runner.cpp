@@ -66,9 +66,10 @@ bool StepRunner::start(Running& one, Bytes input, Bytes output) {
 const std::byte* StepRunner::run(std::span<const std::uint64_t> shape, std::uint64_t seed) {
   Running& one = *current_;
   const auto began = std::chrono::steady_clock::now();
+  const bool is_first = !one.process.has_been_called();
   const StepResult result =
       one.process.call(input_, shape, one.plugin->declared().random ? seed : 0, output_);
-  one.plugin->ended(result, sample_, std::chrono::steady_clock::now() - began,
+  one.plugin->ended(result, sample_, is_first, std::chrono::steady_clock::now() - began,
                     one.process.problem());
   if (result == StepResult::crashed || result == StepResult::late) {
     ++one.crashes;

@@ -107,8 +107,8 @@ TEST_CASE("samples at which a plugin crashes or hangs are replaced, in its pipel
   // cache had does not count as one.
   const auto crashes = plugins.plugin("crashing").at("crashes").get<std::uint64_t>();
   const auto late = plugins.plugin("hanging").at("late").get<std::uint64_t>();
-  CHECK((crashes >= 2 * 4 && crashes <= 6 * 4));
-  CHECK((late >= 2 * 3 && late <= 6 * 3));
+  CHECK_MESSAGE((crashes >= 2 * 4 && crashes <= 6 * 4), crashes);
+  CHECK_MESSAGE((late >= 2 * 3 && late <= 6 * 3), late);
   CHECK(command(plugins.config.socket, "status").at("corrupt_samples") == 8);
 }
 
