@@ -184,9 +184,9 @@ bool Jobs::begin(Job& job) {
   event.batch_samples = request.batch_samples;
   event.drop_last = request.drop_last;
   event.epochs = request.epochs;
-  // One that comes back has had some of them.
+  // One that comes back has had some of them; none left would mean that it did not say.
   if (request.steps > 0)
-    job.steps_left = request.steps - std::min(request.steps, request.steps_given);
+    job.steps_left = request.steps - std::min(request.steps - 1, request.steps_given);
   event.steps = job.steps_left;
   event.credits = request.credits == 0 ? options_.credits : request.credits;
   event.weight = weight(job.user, request.weight);
@@ -276,7 +276,15 @@ void Jobs::admitted(const Admit& order) {
     admission.state = to_json(*job->position);
     end->peer->send(encode(admission), {end->files.service_file.get(), end->files.job_file.get(),
                                         end->files.doorbell.get(), job->pace.file().get()});
+    if (has_had_all(*job)) finish(*end, DownKind::finished);
   }
+}
+
+// One that comes back from a checkpoint of its end, or lost its service there.
+bool Jobs::has_had_all(const Job& job) {
+  const JoinRequest& request = job.request;
+  return (request.epochs > 0 && job.position->epoch() >= request.epochs) ||
+         (request.steps > 0 && request.steps_given >= request.steps);
 }
 
 void Jobs::refused(const Refuse& order) {

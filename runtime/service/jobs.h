@@ -197,6 +197,7 @@ class Jobs final : public Customer {
   void let_go(Job& job);
   bool up(RankEnd& end, std::span<const std::byte> record);
   std::uint64_t steps_per_epoch(const Job& job) const;
+  static bool has_had_all(const Job& job);
   void finish(RankEnd& end, DownKind how);
   void begin_wait(RankEnd& end);
   void end_wait(RankEnd& end);

@@ -125,6 +125,30 @@ TEST_CASE("ranks of a job get equal counts, and together each sample once") {
   }
 }
 
+TEST_CASE("a job that begins with the state of its end is at its end") {
+  Rows rows;
+  const LiveService service(rows.config);
+  for (const bf_order order : {BF_RELAXED, BF_STRICT, BF_SEQUENTIAL}) {
+    for (const bool drop_last : {false, true}) {
+      CAPTURE(order);
+      CAPTURE(drop_last);
+      JobPlan plan = rows.plan();
+      plan.order = order;
+      plan.drop_last = drop_last;
+      // The loader is not asked for more than there is.
+      plan.batches_most =
+          plan.epochs * (drop_last ? kRows / plan.batch : (kRows - 1) / plan.batch + 1);
+      std::string state;
+      CHECK(run_job(plan, &state).batches == plan.batches_most);
+      plan.state = state;
+      plan.batches_most = UINT64_MAX;
+      const Handed handed = run_job(plan);
+      CHECK(handed.wrong == "");
+      CHECK(handed.batches == 0);
+    }
+  }
+}
+
 // Reads of many files take longer than a job needs to come.
 TEST_CASE("a data set that is being opened may be named by its path, as later") {
   Folder folder;
