@@ -130,13 +130,14 @@ void preparation(const Window& all, const JobWindow& job, Diagnosis& out) {
   if (each_s > 0) out.facts.push_back(fmt::format("a sample takes {:.2f} ms", 1000 * each_s));
   say_of_demand(job, out);
   say_of_cache(all, out);
-  const double needed = std::ceil(job.demand * each_s);
   const double cores = all.now("cores");
+  // Who computes next to nothing wants as many as there are.
+  const double needed = job.demand > 0 ? std::ceil(job.demand * each_s) : cores;
   if (needed > workers && workers < cores)
     out.advice.push_back(fmt::format(
-        "more workers: this job alone wants {:.0f}, and the machine has {:.0f} cores (--workers "
+        "more workers: this job alone wants {:.0f}{}, and the machine has {:.0f} cores (--workers "
         "{:.0f})",
-        needed, cores, std::min(needed, cores)));
+        needed, job.demand > 0 ? "" : " and more", cores, std::min(needed, cores)));
   if (needed > cores || workers >= cores)
     out.advice.push_back(fmt::format(
         "fewer or cheaper steps in pipeline '{}', or a machine with more than {:.0f} cores: all of "

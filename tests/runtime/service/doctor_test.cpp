@@ -102,7 +102,7 @@ TEST_CASE("an expensive preparation is named, with its workers") {
   CHECK(found.at("stalled_ratio").get<double>() > 0.5);
   CHECK(has(found.at("facts"), "1 workers of at most 1 were busy"));
   CHECK(number_behind(found.at("facts"), "a sample takes ") >= 25);  // 200 ms a block of 8
-  CHECK(has(found.at("advice"), "workers"));
+  CHECK_MESSAGE(has(found.at("advice"), "workers"), found.dump());
 
   const Outcome explained = clinic.run({"explain", "train"});
   CHECK(explained.code == 0);
