@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kPictures = 300;
 
 TEST_CASE("pictures that are a hundred times their files never take the memory of batches") {
-  constexpr int kSide = 1200;
+  constexpr int kSide = 800;
   Folder folder;
   NodeConfig config = config_in(folder.path());
   const auto root = folder.path() / "pictures";
@@ -27,6 +27,7 @@ TEST_CASE("pictures that are a hundred times their files never take the memory o
     plan.dataset = "pictures";
     plan.order = order;
     plan.epochs = 3;
+    plan.timeout_s = 60;
     const Seen seen = see(plan);
     CHECK(seen.wrong == "");
     REQUIRE(seen.good.size() == 3);
