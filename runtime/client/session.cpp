@@ -71,7 +71,7 @@ Channel connect_to_first(const std::vector<std::string>& addresses, Clock::time_
 // Empty when the service speaks as this library does.
 std::string greet(Channel& channel, Clock::time_point deadline,
                   const std::function<bool()>& is_interrupted, Session::Problem& problem) {
-  const Hello hello{kProtocolVersion, BATCHFLOW_VERSION, static_cast<std::uint64_t>(getpid())};
+  const Hello hello{kProtocolVersion, BATCHFLOW_VERSION, static_cast<std::uint64_t>(getpid()), ""};
   channel.send(encode(hello), {}, deadline);
   const auto frame = next_frame(channel, deadline, is_interrupted);
   if (!frame) {

@@ -13,6 +13,16 @@ namespace {
 
 using nlohmann::json;
 
+std::string ranks_text(const json& job) {
+  std::string ranks = fmt::format("{:.0f}", number(job, "ranks"));
+  if (const double remote = number(job, "remote_ranks"); remote > 0) {
+    ranks += fmt::format(", {:.0f} from", remote);
+    for (const json& one : list(job, "from"))
+      if (one.is_string()) ranks += " " + printable(one.get<std::string>());
+  }
+  return ranks;
+}
+
 std::string share_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
 }
@@ -53,7 +63,7 @@ std::string jobs_table(const json& status) {
     const double wait = number(job, "wait_s");
     rows.push_back(
         {printable(text(job, "name")), printable(text(job, "dataset")),
-         printable(text(job, "pipeline")), fmt::format("{:.0f}", number(job, "ranks")),
+         printable(text(job, "pipeline")), ranks_text(job),
          fmt::format("{:.0f}", number(job, "batch_samples")),
          job.value("running", false) ? fmt::format("{:.0f}", number(job, "epoch")) : "waits",
          fmt::format("{:.0f}", number(job, "steps")), fmt::format("{:.0f}", number(job, "samples")),

@@ -162,7 +162,8 @@ std::string encode(const Hello& hello) {
   return text_of({{"type", "hello"},
                   {"protocol", hello.protocol},
                   {"version", hello.version},
-                  {"pid", hello.pid}});
+                  {"pid", hello.pid},
+                  {"from", hello.from}});
 }
 
 std::string encode(const Welcome& welcome) {
@@ -239,6 +240,7 @@ std::optional<Hello> decode_hello(std::string_view frame, std::string& problem) 
     fields.number("protocol", hello.protocol, 1);
     fields.text("version", hello.version);
     fields.number("pid", hello.pid);
+    fields.text("from", hello.from);
     return hello;
   });
 }

@@ -6,7 +6,7 @@
 // this way, unless the job is on another machine: then a `batch` frame of bytes follows each
 // record.
 //
-//   job          hello {protocol, version, pid}
+//   job          hello {protocol, version, pid, from}
 //   service      welcome {protocol, version, service}
 //   job          join {JoinRequest} + [a descriptor of the dataset's folder]
 //   service      admitted {JoinAnswer} + down ring, up ring, doorbell
@@ -40,6 +40,7 @@ struct Hello {
   std::uint32_t protocol = 0;
   std::string version;
   std::uint64_t pid = 0;
+  std::string from;  // the machine of a remote job, as the relay tells it; empty: this one
 };
 struct Welcome {
   std::uint32_t protocol = 0;

@@ -61,6 +61,18 @@ Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound)
   return socket;
 }
 
+// The address of who is connected, without his port.
+std::string peer_of(int socket) {
+  sockaddr_storage is{};
+  socklen_t size = sizeof is;
+  std::array<char, NI_MAXHOST> host{};
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&is), &size) != 0 ||
+      getnameinfo(reinterpret_cast<sockaddr*>(&is), size, host.data(), host.size(), nullptr, 0,
+                  NI_NUMERICHOST) != 0)
+    return "elsewhere";
+  return host.data();
+}
+
 // TCP takes back what was sent last on a connection that is closed with something unread. So what a
 // guest still says is heard, and forgotten, until he has closed it, or for a moment.
 void hear_out(const Stream& stream) {
@@ -116,11 +128,6 @@ RemoteListener::~RemoteListener() {
     }
     guest.thread.join();
   }
-}
-
-std::size_t RemoteListener::ranks() const {
-  const std::lock_guard lock(mutex_);
-  return guests_.size();
 }
 
 void RemoteListener::listen() {
@@ -213,7 +220,8 @@ void RemoteListener::receive(Guest& guest, Descriptor socket) {
   {
     const std::lock_guard lock(guest.mutex);
     guest.stream = nullptr;
-    guest.relay = std::make_unique<Relay>(std::move(stream), std::move(local));
+    std::string from = peer_of(stream->socket());
+    guest.relay = std::make_unique<Relay>(std::move(stream), std::move(local), std::move(from));
   }
   guest.relay->run();
   const std::lock_guard lock(guest.mutex);

@@ -23,7 +23,6 @@ class RemoteListener {
   RemoteListener(const RemoteOptions& options, std::filesystem::path service);
   ~RemoteListener();
   std::uint16_t port() const { return port_; }
-  std::size_t ranks() const;  // remote ones now
 
  private:
   // A connection, from its first byte on.

@@ -28,8 +28,11 @@ Channel second_of(const Channel& channel) {
 
 }  // namespace
 
-Relay::Relay(std::unique_ptr<Stream> stream, Channel local)
-    : stream_(std::move(stream)), to_service_(second_of(local)), from_service_(std::move(local)) {}
+Relay::Relay(std::unique_ptr<Stream> stream, Channel local, std::string from)
+    : stream_(std::move(stream)),
+      from_(std::move(from)),
+      to_service_(second_of(local)),
+      from_service_(std::move(local)) {}
 
 void Relay::run() {
   std::thread of_service;
@@ -73,6 +76,15 @@ void Relay::listen_to_job() {
 bool Relay::take_text(const std::string& text) {
   std::string problem;
   const std::string type = message_type(text, problem);
+  if (type == "hello") {
+    std::optional<Hello> hello = decode_hello(text, problem);
+    if (!hello) {
+      stream_->shut(problem);
+      return false;
+    }
+    hello->from = from_;
+    return to_service_.send(encode(*hello), {}, Channel::Clock::now() + Stream::kPatience);
+  }
   if (type == "join") {
     const auto request = decode_join(text, problem);
     if (!request || request->dataset.empty() || request->dataset.front() == '/' ||
@@ -80,7 +92,7 @@ bool Relay::take_text(const std::string& text) {
       stream_->shut("a join that names no dataset of the service");
       return false;
     }
-  } else if (type != "hello" && type != "leave" && type != "sample_name" && type != "class_name") {
+  } else if (type != "leave" && type != "sample_name" && type != "class_name") {
     stream_->shut(fmt::format("a message of type '{}', which no remote job sends", type));
     return false;
   }

@@ -1,8 +1,8 @@
 // The service's side of a remote rank: to the service it is a job of this machine, with rings and
 // mapped batches, and all that passes there it passes on over a stream.
 //
-// So nothing in the service knows of remote jobs. Two threads a rank: one waits for the job, one
-// for the service.
+// So the service knows of remote jobs only from where they come, to tell it. Two threads a rank:
+// one waits for the job, one for the service.
 #pragma once
 
 #include <map>
@@ -22,8 +22,8 @@ namespace batchflow {
 
 class Relay {
  public:
-  // `local` is a connection to the service.
-  Relay(std::unique_ptr<Stream> stream, Channel local);
+  // `local` is a connection to the service, `from` the machine of the job.
+  Relay(std::unique_ptr<Stream> stream, Channel local, std::string from);
 
   // Until either side ends, or stop() from another thread.
   void run();
@@ -56,6 +56,7 @@ class Relay {
   bool send_batch(std::span<const std::byte> record, const DownRecord& down);
 
   std::unique_ptr<Stream> stream_;
+  const std::string from_;
   Channel to_service_;    // of the thread that listens to the job
   Channel from_service_;  // of the one that listens to the service, by the same socket
   std::unique_ptr<Admitted> admitted_;

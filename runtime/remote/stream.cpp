@@ -23,10 +23,16 @@ namespace batchflow {
 namespace {
 
 std::string tls_problem() {
-  std::array<char, 256> text{};
   const unsigned long code = ERR_get_error();
   ERR_clear_error();
-  if (code == 0) return "the connection was closed";
+#ifdef SSL_R_UNEXPECTED_EOF_WHILE_READING  // since OpenSSL 3
+  const bool is_closed = ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+#else
+  const bool is_closed = false;
+#endif
+  if (code == 0 || is_closed) return "the connection was closed";
+  if (const char* reason = ERR_reason_error_string(code)) return reason;
+  std::array<char, 256> text{};
   ERR_error_string_n(code, text.data(), text.size());
   return text.data();
 }
@@ -188,6 +194,10 @@ bool Stream::handshake(bool accepts, const std::string& host, Clock::time_point 
   if (!accepts) {
     SSL_set_tlsext_host_name(tls_.get(), host.c_str());
     SSL_set1_host(tls_.get(), host.c_str());
+  }
+  if (BF_FAILPOINT("remote.handshake")) {
+    shut("TLS: the connection was closed");
+    return false;
   }
   for (;;) {
     const NoPipeSignal quiet;

@@ -59,6 +59,8 @@ class Connection final : public Peer, public std::enable_shared_from_this<Connec
   bool has_unsent() const override;
   uid_t user() const override { return user_; }
   pid_t process() const override { return process_; }
+  const std::string& from() const override { return from_; }
+  void set_from(std::string machine) { from_ = std::move(machine); }
 
  private:
   struct Wires;
@@ -74,6 +76,7 @@ class Connection final : public Peer, public std::enable_shared_from_this<Connec
   std::unique_ptr<Wires> wires_;
   uid_t user_ = static_cast<uid_t>(-1);
   pid_t process_ = 0;
+  std::string from_;
 };
 
 }  // namespace batchflow

@@ -41,6 +41,7 @@ class Peer {
   virtual bool has_unsent() const = 0;
   virtual uid_t user() const = 0;
   virtual pid_t process() const = 0;
+  virtual const std::string& from() const = 0;  // another machine; empty: this one
 
  protected:
   ~Peer() = default;
@@ -104,6 +105,8 @@ class Jobs final : public Customer {
     std::uint32_t batch_samples = 0;
     std::uint32_t world_size = 1;
     std::uint32_t ranks_here = 0;
+    std::uint32_t remote_ranks = 0;  // of these, on other machines:
+    std::set<std::string> from;
     bool running = false;
     std::uint32_t epoch = 0;
     std::uint64_t steps = 0;    // consumed, by the slowest rank

@@ -49,6 +49,10 @@ std::vector<Jobs::Told> Jobs::told(Instant now) const {
     for (const RankEnd* end : job->ranks) {
       if (!end) continue;
       ++one.ranks_here;
+      if (const std::string& from = end->peer->from(); !from.empty()) {
+        ++one.remote_ranks;
+        one.from.insert(from);
+      }
       one.stalls += stalls_.of(end->wait);
       one.waiting += end->wait.is_on() ? 1 : 0;
       one.waits = std::max(one.waits, stalls_.lasted(end->wait));

@@ -145,6 +145,14 @@ std::string metrics_text(const Snapshot& now) {
            number(now.spill.errors));
   text.one("workers", "gauge", "Threads that prepare.", now.workers);
   text.one("workers_limit", "gauge", "What these may be at most.", now.workers_most);
+  std::uint32_t remote = 0, all = 0;
+  for (const Jobs::Told& job : now.jobs) {
+    remote += job.remote_ranks;
+    all += job.ranks_here;
+  }
+  text.head("ranks", "gauge", "Ranks of jobs that are connected, by where they are.");
+  text.value("ranks", label("where", "local"), all - remote);
+  text.value("ranks", label("where", "remote"), remote);
   text.one("connections", "gauge", "Open connections.", number(now.connections));
   text.one("corrupt_samples_total", "counter", "Samples that could not be decoded.",
            number(now.engine.corrupt_samples));

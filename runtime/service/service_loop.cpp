@@ -139,6 +139,10 @@ bool Service::Parts::on_frame(Connection& session, std::string_view frame,
   if (type.empty()) return false;
   session.rest(users.message(session.user(), now()));
   if (type == "hello") {
+    std::optional<Hello> hello = decode_hello(frame, problem);
+    if (!hello) return false;
+    // The relays of remote jobs are threads of this process; nobody else is taken at his word.
+    if (session.process() == getpid()) session.set_from(std::move(hello->from));
     session.send(encode(Welcome{kProtocolVersion, BATCHFLOW_VERSION, instance}), {});
     return true;
   }

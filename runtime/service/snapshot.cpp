@@ -85,6 +85,7 @@ Snapshot as_seen_by(uid_t user, Snapshot all) {
 Snapshot as_seen_by_anybody(Snapshot all) {
   for (Jobs::Told& job : all.jobs) {
     if (job.user != geteuid()) job.name = fmt::format("job {}", job.id.value);
+    job.from.clear();
   }
   return all;
 }
@@ -181,6 +182,8 @@ std::string to_json(const Snapshot& now) {
                            {"repeats", job.repeats},
                            {"held_batches", job.held},
                            {"ranks_here", job.ranks_here},
+                           {"remote_ranks", job.remote_ranks},
+                           {"from", job.from},
                            {"stall_s", json_of(job.stalls)},
                            {"waiting_ranks", job.waiting},
                            {"waits_s", seconds(job.waits)},

@@ -48,7 +48,7 @@ struct Raw {
     channel = Channel::connect(socket, problem);
   }
   bool hello() {
-    return channel.send(encode(Hello{kProtocolVersion, "by hand", 1}), {}, soon()) &&
+    return channel.send(encode(Hello{kProtocolVersion, "by hand", 1, ""}), {}, soon()) &&
            channel.receive(soon()).has_value();
   }
   bool ask_to_join() {

@@ -28,6 +28,8 @@ constexpr Answer kAnswers[] = {
     {"service.connection.read", "did not answer"},
     {"service.connection.send", "did not answer"},
     {"remote.connect", "Connection refused"},
+    {"remote.handshake", "TLS: the connection was closed"},
+    {"remote.handshake", "did not answer a greeting"},
     {"remote.read", "did not answer"},
     {"remote.write", "did not answer"},
     {"remote.write", "the other side has closed the connection"},
@@ -111,6 +113,11 @@ bool is_packed(const FaultyNode& node) {
 
 Survey survey(FaultyNode& node) {
   Survey all;
+  std::vector<std::string> left_out;
+  if (!node.has_tls()) {
+    MESSAGE("skipped: there is no openssl command");
+    left_out.push_back("remote.handshake");
+  }
   for (const Scenario scenario : {Scenario::ring, Scenario::pool, Scenario::spill}) {
     CAPTURE(name_of(scenario));
     const FaultyRun run = node.run(scenario, "*=count", "*=count");
@@ -120,8 +127,9 @@ Survey survey(FaultyNode& node) {
     // Where the kernel refuses a ring, nothing goes wrong with one.
     if (scenario == Scenario::ring && run.said.find("storage io_uring") == run.said.npos) {
       MESSAGE("skipped: io_uring is refused here");
-      all.leave_out({"storage.ring.", "storage.chain."});
+      left_out.insert(left_out.end(), {"storage.ring.", "storage.chain."});
     }
+    all.leave_out(left_out);
     all.add(Side::service, scenario, run.service);
     all.add(Side::job, scenario, run.jobs);
   }

@@ -75,6 +75,7 @@ class FaultyNode {
   }
 
   std::string path(const std::string& name) const { return place_.path(name); }
+  bool has_tls() const { return place_.has_tls(); }
 
  private:
   bool listens_remotely() const {

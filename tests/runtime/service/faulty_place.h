@@ -8,6 +8,7 @@
 
 #include "runtime/protocol/descriptor.h"
 #include "tests/runtime/prepare/pictures.h"
+#include "tests/runtime/service/certificate.h"
 #include "tests/runtime/service/faulty_job.h"
 
 namespace batchflow::test {
@@ -41,8 +42,14 @@ class FaultyPlace {
     std::ofstream(path("token")) << std::string(64, 't') << "\n";
     chmod(path("token").c_str(), 0600);
     setenv("BATCHFLOW_TOKEN_FILE", path("token").c_str(), 1);
+    has_tls_ = make_certificate(folder_.path());
+    setenv("BATCHFLOW_TLS_CA", path("cert.pem").c_str(), 1);
   }
   std::string path(const std::string& name) const { return folder_.path() / name; }
+
+  // False where there is no openssl command.
+  bool has_tls() const { return has_tls_; }
+  bool is_by_tls(Scenario scenario) const { return has_tls_ && scenario == Scenario::pool; }
 
   void write_node_file(Scenario scenario) const {
     const bool spills = scenario == Scenario::spill;
@@ -58,7 +65,11 @@ class FaultyPlace {
       return;
     }
     out << "memory: 512mib\njournal: true\nhttp: {port: " << http_port << "}\n"
-        << "tcp: {port: " << tcp_port << ", token_file: " << path("token") << "}\n"
+        << "tcp: {port: " << tcp_port << ", token_file: " << path("token")
+        << (is_by_tls(scenario)
+                ? fmt::format(", certificate: {}, key: {}", path("cert.pem"), path("key.pem"))
+                : "")
+        << "}\n"
         << "storage: {staging: 32mib, engine: " << (scenario == Scenario::pool ? "pread" : "auto")
         << "}\n"
         << "steps: {timeout: 1s, start_timeout: 5s}\n"
@@ -71,12 +82,13 @@ class FaultyPlace {
     if (scenario == Scenario::spill)
       return {{"one", socket, "large", "", BF_RELAXED, kLargeRows, 2, kLargeWidth},
               {"other", socket, "large", "", BF_STRICT, kLargeRows, 2, kLargeWidth}};
-    return {{"relaxed", socket, "rows", "", BF_RELAXED, kRows, 2, kWidth},
-            {"strict", socket, path("files"), "", BF_STRICT, kFiles, 2, 0},
-            {"pictures", socket, "pictures", "", BF_RELAXED, kPictures, 2, 0},
-            {"plugin", socket, "rows", "copy", BF_RELAXED, kRows, 1, 0},
-            {"remote", fmt::format("tcp://127.0.0.1:{}", tcp_port), "rows", "", BF_STRICT, kRows, 2,
-             kWidth}};
+    return {
+        {"relaxed", socket, "rows", "", BF_RELAXED, kRows, 2, kWidth},
+        {"strict", socket, path("files"), "", BF_STRICT, kFiles, 2, 0},
+        {"pictures", socket, "pictures", "", BF_RELAXED, kPictures, 2, 0},
+        {"plugin", socket, "rows", "copy", BF_RELAXED, kRows, 1, 0},
+        {"remote", fmt::format("{}://127.0.0.1:{}", is_by_tls(scenario) ? "tls" : "tcp", tcp_port),
+         "rows", "", BF_STRICT, kRows, 2, kWidth}};
   }
 
   // A connection; none when nobody listens.
@@ -107,6 +119,7 @@ class FaultyPlace {
   }
 
   Folder folder_;
+  bool has_tls_ = false;
 
  public:
   const std::string socket = path("b.sock");

@@ -10,6 +10,9 @@
 #include <cstring>
 
 #include "core/random.h"
+#include "runtime/protocol/messages.h"
+#include "runtime/protocol/records.h"
+#include "tests/runtime/service/certificate.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
@@ -46,15 +49,6 @@ JobPlan plan_of(const LiveService& service, const char* scheme = "tcp") {
   JobPlan plan;
   plan.service = fmt::format("{}://127.0.0.1:{}", scheme, service.tcp_port());
   return plan;
-}
-
-// A key and a certificate for 127.0.0.1; false where openssl is not installed.
-bool make_certificate(const std::filesystem::path& folder) {
-  const std::string command = fmt::format(
-      "openssl req -x509 -newkey rsa:2048 -nodes -keyout {0}/key.pem -out {0}/cert.pem -days 2 "
-      "-subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1,DNS:localhost >/dev/null 2>&1",
-      folder.string());
-  return std::system(command.c_str()) == 0;
 }
 
 // A connection; none when nobody listens.
@@ -112,8 +106,17 @@ TEST_CASE("ranks here and elsewhere are one job, and share with jobs here") {
     plan.rank = rank;
     plan.world = 3;
     plan.batch = 20;
+    plan.pause_us = 2000;
     ranks.emplace_back([&, plan, rank] { handed[rank] = run_job(plan); });
   }
+  json told = json::array();
+  for (int tries = 0; tries < 2000 && (told.empty() || told[0].at("ranks_here") < 3); ++tries) {
+    told = command(place.config.socket, "status").at("jobs");
+    std::this_thread::sleep_for(1ms);
+  }
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].at("remote_ranks") == 2);
+  CHECK(told[0].at("from") == json{"127.0.0.1"});
   for (std::thread& rank : ranks) rank.join();
   std::map<std::uint32_t, std::vector<std::uint64_t>> epochs;
   for (const Handed& one : handed) {
@@ -124,6 +127,30 @@ TEST_CASE("ranks here and elsewhere are one job, and share with jobs here") {
   }
   CHECK(epochs.size() == 2);
   for (const auto& [epoch, keys] : epochs) CHECK(is_whole(keys, kRows));
+}
+
+TEST_CASE("who says that he is on another machine, and is not, is taken for one of this machine") {
+  const Place place;
+  const Daemon daemon({"--dataset", "rows=" + (place.folder.path() / "rows").string(), "--memory",
+                       "512mib", "--workers", "1", "--socket", place.config.socket, "--state",
+                       place.folder.path() / "state", "--http", "-1"},
+                      place.config.socket);
+  std::string problem;
+  Channel liar = Channel::connect(place.config.socket, problem);
+  JoinRequest request;
+  request.dataset = "rows";
+  request.batch_samples = 32;
+  request.credits = 2;
+  const auto soon = Channel::Clock::now() + 20s;
+  REQUIRE(liar.send(encode(Hello{kProtocolVersion, "by hand", 1, "10.0.0.1"}), {}, soon));
+  REQUIRE(liar.receive(soon));
+  REQUIRE(liar.send(encode(request), {}, soon));
+  REQUIRE(liar.receive(soon));
+  const json jobs = command(place.config.socket, "status").at("jobs");
+  REQUIRE(jobs.size() == 1);
+  CHECK(jobs[0].at("ranks_here") == 1);
+  CHECK(jobs[0].at("remote_ranks") == 0);
+  CHECK(jobs[0].at("from").empty());
 }
 
 TEST_CASE("batches that a remote job keeps stay as they are, and it never waits for itself") {
