@@ -1,8 +1,10 @@
 #include "runtime/service/jobs.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <random>
 #include <utility>
 
@@ -90,17 +92,21 @@ void Jobs::join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
         is_remote(*other->peer) && is_remote(peer) && other->request.pid == request.pid;
     // A remote rank notices before its service that their connection is gone.
     if (is_same && request.rejoins) other->peer->end();
-    return refuse(peer, is_same ? kNotYet : "busy",
+    const bool is_over = ::kill(other->peer->process(), 0) != 0 && errno == ESRCH;
+    return refuse(peer, is_same || is_over ? kNotYet : "busy",
                   fmt::format("process {} is rank {} of job '{}' already, so process {} cannot be; "
                               "give one of them another job name",
                               process_of(*other->peer, other->request), request.rank, name,
                               process_of(peer, request)));
   }
-  if (job && job->told)
-    return refuse(peer, "busy",
+  if (job && job->told) {
+    // Where one of its ranks has ended, all will soon.
+    const bool is_ending = std::count(job->ranks.begin(), job->ranks.end(), nullptr) > 0;
+    return refuse(peer, is_ending ? kNotYet : "busy",
                   fmt::format("job '{}' has begun with other ranks; it can be joined "
                               "again when they have ended",
                               name));
+  }
   if (job && (job->request.world_size != request.world_size ||
               job->request.batch_samples != request.batch_samples ||
               job->request.order != request.order || job->pipeline != &pipeline)) {

@@ -1,5 +1,6 @@
 #include "runtime/service/listening.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -16,6 +17,18 @@
 
 namespace batchflow {
 
+namespace {
+
+// Who listened may have been killed, and a child that he was just starting still hold his socket.
+bool is_alive(const Descriptor& connected) {
+  ucred listener{};
+  socklen_t size = sizeof listener;
+  return getsockopt(connected.get(), SOL_SOCKET, SO_PEERCRED, &listener, &size) != 0 ||
+         listener.pid == 0 || kill(listener.pid, 0) == 0 || errno != ESRCH;
+}
+
+}  // namespace
+
 Descriptor listen_at(const std::filesystem::path& path) {
   const std::string name = path.string();
   const auto fail = [&](const std::string& why) -> Descriptor {
@@ -31,7 +44,8 @@ Descriptor listen_at(const std::filesystem::path& path) {
   if (error) return fail(fmt::format("its folder cannot be made: {}", error.message()));
   Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!made) return fail(std::generic_category().message(errno));
-  if (connect(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
+  if (connect(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+      is_alive(made))
     return fail("another service listens there already; end it first");
   made = Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   struct stat status {};

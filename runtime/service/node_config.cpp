@@ -23,6 +23,9 @@ namespace {
 constexpr Bytes kOwn = Bytes{64} << 20;
 // Below it no job of pictures could be admitted.
 constexpr Bytes kCacheLeast = Bytes{64} << 20;
+constexpr std::uint32_t kCredits = 3;
+// A rank that has ended does not come back, and the others are to know soon.
+constexpr Duration kRankTimeout = std::chrono::seconds(5);
 constexpr Duration kStepTimeMost = std::chrono::hours(1);
 
 std::filesystem::path from_environment(const char* variable, const char* below) {
@@ -74,7 +77,8 @@ NodeConfig default_node_config() {
   if (config.state.empty() && !root)
     config.state = from_environment("HOME", ".local/state/batchflow");
   if (config.state.empty()) config.state = "/var/lib/batchflow";
-  config.engine.credits = 3;
+  config.engine.credits = kCredits;
+  config.engine.rank_timeout = kRankTimeout;
   return config;
 }
 
@@ -272,7 +276,8 @@ NodeConfig read_node_config(ConfigSection& section) {
   });
   section.section("engine", [&](ConfigSection& engine) {
     config.engine = read_engine_config(engine);
-    if (!engine.has("credits")) config.engine.credits = 3;
+    if (!engine.has("credits")) config.engine.credits = kCredits;
+    if (!engine.has("rank_timeout")) config.engine.rank_timeout = kRankTimeout;
   });
   return config;
 }

@@ -41,7 +41,8 @@ std::string refusal_text(const Refuse& order) {
              "if "
              "the tail is dropped, at most the dataset over the ranks";
     case Refusal::rank_lost:
-      return "a rank ended and did not come back in time";
+      return "one of its ranks has ended, or its connection has; start all of them again, with a "
+             "state that was saved before";
     case Refusal::too_many_corrupt:
       return fmt::format(
           "{} samples cannot be decoded, {} are allowed; see batchflowctl verify, "

@@ -68,7 +68,6 @@ struct Service::Parts final : ConnectionHost {
   static Jobs::Options jobs_options(const NodeConfig& config) {
     Jobs::Options options;
     options.credits = config.engine.credits;
-    options.wait_for_ranks = config.engine.rank_timeout;
     return options;
   }
 

@@ -31,6 +31,7 @@ struct FaultyJob {
   std::uint64_t samples = 0;
   std::uint32_t epochs = 2;
   std::size_t width = 0;  // of rows, whose values are known; 0: of anything else
+  std::uint32_t ranks = 1;
 };
 
 class FaultyJobRun {

@@ -12,6 +12,7 @@
 
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/faulty_place.h"
+#include "tests/runtime/service/faulty_ranks.h"
 
 namespace batchflow::test {
 
@@ -157,13 +158,26 @@ class FaultyNode {
   void begin(const FaultyJob& job, const std::string& failpoints) {
     const std::string with =
         failpoints.empty() ? "" : failpoints + ",report=" + path("jobs") + "/report";
+    if (job.ranks > 1) {
+      ranks_.emplace_back(std::make_unique<FaultyRanks>(job, file_of(job)))->start(with);
+      return;
+    }
     running_[start_job(job, file_of(job), with)] = job;
   }
 
   void wait_for_jobs() {
-    while (!running_.empty()) {
+    while (!running_.empty() || !ranks_.empty()) {
       int status = 0;
       bool idle = true;
+      for (const auto& one : ranks_) idle = !one->look(run_.jobs_killed) && idle;
+      std::erase_if(ranks_, [&](const auto& one) {
+        if (!one->is_over()) return false;
+        const std::vector<std::string> told = one->told();
+        run_.told.insert(told.begin(), told.end());
+        if (const std::string wrong = one->wrong(); !wrong.empty())
+          run_.wrong = fmt::format("{}; {}", wrong, fmt::join(told, "; "));
+        return true;
+      });
       for (const auto& [process, job] : std::map(running_)) {
         if (waitpid(process, &status, WNOHANG) != process) continue;
         idle = false;
@@ -237,6 +251,7 @@ class FaultyNode {
   Scenario scenario_ = Scenario::ring;
   pid_t service_ = -1;
   std::map<pid_t, FaultyJob> running_;
+  std::vector<std::unique_ptr<FaultyRanks>> ranks_;
   FaultyRun run_;
 };
 

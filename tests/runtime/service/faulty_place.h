@@ -88,7 +88,8 @@ class FaultyPlace {
         {"pictures", socket, "pictures", "", BF_RELAXED, kPictures, 2, 0},
         {"plugin", socket, "rows", "copy", BF_RELAXED, kRows, 1, 0},
         {"remote", fmt::format("{}://127.0.0.1:{}", is_by_tls(scenario) ? "tls" : "tcp", tcp_port),
-         "rows", "", BF_STRICT, kRows, 2, kWidth}};
+         "rows", "", BF_STRICT, kRows, 2, kWidth},
+        {"ranks", socket, "rows", "", BF_RELAXED, kRows, 2, kWidth, 2}};
   }
 
   // A connection; none when nobody listens.

@@ -125,6 +125,47 @@ TEST_CASE("ranks of a job get equal counts, and together each sample once") {
   }
 }
 
+TEST_CASE("a job one of whose ranks has ended is told so soon, and may begin again meanwhile") {
+  Rows rows;
+  CHECK(rows.config.engine.rank_timeout == std::chrono::seconds(5));
+  rows.config.engine.rank_timeout = std::chrono::milliseconds(500);
+  const LiveService service(rows.config);
+  std::vector<Handed> handed(2);
+  std::string state;
+  const auto run_ranks = [&](std::uint64_t of_the_other) {
+    std::vector<std::thread> ranks;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      ranks.emplace_back([&, rank] {
+        JobPlan plan = rows.plan();
+        plan.name = "pair";
+        plan.rank = rank;
+        plan.world = 2;
+        plan.state = state;
+        if (rank == 1) plan.batches_most = of_the_other;
+        std::string after;
+        handed[rank] = run_job(plan, &after);
+        if (rank == 1) state = after;
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+  };
+  run_ranks(5);
+  CHECK(handed[0].batches >= 5);
+  CHECK(handed[0].batches <= 5 + 3);  // what had been delivered to both
+  CHECK_MESSAGE(handed[0].wrong.find("start all of them again") != std::string::npos,
+                handed[0].wrong);
+  std::vector<std::uint64_t> keys = handed[1].epochs.at(0);
+  std::map<std::uint32_t, std::vector<std::uint64_t>> first = handed[0].epochs;
+  // Of the one that has ended, and of the other as far as that one came.
+  keys.insert(keys.end(), first.at(0).begin(), first.at(0).begin() + 5 * 32);
+  run_ranks(UINT64_MAX);
+  for (const Handed& one : handed) {
+    CHECK(one.wrong == "");
+    keys.insert(keys.end(), one.epochs.at(0).begin(), one.epochs.at(0).end());
+  }
+  CHECK(is_whole(keys, kRows));
+}
+
 TEST_CASE("a job that begins with the state of its end is at its end") {
   Rows rows;
   const LiveService service(rows.config);

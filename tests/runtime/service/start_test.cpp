@@ -1,6 +1,7 @@
 // What a service needs of its machine is said at its start, and its time never goes back.
 #include <sstream>
 
+#include "runtime/service/listening.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
 
@@ -44,6 +45,35 @@ TEST_CASE("socket and state may be named from the working folder") {
                 folder.path() / "b.sock", {"env", "-C", folder.path()});
   CHECK(daemon.kill(SIGTERM) == 0);
   CHECK(std::filesystem::is_directory(folder.path() / "state"));
+}
+
+// As a service does that is killed while it starts a process, which has what it has until it is
+// another program.
+TEST_CASE("a service that was killed does not listen any more, though a child holds its socket") {
+  const Folder folder;
+  const std::filesystem::path path = folder.path() / "b.sock";
+  int ready[2], over[2];
+  REQUIRE(pipe(ready) == 0);
+  REQUIRE(pipe(over) == 0);
+  char word = 0;
+  const pid_t service = fork();
+  if (service == 0) {
+    const Descriptor listening = listen_at(path);
+    if (fork() == 0) {  // until the test closes its end
+      close(over[1]);
+      [[maybe_unused]] const ssize_t none = read(over[0], &word, 1);
+      _exit(0);
+    }
+    [[maybe_unused]] const ssize_t told = write(ready[1], "!", 1);
+    pause();
+  }
+  REQUIRE(read(ready[0], &word, 1) == 1);
+  CHECK_THROWS_WITH_AS(listen_at(path), doctest::Contains("another service listens there already"),
+                       ConfigError);
+  kill(service, SIGKILL);
+  waitpid(service, nullptr, 0);
+  CHECK(listen_at(path));
+  for (const int end : {ready[0], ready[1], over[0], over[1]}) close(end);
 }
 
 // A step of the machine's clock would be a step of the engine's. The one use of the calendar names
