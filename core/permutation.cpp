@@ -67,13 +67,14 @@ void Permutation::build_network(std::uint64_t key) {
   for (std::size_t i = 0; i < kRounds; ++i) round_keys_[i] = hash(key, i);
 }
 
-Permutation::Cell Permutation::encrypt(Cell cell) const {
-  auto [column, row] = cell;
+template <std::size_t n>
+void Permutation::encrypt(std::array<Cell, n>& cells) const {
   for (std::size_t i = 0; i < kRounds; i += 2) {
-    column = add_mod(column, round_value(row, round_keys_[i], columns_), columns_);
-    row = add_mod(row, round_value(column, round_keys_[i + 1], rows_), rows_);
+    for (auto& [column, row] : cells)
+      column = add_mod(column, round_value(row, round_keys_[i], columns_), columns_);
+    for (auto& [column, row] : cells)
+      row = add_mod(row, round_value(column, round_keys_[i + 1], rows_), rows_);
   }
-  return {column, row};
 }
 
 Permutation::Cell Permutation::decrypt(Cell cell) const {
@@ -87,11 +88,12 @@ Permutation::Cell Permutation::decrypt(Cell cell) const {
 
 // Goes on from cells beyond the last place until it is back inside: still a bijection, since the
 // cells form cycles. Rare: less than one row in `rows_` lies beyond.
-std::uint64_t Permutation::walk(Cell cell) const {
+std::uint64_t Permutation::walk(Cell from) const {
+  std::array<Cell, 1> cell{from};
   std::uint64_t result;
   do {
-    cell = encrypt(cell);
-    result = index(cell);
+    encrypt(cell);
+    result = index(cell[0]);
   } while (result >= size_);
   return result;
 }
@@ -121,10 +123,20 @@ void Permutation::fill(std::uint64_t first, std::span<std::uint64_t> out) const 
   } else if (kind_ == Kind::table) {
     std::copy_n(table_.begin() + static_cast<std::ptrdiff_t>(first), out.size(), out.begin());
   } else {
+    // The rounds of one place wait for each other; those of several do not.
     Cell at = cell(first);
-    for (std::uint64_t& value : out) {
-      value = walk(at);
-      if (++at.column == columns_) at = {0, at.row + 1};
+    std::array<Cell, kAtOnce> cells;
+    for (std::size_t done = 0; done < out.size(); done += kAtOnce) {
+      const std::size_t count = std::min(kAtOnce, out.size() - done);
+      for (std::size_t i = 0; i < kAtOnce; ++i) {
+        cells[i] = at;
+        if (++at.column == columns_) at = {0, at.row + 1};
+      }
+      encrypt(cells);
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t value = index(cells[i]);
+        out[done + i] = value < size_ ? value : walk(cells[i]);
+      }
     }
   }
 }

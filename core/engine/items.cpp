@@ -32,12 +32,11 @@ void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
       const ItemId soon = item_of(draws[place + kPrefetched].sample);
       for (const Share* share : around_.likely) share->prefetch(soon);
     }
-    Ingredient ingredient;
+    Ingredient& ingredient = making.ingredients.emplace_back();
     ingredient.place = place;
     ingredient.sample = draws[place].sample;
     ingredient.occurrence = static_cast<std::uint32_t>(draws[place].occurrence);
     if (some_corrupt) stand_in(making, ingredient);
-    making.ingredients.push_back(ingredient);
     if (with_replacement) {
       // The bytes are wanted once, however often the sample was drawn.
       const auto first =
@@ -142,9 +141,9 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const 
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[place];
   const ItemId item = item_of(ingredient.sample);
-  const Place here{s_.nodes[making.node].id, Tier::dram, 0};
   for (const std::uint32_t index : {cache.dram, cache.nvme}) {
     if (index == kNone || !s_.memory[index].share->resident(item)) continue;
+    const Place here{s_.nodes[making.node].id, Tier::dram, 0};
     Share& share = *s_.memory[index].share;
     const Reads::Bringer bringer = reads_.bringer(index, item);
     share.access({item, share.slots(item), kUnknownUse}, gone_);  // a hit
