@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
   }
   try {
     if (!check) scale(all);
-    return compare_grains(check ? 2 : 6) ? 0 : 1;
+    return compare_grains(check ? 2 : 16) ? 0 : 1;
   } catch (const ConfigError& error) {
     fmt::print(stderr, "bench_replay: {}\n", error.what());
     return 1;
