@@ -7,6 +7,10 @@
 
 namespace batchflow {
 
+namespace {
+constexpr auto kManyASecond = std::chrono::milliseconds(2);
+}
+
 Link::Link(Channel channel, Rings rings, Descriptor doorbell, std::unique_ptr<Companion> proxy)
     : proxy_(std::move(proxy)),
       channel_(std::move(channel)),
@@ -38,7 +42,19 @@ bool Link::write(std::span<const UpRecord> records) {
 }
 
 void Link::publish() {
+  deferred_ = false;
+  published_at_ = Clock::now();
   if (up_.publish()) ring_doorbell(doorbell_);
+}
+
+// Of a job that takes many batches a second every second release goes with the next: each waking of
+// the service costs it as much as the batch.
+void Link::publish_release() {
+  if (!deferred_ && Clock::now() - published_at_ < kManyASecond) {
+    deferred_ = true;
+  } else {
+    publish();
+  }
 }
 
 void Link::want(std::uint32_t credits) {
@@ -61,7 +77,9 @@ void Link::tell() {
 
 void Link::released_copied(std::uint64_t step) {
   const UpRecord records[] = {{UpKind::released, 0, step, 0, 0}, {UpKind::wanted, 1, 0, 0, 0}};
-  say(records);
+  if (is_lost()) return;
+  const std::lock_guard lock(mutex_);
+  if (write(records)) publish_release();
 }
 
 void Link::released_in_place(std::uint64_t step) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -47,13 +48,18 @@ class Link {
   void say(std::span<const UpRecord> records);
   bool write(std::span<const UpRecord> records);
   void publish();
+  void publish_release();
+
+  using Clock = std::chrono::steady_clock;
 
   std::unique_ptr<Companion> proxy_;
   Channel channel_;
   Rings rings_;
   Descriptor doorbell_;
   std::mutex mutex_;
-  RingWriter up_;  // by mutex_
+  RingWriter up_;  // by mutex_, as the next two
+  bool deferred_ = false;
+  Clock::time_point published_at_{};
   std::vector<std::byte> scratch_;
   std::atomic<std::uint32_t> in_place_ = 0;
   std::atomic<bool> lost_ = false;

@@ -10,16 +10,32 @@
 
 namespace batchflow {
 
+namespace {
+constexpr std::size_t kCommitBytes = 4096;
+}
+
 PromiseFile::PromiseFile(std::filesystem::path path, Bytes bytes_max)
     : path_(std::move(path)), log_(bytes_max) {
   file_.open_or_throw(path_);
 }
 
 void PromiseFile::write(std::span<const Promise> promises) {
-  for (const Promise& promise : promises) log_.add(promise);
+  for (const Promise& promise : promises) {
+    log_.add(promise);
+    is_due_ = is_due_ || promise.kind != Promise::Kind::committed;
+  }
+  if (is_due_ || is_behind_ || log_.pending().size() >= kCommitBytes) put(!promises.empty());
+}
+
+void PromiseFile::flush() {
+  if (!log_.pending().empty()) put(true);
+}
+
+void PromiseFile::put(bool is_more) {
+  is_due_ = false;
   // What stands behind a record that was cut off would be taken for damage.
   const bool was_behind = is_behind_;
-  const bool anew = log_.snapshot_due() || (was_behind && !promises.empty());
+  const bool anew = log_.snapshot_due() || (was_behind && is_more);
   if (anew) {
     is_behind_ = !write_anew();
   } else if (!was_behind && !log_.pending().empty()) {

@@ -91,6 +91,7 @@ void Service::Parts::check() {
     if (error) return;
     jobs.check_waiting(now());
     jobs.wake();
+    promises->flush();
     backend->retry_waiting();
     schedule();
     end_if_idle();

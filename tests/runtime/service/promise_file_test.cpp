@@ -67,5 +67,43 @@ TEST_CASE("what could not be written, whole or in part, is there when it can be 
   }
 }
 
+TEST_CASE("commits wait for each other, for what is promised, or for a flush") {
+  const Folder folder;
+  const std::filesystem::path path = folder.path() / "promises";
+  const auto commit = [](std::uint64_t step) {
+    Promise promise;
+    promise.kind = Promise::Kind::committed;
+    promise.job = JobId(1);
+    promise.step = step;
+    const auto place = static_cast<std::uint32_t>(step);
+    promise.slices = {{{0, 0, 0, 0}, place, place + 1}};
+    return promise;
+  };
+  const auto steps_in = [&] {
+    std::ifstream file(path, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    return recover_promises(std::as_bytes(std::span(text)), "promises").promises.jobs().at(1).steps;
+  };
+  std::uint64_t step = 0;
+  {
+    PromiseFile file(path, Bytes{1} << 20);
+    file.write(std::vector{test::joined(1, Position(Order::strict, 7, 1 << 20, 0), {NodeId(0)})});
+    file.write(std::vector{commit(step++)});
+    CHECK(steps_in() == 0);
+    file.flush();
+    CHECK(steps_in() == 1);
+    file.write(std::vector{commit(step++)});
+    CHECK(steps_in() == 1);
+    file.write(std::vector{joined(2)});
+    CHECK(steps_in() == 2);
+    while (steps_in() == 2) file.write(std::vector{commit(step++)});
+    CHECK(step > 20);
+    CHECK(step < 1000);
+    CHECK(steps_in() == step);
+    file.write(std::vector{commit(step++)});
+  }
+  CHECK(steps_in() == step);
+}
+
 }  // namespace
 }  // namespace batchflow::test
