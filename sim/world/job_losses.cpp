@@ -94,6 +94,17 @@ TotalTime Jobs::attained(const Job& job) const {
          TotalTime(kernel_.now() - job.has_gpus_since) * static_cast<double>(job.gpus.size());
 }
 
+// When it comes to have had much, others may have its GPUs, though nobody comes or goes just then.
+void Jobs::watch_for_much(std::uint32_t index) {
+  const Job& job = jobs_[index];
+  const Duration left = JobQueue::until_much(job.attained, job.gpus.size());
+  if (left <= Duration(0)) return;
+  kernel_.after(left, [this, index, restarts = job.restarts] {
+    const Job& now = jobs_[index];
+    if (now.restarts == restarts && now.state == Job::State::running) start_queued();
+  });
+}
+
 // Jobs that have had much leave their GPUs to one that has not, who got them last first.
 bool Jobs::make_room_for(std::uint32_t index) {
   if (!preempts() || JobQueue::has_had_much(jobs_[index].attained)) return false;
@@ -117,12 +128,43 @@ bool Jobs::make_room_for(std::uint32_t index) {
   return true;
 }
 
+// A step that stands for many is kept as far as all ranks have come; of another nothing is, as
+// nothing is of a step that was not completed. What is computed again was lost, and not computed.
+void Jobs::keep_what_is_done(Job& job) {
+  std::vector<double> done;
+  for (const RankState& rank : job.ranks) {
+    const double now = rank.training ? seconds(kernel_.now() - rank.since) / seconds(rank.computes)
+                       : rank.done   ? 1
+                                     : 0;
+    done.push_back(job.kept + (1 - job.kept) * std::min(now, 1.));
+  }
+  const double before = job.kept;
+  if (job.preparation->streams && !done.empty())
+    job.kept = *std::min_element(done.begin(), done.end());
+  for (std::size_t rank = 0; rank < done.size(); ++rank) {
+    const double again = done[rank] - std::max(job.kept, before);
+    if (again <= 0) continue;
+    const double of_all = again / std::max(1e-12, 1 - before);
+    const TotalTime lost = of_gpus(job, scaled(job.ranks[rank].computes, of_all));
+    job.compute -= lost;
+    counters_.compute -= lost;
+    job.idle += lost;
+    counters_.idle += lost;
+  }
+}
+
 // It goes on from its last completed step when it gets GPUs again.
 void Jobs::preempt(std::uint32_t index) {
   Job& job = jobs_[index];
   job.attained = attained(job);
+  keep_what_is_done(job);
   count_unfinished(job);
-  forget_step(job);
+  if (job.preparation->streams) {
+    job.samples_done = 0;
+    job.ranks_done = 0;
+  } else {
+    forget_step(job);
+  }
   for (Rank rank = 0; rank < job.ranks.size(); ++rank) reports_.fact(RankLost{JobId(index), rank});
   job.state = Job::State::preempted;
   ++job.restarts;

@@ -63,7 +63,7 @@ Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, R
     job.result->dataset = scenario.datasets[static_cast<std::size_t>(job.model->dataset)].name;
     job.result->ranks = job.model->ranks;
     job.result->arrived_s = seconds(job.model->arrives);
-    batches_all_ += batches_of(*job.model);
+    work_all_ += job.preparation->streams ? job.model->steps : batches_of(*job.model);
   }
 }
 
@@ -76,9 +76,7 @@ std::uint64_t Jobs::batches_of(const JobModel& model) const {
 }
 
 double Jobs::progress() const {
-  return batches_all_ == 0
-             ? 1
-             : static_cast<double>(counters_.batches_trained) / static_cast<double>(batches_all_);
+  return work_all_ == 0 ? 1 : static_cast<double>(work_done_) / static_cast<double>(work_all_);
 }
 
 std::size_t Jobs::node_of(JobId id, Rank rank) const {
@@ -161,6 +159,7 @@ void Jobs::start(std::uint32_t index) {
   Job& job = jobs_[index];
   running_.insert(index);
   job.has_gpus_since = kernel_.now();
+  if (preempts()) watch_for_much(index);
   if (job.state == Job::State::preempted) return resume(index);
   job.state = Job::State::starting;
   job.started = kernel_.now();
@@ -321,7 +320,7 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   Random chance = chance_of(scenario_.seed, Chance::job_step, index, number, job.step);
   // A batch stands for one of each epoch.
   const auto epochs = static_cast<double>(job.preparation->epochs);
-  const double factor = epochs * model.step_spread.draw(chance, epochs) /
+  const double factor = (1 - job.kept) * epochs * model.step_spread.draw(chance, epochs) /
                         scenario_.cluster.nodes[job.nodes[number].value].gpu_speed;
   const Duration compute = scaled(model.step, factor);
   // A block that stands for a stream comes bit by bit, and is worked on as it comes: who seemed to
@@ -373,6 +372,8 @@ void Jobs::step_done(std::uint32_t index) {
     job.samples_done = until(job.steps_done + 1) - until(job.steps_done);
   }
   counters_.batches_trained += batches;
+  work_done_ += weight_of(job, batches);
+  job.kept = 0;
   counters_.samples_trained += job.samples_done;
   job.result->batches += batches;
   job.result->samples += std::exchange(job.samples_done, 0);

@@ -93,6 +93,7 @@ class Jobs final : public Customer {
     std::vector<RankState> ranks;
     std::uint64_t step = 0;        // its number, which after a loss is one that was never given
     std::uint64_t steps_done = 0;  // how many
+    double kept = 0;               // of the current step, computed before it was preempted
     std::uint64_t restarts = 0;
     std::uint32_t ranks_done = 0;
     std::uint64_t samples_done = 0;  // of the current step, by these ranks
@@ -122,7 +123,9 @@ class Jobs final : public Customer {
   static TotalTime of_gpus(const Job& job, Duration of_one_rank);
   bool preempts() const { return scenario_.scheduler == Scheduler::las; }
   TotalTime attained(const Job& job) const;
+  void watch_for_much(std::uint32_t index);
   bool make_room_for(std::uint32_t index);
+  void keep_what_is_done(Job& job);
   void preempt(std::uint32_t index);
   void resume(std::uint32_t index);
   void start(std::uint32_t index);
@@ -143,6 +146,11 @@ class Jobs final : public Customer {
   void start_anew(std::uint32_t index);
   void let_go(JobId job, Rank rank, std::uint64_t step);
   std::uint64_t batches_of(const JobModel& model) const;
+  // What the bar shows: where blocks stand for streams a step costs the same, whatever it stands
+  // for.
+  std::uint64_t weight_of(const Job& job, std::uint64_t batches) const {
+    return job.preparation->streams ? 1 : batches;
+  }
 
   Kernel& kernel_;
   const Scenario& scenario_;
@@ -157,7 +165,8 @@ class Jobs final : public Customer {
   JobQueue queue_;
   std::set<std::uint32_t> running_;  // have GPUs
   std::size_t over_ = 0;
-  std::uint64_t batches_all_ = 0;  // that will be trained on
+  std::uint64_t work_all_ = 0;  // weights of all steps that will be taken
+  std::uint64_t work_done_ = 0;
   Instant last_end_{};
 };
 

@@ -81,18 +81,57 @@ TEST_CASE("recorded: nobody begins before he did, or before there are GPUs") {
   check_schedule("recorded", {{10, 100}, {1, 41}, {70, 95}, {45, 55}, {55, 70}});
 }
 
-TEST_CASE("las: who had an hour of GPUs makes room, and goes on from its last whole step") {
-  // c takes the place of b at the next arrival. When c ends, a has had 59.75 minutes and stays.
+TEST_CASE("las: who has had an hour of GPUs makes room at once, and goes on from where he was") {
+  // b has had an hour after 20 minutes, as c has: c and then e wait for that. e leaves too little
+  // for them, and b, who waits longer, is the first to go on. a has his hour when nobody with less
+  // waits.
   const RunResult run =
-      check_schedule("las", {{1.75, 91.75}, {1, 91.5}, {36.5, 61.5}, {76.5, 86.5}, {61.5, 76.5}});
+      check_schedule("las", {{1.75, 91.75}, {1, 86}, {21, 91}, {56, 66}, {41, 56}});
   for (const JobResult& job : run.jobs) {
-    const bool left = job.name == "b";
+    const bool left = job.name == "b" || job.name == "c";
     CAPTURE(job.name);
     CHECK(job.preemptions == (left ? 1 : 0));
-    CHECK(job.down_s == exactly(left ? 60 * 50 : 0));
-    // Half a step was computed for nothing; no rank had ended it.
-    CHECK(job.compute_s == exactly(left ? 60 * 40.5 : job.time_s));
+    CHECK(job.down_s == exactly(left ? 60 * 45 : 0));
+    CHECK(job.compute_s == exactly(job.time_s - job.down_s));
     CHECK(job.lost_samples == 0);
+  }
+}
+
+// A job is preempted in mid-step: a step that stands for many goes on where it was, another one is
+// computed again, and what is computed twice counts as lost.
+TEST_CASE("las: what is computed twice is lost, and no more than a step") {
+  for (const bool streams : {false, true}) {
+    CAPTURE(streams);
+    Small small;
+    small.samples = 12;
+    small.node = "cores: 8, gpus: 4, memory: 1gb, nic_bytes_per_s: 100gb";
+    small.store = "{bytes_per_s: 100gb}";
+    small.steps = "[{name: decode, cost: 1us}]";
+    small.jobs = {"name: long, batch: 1, ranks: 4, epochs: 100, drop_last: true, step: 20min",
+                  "name: short, batch: 1, ranks: 4, epochs: 100, drop_last: true, step: 1min, "
+                  "arrives: 1980s"};
+    small.more = "grain: {items_per_block: 1}\nscheduler: las\n";
+    Scenario scenario = scenario_of(small.yaml());
+    scenario.jobs[0].steps = 3;
+    scenario.jobs[1].steps = 5;
+    if (streams) {
+      for (PipelineModel& pipeline : scenario.pipelines) {
+        pipeline.items_per_block = 4;
+        pipeline.epochs_per_block = 1;
+        pipeline.cores_most = 8;
+      }
+      for (JobModel& job : scenario.jobs) job.batch = 4;
+      for (NodeModel& node : scenario.cluster.nodes) node.workers = 4;
+    }
+    const RunResult run = decode_run(in_child([&] { return encode_run(simulate(scenario, {})); }));
+    REQUIRE(run.jobs.size() == 2);
+    const JobResult& job = run.jobs[0];
+    // After 33 minutes it is 13 into its second step.
+    CHECK(job.preemptions == 1);
+    CHECK(job.down_s == exactly(60 * 5));
+    CHECK(job.compute_s == exactly(60 * 60));
+    CHECK(job.idle_s == doctest::Approx(streams ? 0 : 60 * 13).epsilon(1e-6));
+    CHECK(job.ended_s == exactly(60 * (streams ? 65 : 78)));
   }
 }
 
