@@ -214,9 +214,11 @@ std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works,
     HowFar all;
     for (std::size_t i = 0; i < works.size(); ++i) {
       all.done += progress[i].done.load() / static_cast<double>(works.size());
-      all.simulated_s = std::max(all.simulated_s, progress[i].simulated_s.load());
       all.jobs += progress[i].jobs.load();
     }
+    // Those that are over were at their ends long ago.
+    for (const Child& child : running)
+      all.simulated_s = std::max(all.simulated_s, progress[child.run].simulated_s.load());
     shown(all);
     if (!interrupted && (was_interrupted() || (goes_on && !goes_on()))) {
       interrupted = true;

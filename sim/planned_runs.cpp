@@ -72,8 +72,7 @@ std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& pla
     std::string text = settings.clock ? settings.clock(so) : simulated_text(so.simulated_s);
     // An estimate of less is none.
     if (spent_s > 2 && so.done > 0.01) {
-      text +=
-          fmt::format(", about {} left", time_text(std::ceil(spent_s * (1 - so.done) / so.done)));
+      text += fmt::format(", {} left", time_text(std::ceil(spent_s * (1 - so.done) / so.done)));
     }
     return text;
   };

@@ -40,15 +40,11 @@ Progress progress_of(ProgressBar& bar) {
 }
 
 JobTrace read_trace(const Options& options) {
-  const auto limit = parse_ratio(options.corrupt_limit);
-  if (!limit || limit->parts > Ratio::kWhole) {
-    throw ConfigError(fmt::format("--corrupt-limit '{}' is no share of the lines; write 1% or 0.01",
-                                  options.corrupt_limit));
-  }
+  const double limit = corrupt_limit_of(options.corrupt_limit);
   ProgressBar bar("reading " + options.trace);
   JobReadOptions reading;
   reading.format = options.format;
-  reading.corrupt_limit = static_cast<double>(limit->parts) / static_cast<double>(Ratio::kWhole);
+  reading.corrupt_limit = limit;
   reading.progress = progress_of(bar);
   return open_job_trace(options.trace, reading);
 }
@@ -141,10 +137,7 @@ std::string formats_help() {
 void add_format(CLI::App& command, Options& options) {
   command.add_option("--format", options.format, "Of the file, in place of what it looks like")
       ->type_name("FORMAT");
-  command
-      .add_option("--corrupt-limit", options.corrupt_limit,
-                  "Stop when a larger share of the lines cannot be read (default: 1%)")
-      ->type_name("SHARE");
+  add_corrupt_limit(command, options.corrupt_limit);
 }
 
 void add_reading(CLI::App& command, Options& options) {

@@ -9,8 +9,9 @@ double mean_au(std::span<const JobResult> jobs) {
   double time_s = 0;
   for (const JobResult& job : jobs) {
     const double after_first_s = job.time_s - job.first_step_s;
-    compute_s += job.au * after_first_s * static_cast<double>(job.ranks);
-    time_s += after_first_s * static_cast<double>(job.ranks);
+    const double looked_at_s = after_first_s > 0 ? after_first_s : job.time_s;
+    compute_s += job.au * looked_at_s * static_cast<double>(job.ranks);
+    time_s += looked_at_s * static_cast<double>(job.ranks);
   }
   return time_s > 0 ? compute_s / time_s : 0;
 }

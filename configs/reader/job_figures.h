@@ -7,7 +7,7 @@
 
 namespace batchflow {
 
-// Of the time after each job's first step, weighted by its ranks.
+// Of the time after each job's first step, or of its only one, weighted by its ranks.
 double mean_au(std::span<const JobResult> jobs);
 
 // Of the samples asked for, those not read; reads that fail are read again, and may be more.

@@ -74,7 +74,7 @@ struct JobResult {
   double first_batch_s = 0;  // from start to the first batch
   double first_step_s = 0;   // from start to the end of the first step
   double samples_per_s = 0;
-  double au = 0;           // compute time / time, the first step excluded
+  double au = 0;           // compute time / time, the first step excluded if there are more
   std::string bottleneck;  // what bounds it: `gpu`, `ranks` (the slowest), or the greatest of:
   Waits waited;            // the parts of stall_s
 };

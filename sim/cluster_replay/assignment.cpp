@@ -10,6 +10,8 @@ namespace batchflow::sim {
 
 namespace {
 
+constexpr std::uint64_t kNameless = 0x6e616d656c657373;
+
 std::uint64_t hash_of(std::string_view text) {
   std::uint64_t value = text.size();
   for (const char c : text) value = hash(value, static_cast<unsigned char>(c));
@@ -53,8 +55,11 @@ class Assigner {
  private:
   void add(std::uint32_t index) {
     const JobRecord& record = trace_.jobs[index];
-    const std::uint64_t user = hash_of(trace_.text(record.user));
-    Random random(hash(seed_, hash_of(trace_.text(record.id)), user,
+    // Who has no name is somebody of his own: nothing is known of what he did before.
+    const std::string_view name = trace_.text(record.user);
+    const std::uint64_t user = name.empty() ? hash(kNameless, index) : hash_of(name);
+    const std::string_view id = trace_.text(record.id);
+    Random random(hash(seed_, id.empty() ? hash(kNameless, index) : hash_of(id), user,
                        static_cast<std::uint64_t>(record.submit_ns)));
     const double reuses = uniform(random);
     const double prepares = uniform(random);
@@ -122,6 +127,16 @@ class Assigner {
 };
 
 }  // namespace
+
+std::vector<std::pair<const char*, std::uint64_t>> left_out_reasons(const LeftOut& out) {
+  return {
+      {"use no GPU", out.without_gpus},
+      {"never ran, or nobody knows for how long", out.without_duration},
+      {"have no start on record (--scheduler fifo, sjf or las gives them one)", out.without_start},
+      {"need more GPUs than there are", out.too_large},
+      {"were submitted outside of the window", out.by_window},
+      {"are left out by --scale-gpus", out.by_scale}};
+}
 
 Assignment assign(const JobTrace& trace, const OverlayModel& overlay, std::uint64_t seed) {
   return Assigner(trace, overlay, seed).run();

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "configs/reader/overlay_model.h"
@@ -23,7 +24,12 @@ struct LeftOut {
   std::uint64_t by_scale = 0;          // --scale-gpus
   // Not left out, but taken to be slower than drawn: as fast as their nodes could have fed them.
   std::uint64_t slowed_down = 0;
+  std::uint64_t parts_of_gpus = 0;  // nor these, who have a whole one for a part
+  TraceTime begins_ns = 0;          // when the first that is replayed was submitted
 };
+
+// With what to do about it, where there is something.
+std::vector<std::pair<const char*, std::uint64_t>> left_out_reasons(const LeftOut& out);
 
 struct AssignedJob {
   std::uint32_t record = 0;  // index in the trace

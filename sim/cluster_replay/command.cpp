@@ -22,15 +22,18 @@ namespace {
 
 struct Options : ReplayOptions {
   bool sensitivity = false;
+  std::string corrupt_limit = "1%";
   std::string html;
   std::uint64_t at_once = 0;
   OutputFlags outputs;
 };
 
 JobTrace read_trace(const Options& options) {
+  const double limit = corrupt_limit_of(options.corrupt_limit);
   ProgressBar bar("reading " + options.trace);
   JobReadOptions reading;
   reading.format = options.format;
+  reading.corrupt_limit = limit;
   reading.progress = [&bar](double done) {
     check_interrupted();
     bar.show(done);
@@ -81,7 +84,7 @@ int run_replay(const Options& options) {
   settings.at_once = options.at_once;
   const std::vector<PlannedRun> planned = plan.runs(overlay);
   settings.clock = [&](const HowFar& so) {
-    return fmt::format("{}, {} jobs done", simulated_date(replayed, so.simulated_s),
+    return fmt::format("{}, {} jobs", simulated_date(replayed, so.simulated_s),
                        count_text(so.jobs));
   };
   const std::vector<RunResult> runs = begun(run_all(planned, settings));
@@ -117,6 +120,7 @@ void add_replay_command(CLI::App& app, Action& action) {
                       "gen:cluster[,jobs=N][,days=D][,gpus=G][,seed=S] (default: gen:cluster)");
   command->add_option("--format", options->format, "Of the trace, in place of what it looks like")
       ->type_name("FORMAT");
+  add_corrupt_limit(*command, options->corrupt_limit);
   command->add_option("--cluster", options->cluster,
                       "A file, or the name of one of configs/clusters (default: philly)");
   command->add_option("--overlay", options->overlay,
@@ -140,13 +144,18 @@ void add_replay_command(CLI::App& app, Action& action) {
   command
       ->add_option("--scale-gpus", options->scale_gpus,
                    "So large a share of the cluster's nodes, store and links, and of the jobs")
-      ->check(CLI::Range(1e-6, 1.));
+      ->check([](const std::string& text) {
+        double value = 0;
+        return CLI::detail::lexical_cast(text, value) && value >= 1e-6 && value <= 1
+                   ? std::string()
+                   : fmt::format("{} is not between 0.000001 and 1", text);
+      });
   command
       ->add_option("--set", options->overrides,
                    "path.to.key=value: changes cluster.* or engine.* (repeat it)")
       ->allow_extra_args(false);
-  command->add_option("--seed", options->seed, "Of the overlay, and of all chance (default: 1)")
-      ->check(CLI::NonNegativeNumber);
+  add_whole_number(*command, "--seed", options->seed, 0, std::uint64_t{1} << 53,
+                   "Of the overlay, and of all chance (default: 1)");
   add_whole_number(*command, "--seeds", options->seeds, 1, 1000,
                    "So many seeds from there on, with intervals over them (default: 1)");
   add_whole_number(*command, "--items", options->grain.items, 1, 4096,

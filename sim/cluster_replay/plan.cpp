@@ -10,13 +10,6 @@ namespace batchflow::sim {
 
 namespace {
 
-TraceTime submitted(const JobModel& job, const JobTrace& trace) {
-  for (const JobRecord& record : trace.jobs) {
-    if (trace.text(record.id) == job.name) return record.submit_ns;
-  }
-  return kNoTime;  // a log without ids
-}
-
 Scenario base_of(const ReplayOptions& options, const Variant& variant, std::uint64_t seed) {
   ConfigNode tree;
   const auto set = [&](const std::string& assignment) {
@@ -85,7 +78,7 @@ Replayed ReplayPlan::replayed(const OverlayModel& overlay) const {
                                               overlay, options_.grain, window_, replayed.left_out);
     replayed.cluster = scenario.cluster.name;
     replayed.jobs = scenario.jobs.size();
-    replayed.begins_ns = submitted(scenario.jobs.front(), trace_);
+    replayed.begins_ns = replayed.left_out.begins_ns;
     replayed.bounds[seed] = fluid_bound(scenario);
   }
   return replayed;

@@ -78,15 +78,6 @@ Json json_of(const FluidBound& bound) {
 
 }  // namespace
 
-std::vector<std::pair<const char*, std::uint64_t>> left_out_reasons(const LeftOut& out) {
-  return {{"use no GPU", out.without_gpus},
-          {"never ran, or nobody knows for how long", out.without_duration},
-          {"have no start on record", out.without_start},
-          {"need more GPUs than there are", out.too_large},
-          {"were submitted outside of the window", out.by_window},
-          {"are left out by --scale-gpus", out.by_scale}};
-}
-
 std::string left_out_text(const JobTrace& trace, const LeftOut& out, std::size_t jobs) {
   std::string text = fmt::format("{}: {} of {} jobs are replayed", trace.name, count_text(jobs),
                                  count_text(trace.jobs.size()));
@@ -99,6 +90,10 @@ std::string left_out_text(const JobTrace& trace, const LeftOut& out, std::size_t
         "nodes "
         "could have fed them",
         count_text(out.slowed_down));
+  }
+  if (out.parts_of_gpus > 0) {
+    text += fmt::format("; {} had a part of a GPU, and have a whole one here",
+                        count_text(out.parts_of_gpus));
   }
   return text;
 }
@@ -135,6 +130,7 @@ std::string replay_json(std::span<const RunResult> runs, const Replayed& replaye
       {"without_start", out.without_start}, {"too_large", out.too_large},
       {"by_window", out.by_window},         {"by_scale", out.by_scale}};
   json["slowed_down"] = out.slowed_down;
+  json["parts_of_gpus"] = out.parts_of_gpus;
   json.update(Json::parse(more));
   return json.dump();
 }
@@ -150,7 +146,15 @@ std::string simulated_date(const Replayed& replayed, double simulated_s) {
 TraceTime window_time(const char* flag, const std::string& text, const JobTrace& trace) {
   if (text.empty()) return kNoTime;
   for (const char* rest : {"", ":00", " 00:00:00"}) {
-    if (const auto time = calendar_time(text + rest)) return time->ns;
+    const auto time = calendar_time(text + rest);
+    if (!time) continue;
+    if (trace.time_base == TimeBase::relative) {
+      throw ConfigError(
+          fmt::format("{} '{}': this log does not say on which days it was; write a time after the "
+                      "first job (10d, 36h)",
+                      flag, printable(text)));
+    }
+    return time->ns;
   }
   // `10d`, which no other setting is long enough to want.
   std::optional<Duration> after = parse_duration(text);

@@ -27,8 +27,6 @@ struct Replayed {
 
 // The jobs that are replayed and those that are not, in a line.
 std::string left_out_text(const JobTrace& trace, const LeftOut& out, std::size_t jobs);
-// Each reason with its count, those that no job has left out too.
-std::vector<std::pair<const char*, std::uint64_t>> left_out_reasons(const LeftOut& out);
 
 std::string replay_table(std::span<const RunResult> runs, const Replayed& replayed);
 // Members of the JSON beside `runs`; `more` are others, an object.

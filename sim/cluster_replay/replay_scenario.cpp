@@ -19,12 +19,9 @@ namespace {
 void scale_cluster(ClusterModel& cluster, double scale) {
   if (scale == 1) return;
   std::vector<NodeModel> kept;
-  double due = 0;
-  for (NodeModel& node : cluster.nodes) {
-    due += scale;
-    if (due < 1) continue;
-    due -= 1;
-    kept.push_back(std::move(node));
+  for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    const double due = scale * static_cast<double>(i + 1) + 1e-9;
+    if (static_cast<double>(kept.size()) + 1 <= due) kept.push_back(std::move(cluster.nodes[i]));
   }
   if (kept.empty()) {
     throw ConfigError(fmt::format("--scale-gpus {}: no node of cluster '{}' is left; write more",
@@ -86,13 +83,18 @@ class Builder {
       const AssignedJob& job = assignment.jobs[i];
       if (!fits(job, window, left_out)) continue;
       left_out.slowed_down += slowed[i];
+      left_out.parts_of_gpus += trace_.jobs[job.record].gpus_hundredths % 100 != 0;
       add(job, assignment.datasets[job.dataset]);
     }
     if (scenario_.jobs.empty()) {
+      std::string why;
+      for (const auto& [reason, count] : left_out_reasons(left_out)) {
+        if (count > 0) why += fmt::format("{}{} {}", why.empty() ? ": " : ", ", count, reason);
+      }
       throw ConfigError(fmt::format(
-          "{}: none of its {} jobs can be replayed; look at `batchflow-sim trace info`, --from, "
-          "--to and --scale-gpus",
-          trace_.name, trace_.jobs.size()));
+          "{}: none of its {} jobs can be replayed{}; look at `batchflow-sim trace info`, --from, "
+          "--to, --scale-gpus and --cluster",
+          trace_.name, trace_.jobs.size(), why));
     }
     return std::move(scenario_);
   }
@@ -308,6 +310,7 @@ Scenario replay_scenario(Scenario base, const JobTrace& trace, const OverlayMode
   Scenario scenario = Builder(std::move(base), trace, overlay, grain).run(window, left_out);
   // The first is submitted at zero.
   const Duration zero = scenario.jobs.front().arrives - Instant{};
+  left_out.begins_ns = zero.count();
   for (JobModel& job : scenario.jobs) {
     job.arrives -= zero;
     if (job.not_before != Instant{}) job.not_before -= zero;

@@ -36,8 +36,8 @@ constexpr ReplayFigure kFigures[] = {
     {"of", [](const ReplaySummary& s) { return s.gpu_h; }, hours_text, false,
      "GPU hours that jobs held"},
     {"fairness", [](const ReplaySummary& s) { return s.fairness; },
-     [](double value) { return fmt::format("{:.3f}", value); }, false,
-     "Jain's index of users' slowdown: 1 when all are served alike"},
+     [](double value) { return value > 0 ? fmt::format("{:.3f}", value) : "-"; }, false,
+     "Jain's index of users' slowdown: 1 when all are served alike; -: nobody has a name"},
     {"cached", [](const ReplaySummary& s) { return s.cached_bytes_mean; },
      [](double bytes) { return size_text(static_cast<Bytes>(bytes)); }, false,
      "bytes kept, in the mean over time"},
@@ -47,7 +47,7 @@ constexpr std::size_t kHeadline = 4;
 std::map<std::string, Served> served(const RunResult& run) {
   std::map<std::string, Served> users;
   for (const JobResult& job : run.jobs) {
-    if (job.state != "done") continue;
+    if (job.state != "done" || job.user.empty()) continue;
     Served& user = users[job.user];
     user.time_s += job.time_s;
     user.compute_s += job.compute_s;

@@ -82,6 +82,8 @@ std::vector<JobResult> Jobs::take_results() {
       const double after_first_s = result.time_s - result.first_step_s;
       if (job.first_step != Instant{} && after_first_s > 0) {
         result.au = (result.compute_s - seconds(job.first_compute) / ranks) / after_first_s;
+      } else if (result.time_s > 0) {  // one step is all there is
+        result.au = result.compute_s / result.time_s;
       }
       const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));
       result.waited = waits(watch_.waited(id), static_cast<double>(job.nodes.size()));

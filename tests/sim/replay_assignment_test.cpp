@@ -57,6 +57,28 @@ TEST_CASE("the bounds notice a chance that is a little off") {
   CHECK(tail(20'000, 0.75, 15'400) < kUnlikely);
 }
 
+// Logs without names of users, or of jobs, have many jobs of one second.
+TEST_CASE("jobs without ids and users are drawn each for itself, and repeat nobody") {
+  const OverlayModel overlay = read_overlay(load_overlay("mixed"));
+  JobTrace trace;
+  trace.name = "nameless";
+  for (int i = 0; i < 2000; ++i) {
+    JobRecord job;
+    job.submit_ns = job.start_ns = 0;
+    job.duration_ns = 3600 * kNanosPerSecond;
+    job.gpus_hundredths = 100;
+    trace.jobs.push_back(job);
+  }
+  const Assignment all = assign(trace, overlay, 1);
+  std::uint64_t repeated = 0, alike = 0;
+  for (std::size_t i = 1; i < all.jobs.size(); ++i) {
+    repeated += all.jobs[i].dataset == all.jobs[i - 1].dataset;
+    alike += all.jobs[i].samples_per_s == all.jobs[i - 1].samples_per_s;
+  }
+  CHECK(alike == 0);
+  CHECK(repeated < 300);  // by popularity alone; with reuse it would be 1,400
+}
+
 TEST_CASE("one seed, one assignment; another seed, another") {
   const JobTrace trace = made_trace(2000, 7, 64);
   const OverlayModel overlay = read_overlay(load_overlay("mixed"));

@@ -184,10 +184,36 @@ TEST_CASE("what cannot be replayed is counted by its reason, and nothing else is
   recorded.slowed_down = 0;
   CHECK(left_out_text(trace, recorded, 395) ==
         "gen:cluster: 395 of 400 jobs are replayed; 1 use no GPU; 2 never ran, or nobody knows for "
-        "how long; 1 have no start on record; 1 need more GPUs than there are");
+        "how long; 1 have no start on record (--scheduler fifo, sjf or las gives them one); 1 need "
+        "more GPUs than there are; 1 had a part of a GPU, and have a whole one here");
   LeftOut fifo;
   CHECK(replayed("scheduler: fifo\n", {}, fifo) == 396);
   CHECK(fifo.without_start == 0);
+
+  // Where nothing is left it is said why.
+  JobTrace unstarted = trace;
+  for (JobRecord& job : unstarted.jobs) job.start_ns = kNoTime;
+  LeftOut all;
+  CHECK_THROWS_WITH_AS(
+      replay_scenario(base_of(1, "scheduler: recorded\n"), unstarted, overlay, {}, {}, all),
+      doctest::Contains(
+          "1 use no GPU, 2 never ran, or nobody knows for how long, 397 have no start "
+          "on record (--scheduler fifo, sjf or las gives them one)"),
+      ConfigError);
+
+  // So large a share of the nodes, to the nearest below, for every share.
+  for (const auto& [scale, nodes] :
+       std::map<double, std::size_t>{{.25, 1}, {.3, 1}, {.5, 2}, {.75, 3}, {.99, 3}, {1, 4}}) {
+    LeftOut out;
+    CAPTURE(scale);
+    CHECK(replay_scenario(base_of(1, ""), trace, overlay, {}, {kNoTime, kNoTime, scale}, out)
+              .cluster.nodes.size() == nodes);
+  }
+  std::string ten = "cluster: {nodes: [{name: n, count: 10, cores: 8, gpus: 8, memory: 64gb}]}\n";
+  LeftOut tenth;
+  CHECK(replay_scenario(read_cluster_and_engine(parse_yaml(ten, "ten.yaml")), trace, overlay, {},
+                        {kNoTime, kNoTime, .1}, tenth)
+            .cluster.nodes.size() == 1);
 
   // Every job is in one of two windows that meet.
   const TraceTime middle = trace.jobs[200].submit_ns;
