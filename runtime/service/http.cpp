@@ -138,7 +138,7 @@ HttpServer::HttpServer(asio::io_context& loop, const std::string& address, std::
   if (error)
     throw ConfigError(
         fmt::format("{}:{}: no page and no metrics can be served there: {}; choose "
-                    "another port (--http), or 0 for none",
+                    "another port (--http), or -1 for none",
                     address, port, error.message()));
   parts_->accept();
 }

@@ -21,6 +21,8 @@ namespace {
 constexpr std::uint32_t kRanksMost = 4096;
 
 // By a relay of this process, which the socket's credentials are of.
+constexpr std::size_t kNameMost = 256;
+
 bool is_remote(const Peer& peer) {
   return peer.process() == getpid();
 }
@@ -76,6 +78,10 @@ void Jobs::join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
     return refuse(
         peer, "bad_request",
         fmt::format("{} ranks; a job has at most {} on a node", request.world_size, kRanksMost));
+  if (request.job.size() > kNameMost)
+    return refuse(
+        peer, "bad_request",
+        fmt::format("a job's name of {} bytes; it may have {}", request.job.size(), kNameMost));
   if (request.batch_samples == 0)
     return refuse(peer, "bad_request", "a batch of no samples; ask for batch_size 1 or more");
   const std::string name = request.job.empty()

@@ -56,7 +56,8 @@ void refuse(Connection& session, std::string_view why, const std::string& messag
 
 void refuse_reading(Connection& session, const std::filesystem::path& root) {
   refuse(session, "not_allowed",
-         fmt::format("user {} has not shown that he may read {}; let him read that folder",
+         fmt::format("user {} has not shown that he may read {}; let him read that folder, and "
+                     "name it by this path",
                      session.user(), root.string()));
 }
 

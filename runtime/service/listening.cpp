@@ -1,5 +1,6 @@
 #include "runtime/service/listening.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -59,6 +60,35 @@ Descriptor listen_at(const std::filesystem::path& path) {
   // Who may connect is decided by the folder, and what he may read by his own rights.
   chmod(name.c_str(), 0666);
   return made;
+}
+
+SocketFile SocketFile::at(const std::filesystem::path& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
+}
+
+void SocketFile::remove(const std::filesystem::path& path) const {
+  const SocketFile now = at(path);
+  if (inode != 0 && now.device == device && now.inode == inode) unlink(path.c_str());
+}
+
+// A lock of the process, which its children do not have.
+Descriptor lock_state(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "lock";
+  Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file)
+    throw ConfigError(fmt::format("{}: cannot be written: {}; choose another place (--state)",
+                                  path.string(), std::generic_category().message(errno)));
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (fcntl(file.get(), F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN))
+    throw ConfigError(fmt::format(
+        "{}: another service keeps its indices and logs there; end it first, or choose another "
+        "place (--state)",
+        folder.string()));
+  return file;
 }
 
 Descriptor accept_at(const Descriptor& listening) {

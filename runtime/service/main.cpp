@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "configs/reader/terminal.h"
 #include "configs/reader/yaml.h"
 #include "core/config_value.h"
 #include "runtime/failpoint/failpoint.h"
@@ -50,7 +51,8 @@ int serve(int argc, char** argv) {
   app.add_option("--memory", memory, "For everything: 4gib; default: half of what is left");
   app.add_option("--spill", spill,
                  "PATH,SIZE: samples that memory has no room for are kept in a file there");
-  app.add_option("--workers", workers, "Threads that prepare; default: one a core");
+  app.add_option("--workers", workers, "Threads that prepare; default: one a core")
+      ->check(CLI::Range(1, 4096));
   app.add_option("--socket", socket, "Where jobs find the service");
   app.add_option("--state", state, "Where indices and logs are kept");
   app.add_option("--http", http_port,
@@ -67,7 +69,12 @@ int serve(int argc, char** argv) {
   app.add_option("--policy", policies, "kind=name[:parameter=value], or preset=name");
   app.add_option("--exit-when-idle", exit_when_idle_s,
                  "SECONDS without anybody connected, after which it ends; 0: never (default)")
-      ->check(CLI::Range(0.0, 1e8));
+      ->check([](const std::string& text) {
+        double seconds = 0;
+        return CLI::detail::lexical_cast(text, seconds) && seconds >= 0 && seconds <= 1e8
+                   ? std::string()
+                   : fmt::format("{} is no number of seconds", text);
+      });
   app.add_flag("--direct,!--no-direct", direct, "Read past the page cache (default)");
   app.add_flag("--open-datasets", open_datasets, "Jobs may name folders that they can read");
   app.add_flag("--journal", journal, "Record what the engine is told, for replay");
@@ -122,6 +129,7 @@ int serve(int argc, char** argv) {
     config.open_datasets = config.open_datasets || open_datasets;
     config.journal = config.journal || journal;
     config.explain = config.explain || explain;
+    check_names(config.datasets);
     if (config.datasets.empty() && !config.open_datasets)
       throw ConfigError(
           "no dataset to serve; write --dataset NAME=/path/to/it, or --open-datasets");
@@ -134,7 +142,8 @@ int serve(int argc, char** argv) {
   };
   Service service(read(), read_again);
   const int ended_by = service.run([](const std::string& line) {
-    std::fprintf(stderr, "batchflowd: %s\n", line.c_str());
+    // Jobs' and files' names stand in it, which are anybody's.
+    std::fprintf(stderr, "batchflowd: %s\n", printable(line).c_str());
     std::fflush(stderr);
   });
   return ended_by == SIGINT ? 130 : 0;

@@ -66,6 +66,17 @@ Bytes memory_left() {
 
 }  // namespace
 
+void check_names(const std::vector<NodeDataset>& datasets) {
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (datasets[i].name == datasets[j].name)
+        throw ConfigError(fmt::format(
+            "two datasets are called '{}': {} and {}; give one another name (--dataset NAME=PATH)",
+            datasets[i].name, datasets[j].path.string(), datasets[i].path.string()));
+    }
+  }
+}
+
 NodeConfig default_node_config() {
   NodeConfig config;
   const bool root = geteuid() == 0;

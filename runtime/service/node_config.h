@@ -65,6 +65,8 @@ struct NodeConfig {
 };
 
 // Defaults of this machine and user.
+// Throws ConfigError where two data sets have one name.
+void check_names(const std::vector<NodeDataset>& datasets);
 NodeConfig default_node_config();
 // Throws ConfigError.
 NodeConfig read_node_config(ConfigSection& section);

@@ -17,11 +17,13 @@ namespace batchflow {
 
 void Service::Parts::start() {
   listening = listen_at(config.socket);
+  socket_file = SocketFile::at(config.socket);
   std::error_code error;
   std::filesystem::create_directories(config.state / "indices", error);
   if (error)
     throw ConfigError(fmt::format("{}: cannot be made: {}; choose another place (--state)",
                                   config.state.string(), error.message()));
+  state_lock = lock_state(config.state);
   engine = std::make_unique<Engine>(config.engine, policies, datasets.catalogues(), explaining());
   promises =
       std::make_unique<PromiseFile>(config.state / "promises", config.engine.promise_log_bytes_max);
@@ -136,7 +138,7 @@ void Service::Parts::end() {
 #endif
   joining.reset();
   backend.reset();
-  unlink(config.socket.c_str());
+  socket_file.remove(config.socket);
 }
 
 void Service::Parts::set_apart(Bytes bytes_each) {
@@ -156,7 +158,12 @@ void Service::Parts::say(const std::string& line) {
 
 Service::Service(NodeConfig config, Reread reread, const PolicyList& policies) {
   parts_ = std::make_unique<Parts>(std::move(config), std::move(reread), policies);
-  parts_->start();
+  try {
+    parts_->start();
+  } catch (...) {
+    parts_->end();
+    throw;
+  }
 }
 
 Service::~Service() {

@@ -30,6 +30,7 @@
 #include "runtime/service/http.h"
 #include "runtime/service/jobs.h"
 #include "runtime/service/joining.h"
+#include "runtime/service/listening.h"
 #include "runtime/service/promise_file.h"
 #include "runtime/service/recorder.h"
 #include "runtime/service/service.h"
@@ -94,6 +95,8 @@ struct Service::Parts final : ConnectionHost {
   std::unique_ptr<Joining> joining;
   std::unique_ptr<Commands> commands;
   Descriptor listening;
+  SocketFile socket_file;
+  Descriptor state_lock;
   asio::posix::stream_descriptor acceptor;
   asio::steady_timer step_timer;
   asio::steady_timer check_timer;

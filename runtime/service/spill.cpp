@@ -75,6 +75,8 @@ Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
   Bytes bytes = std::min(options.bytes, kFileMost) / Extents::kPage * Extents::kPage;
   int refused = allocate(file_.get(), bytes);
   if (refused == ENOSPC || refused == EFBIG || refused == EDQUOT) {
+    // Some file systems keep what was set aside before there was no more.
+    if (::ftruncate(file_.get(), 0) != 0) fail(text_of(errno));
     // All there is, but for what a file system needs to work well.
     struct statvfs left {};
     const Bytes room = ::fstatvfs(file_.get(), &left) == 0 ? left.f_bavail * left.f_frsize : 0;
@@ -84,7 +86,10 @@ Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
                                        path_, mib(bytes), mib(options.bytes))
                          : fmt::format("{} has no room ({}); there is no spill tier", path_,
                                        text_of(refused));
-    if (refused != 0) return;
+    if (refused != 0) {
+      file_.reset();
+      return;
+    }
   } else if (refused != 0) {
     // Room is found, or not, when it is written.
     if (::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0)

@@ -36,7 +36,7 @@ std::string_view token_type(const IndexBuilder& builder, std::string_view path) 
   const std::string_view told = builder.options.token_type;
   const std::string_view type = told.empty() ? path.substr(path.rfind('.') + 1) : told;
   if (type != "u16" && type != "u32")
-    builder.refuse(path, "how wide its tokens are is not known; write token_type: u16, or u32");
+    builder.refuse(path, "how wide its tokens are is not known; let its name end in .u16 or .u32");
   return type;
 }
 
@@ -89,7 +89,9 @@ void index_token_files(IndexBuilder& builder) {
   std::string first_path;
   builder.read_files([&](DatasetFile& file, std::string_view path) {
     if (length == 0)
-      builder.refuse(path, "how long a sample is is not known; write tokens_per_sample: 1024");
+      builder.refuse(path,
+                     "how long a sample is is not known; write tokens: 1024 (--dataset "
+                     "NAME=PATH,tokens=1024; for batchflowctl --tokens 1024)");
     const std::string_view type = token_type(builder, path);
     if (first_path.empty()) {
       first_path = path;

@@ -91,8 +91,8 @@ const std::vector<SourceFormat>& source_format_table() {
        index_packed_shards},
       {"numpy", ".npy files of one shape; a row is a sample", is_numpy, begins_numpy, false,
        index_numpy_files},
-      {"tokens", "numbers of 16 or 32 bits; a run of tokens_per_sample is a sample", is_tokens,
-       nullptr, false, index_token_files},
+      {"tokens", "numbers of 16 or 32 bits; a run of so many as `tokens` says is a sample",
+       is_tokens, nullptr, false, index_token_files},
       {"files", "any files; each is a sample, folders at the root are classes", nullptr, nullptr,
        true, index_whole_files},
   };

@@ -47,6 +47,51 @@ TEST_CASE("socket and state may be named from the working folder") {
   CHECK(std::filesystem::is_directory(folder.path() / "state"));
 }
 
+// What a service says that does not begin, and its exit code before it.
+std::string refused(const std::string& arguments) {
+  const std::string command = fmt::format("timeout 20 {} {} 2>&1", BATCHFLOWD, arguments);
+  FILE* const pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string said;
+  for (int c = 0; (c = fgetc(pipe)) != EOF;) said += static_cast<char>(c);
+  return fmt::format("{}: {}", WEXITSTATUS(pclose(pipe)), said);
+}
+
+TEST_CASE("a state folder is one service's, and who is refused leaves nothing") {
+  const Folder folder;
+  const std::string state = folder.path() / "state";
+  const std::string mine = folder.path() / "b.sock";
+  Daemon daemon({"--open-datasets", "--socket", mine, "--state", state, "--memory", "256mib",
+                 "--http", "-1", "--journal"},
+                mine);
+  const std::string other = folder.path() / "other.sock";
+  const std::string said =
+      refused(fmt::format("--open-datasets --socket {} --state {} --memory 256mib --http -1 "
+                          "--journal",
+                          other, state));
+  CHECK_MESSAGE(said.find("2: ") == 0, said);
+  CHECK(said.find("another service keeps its indices and logs there") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(other));
+  CHECK_FALSE(std::filesystem::exists(state + "/journal.before"));
+  // Its socket's file is another's by now.
+  std::filesystem::remove(mine);
+  const Descriptor listening = listen_at(mine);
+  CHECK(daemon.kill(SIGTERM) == 0);
+  CHECK(std::filesystem::exists(mine));
+}
+
+TEST_CASE("two data sets of one name are refused, with both paths") {
+  const Folder folder;
+  for (const char* one : {"a/train", "b/train"})
+    std::filesystem::create_directories(folder.path() / one);
+  const std::string said =
+      refused(fmt::format("--dataset {0}/a/train --dataset {0}/b/train "
+                          "--socket {0}/s --state {0}/st --http -1",
+                          folder.path().string()));
+  CHECK_MESSAGE(said.find("2: batchflowd: two datasets are called 'train': ") == 0, said);
+  CHECK(said.find("/a/train and ") != std::string::npos);
+}
+
 // As a service does that is killed while it starts a process, which has what it has until it is
 // another program.
 TEST_CASE("a service that was killed does not listen any more, though a child holds its socket") {

@@ -258,14 +258,15 @@ TEST_CASE("tokens are cut into samples; the rest is named") {
 
   data.write("all.bin", std::string(32, 'c'));
   options.root = data / "all.bin";
-  CHECK(error_of(options).find("write token_type: u16, or u32") != std::string::npos);
+  CHECK(error_of(options).find("let its name end in .u16 or .u32") != std::string::npos);
   options.token_type = "u32";
   index = open_index(options);
   CHECK(index->samples() == 2);
   CHECK(index->stored_fields().fields[0].type == ElementType::i32);
   options.tokens_per_sample = 0;
   options.format = "tokens";
-  CHECK(error_of(options).find("write tokens_per_sample: 1024") != std::string::npos);
+  CHECK(error_of(options).find("write tokens: 1024 (--dataset NAME=PATH,tokens=1024") !=
+        std::string::npos);
 }
 
 TEST_CASE("the format is found out, and can be said") {
