@@ -49,17 +49,18 @@ void JobDraft::set_status(std::string_view text) {
   knows_status = record.status != JobStatus::unknown || is_missing(text);
 }
 
-void JobTraceBuilder::note(Problem problem, std::uint64_t line) {
+void JobTraceBuilder::note(Problem problem, std::uint64_t line, std::uint64_t rows) {
   ProblemCount& count = trace_.problems[static_cast<std::size_t>(problem)];
-  if (count.rows++ == 0) count.first_line = line;
+  if (count.rows == 0) count.first_line = line;
+  count.rows += rows;
 }
 
-void JobTraceBuilder::corrupt(std::uint64_t line, const std::string& what) {
+void JobTraceBuilder::corrupt(std::uint64_t line, const std::string& what, std::uint64_t rows) {
   constexpr std::uint64_t kLeastRows = 1000;  // of fewer no share can be told yet
-  ++trace_.rows;
-  note(Problem::corrupt_line, line);
   ProblemCount& count = trace_.problems[static_cast<std::size_t>(Problem::corrupt_line)];
-  if (count.rows == 1) count.first_text = what;
+  if (count.rows == 0) count.first_text = what;
+  trace_.rows += rows;
+  note(Problem::corrupt_line, line, rows);
   check_limit(kLeastRows);
 }
 

@@ -38,13 +38,14 @@ class JobTraceBuilder {
 
   // Each row of the file is told to one of these. `line`: its number.
   void add(const JobDraft& draft, std::uint64_t line);
-  void corrupt(std::uint64_t line, const std::string& what);  // throws ConfigError past the limit
+  // So many rows from there on; throws ConfigError past the limit.
+  void corrupt(std::uint64_t line, const std::string& what, std::uint64_t rows = 1);
   void part_of_job(std::uint64_t line);
 
   JobTrace finish();
 
  private:
-  void note(Problem problem, std::uint64_t line);
+  void note(Problem problem, std::uint64_t line, std::uint64_t rows = 1);
   bool repair(JobDraft& draft, std::uint64_t line);  // false: it is dropped
   void check_limit(std::uint64_t least_rows) const;
 
