@@ -52,6 +52,7 @@ class CsvJobs {
   std::vector<std::string_view> fields_;
   std::string buffer_;
   bool tells_intervals_ = false;
+  bool tells_tres_ = false;
   TraceTime submitted_ns_ = 0;  // of the row before, where rows tell intervals
 };
 
@@ -67,6 +68,7 @@ void CsvJobs::read_header(std::string_view line) {
       seen.push_back(column.role);
       places_.push_back({i, &column});
       tells_intervals_ = tells_intervals_ || column.role == Role::interval;
+      tells_tres_ = tells_tres_ || column.role == Role::tres_allocated;
     }
   }
   // Requested resources count where none were allocated, which must be known by then.
@@ -200,6 +202,7 @@ bool CsvJobs::take_number(Role role, std::string_view text, Row& row) {
 
 void CsvJobs::finish(Row& row, std::uint64_t number) {
   JobRecord& job = row.draft.record;
+  if (tells_tres_ && !row.has_tres) row.draft.knows_gpus = false;
   if (tells_intervals_) job.submit_ns = submitted_ns_ += row.interval_ns;
   if (row.gpu_milli != 1000) {
     job.gpus_hundredths =
