@@ -171,6 +171,34 @@ TEST_CASE("PAI's tables beside each other are one trace, whichever is named") {
   }
 }
 
+TEST_CASE("a fault of PAI's tables is named with the table it is in") {
+  const Folder folder;
+  const std::string jobs =
+      folder.file("pai_job_table.csv", "j1,i1,ann,Terminated,90,300\ngarbage\nj9,i9,b,Odd,1,2\n");
+  const std::string tasks =
+      folder.file("pai_task_table.csv",
+                  "j1,worker,1,Terminated,80,300,600,1,100,V100\nj2,w,1,Odd,5,9,600,1,25,T4\n");
+  const std::string wrong = ":2: the line has 1 fields; write 6 (1 of 5 lines";
+  CHECK(error_of(tasks).starts_with(jobs + wrong));
+  CHECK(error_of(jobs).starts_with(jobs + wrong));
+  JobReadOptions lenient;
+  lenient.corrupt_limit = 0.2;
+  const auto first_text = [&](const std::string& path, Problem problem) {
+    const JobTrace trace = read_job_trace(path, lenient);
+    CHECK(problems_of(trace) ==
+          "corrupt_lines=1@2 no_gpu_count=1@3 submit_after_start=2@1 not_sorted=1@2 "
+          "unknown_status=1@2 parts_of_jobs=1@1");
+    return trace.problems[static_cast<std::size_t>(problem)].first_text;
+  };
+  CHECK(first_text(tasks, Problem::corrupt_line) ==
+        "of " + jobs + ": the line has 1 fields; write 6");
+  CHECK(first_text(jobs, Problem::corrupt_line) == "the line has 1 fields; write 6");
+  CHECK(first_text(tasks, Problem::no_gpu_count) == "of " + jobs);
+  CHECK(first_text(jobs, Problem::no_gpu_count).empty());
+  CHECK(first_text(tasks, Problem::unknown_status).empty());
+  CHECK(first_text(jobs, Problem::unknown_status) == "of " + tasks);
+}
+
 TEST_CASE("processors of SWF are GPUs where the format says so") {
   const Folder folder;
   JobReadOptions options;
@@ -238,7 +266,11 @@ TEST_CASE("each slip is named with its line, the field and what to write") {
   CHECK(slip("swf", "2 10 -1 -1", "2 10 -1 sixty").starts_with("4: the run time 'sixty'"));
   CHECK(slip("swf", "2 10 -1", "2 10").starts_with("4: the line has not 18 fields"));
   CHECK(slip("openb", ",460,", ",1460,").starts_with("3: the gpu_milli '1460'"));
-  CHECK(slip("pai-v2020", "2.0,Terminated,110.0", "2.0,Terminated,x").starts_with("2: this is no"));
+  CHECK(slip("pai-v2020", "2.0,Terminated,110.0", "2.0,Terminated,x")
+            .starts_with("2: the start_time 'x'"));
+  CHECK(slip("pai-v2020", "400.0,10.0,50.0", "400.0,10.0,-50.0")
+            .starts_with("2: the plan_gpu '-50.0' is wrong"));
+  CHECK(slip("pai-v2020", ",V100", "").starts_with("2: the line has 9 fields; write 10"));
   CHECK(slip("philly-json", "2017-10-07 01:12:09", "yesterday")
             .starts_with("2: the start_time 'yesterday' is wrong"));
   CHECK(
