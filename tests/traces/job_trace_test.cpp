@@ -215,7 +215,7 @@ TEST_CASE("corrupt lines are counted and left out, up to a limit") {
   const auto itp = [](std::size_t good, std::size_t bad) {
     std::string text = "job_id,submission_time,duration,num_gpu\n";
     for (std::size_t i = 0; i < good + bad; ++i) {
-      text += i >= 5 && i < 5 + bad ? "x,5,1e3,1\n" : fmt::format("j{},{},60,1\n", i, i);
+      text += i >= 5 && i < 5 + bad ? "x,5,1h,1\n" : fmt::format("j{},{},60,1\n", i, i);
     }
     return text;
   };
@@ -223,11 +223,12 @@ TEST_CASE("corrupt lines are counted and left out, up to a limit") {
   CHECK(trace.jobs.size() == 99);
   CHECK(problems_of(trace) == "corrupt_lines=1@7");
   CHECK(trace.problems[0].first_text ==
-        "the duration '1e3' is wrong; write a number that is not negative");
+        "the duration '1h' is wrong; write a number of seconds, of 126 years at most");
   const std::string over = folder.file("b", itp(98, 2));
   CHECK(error_of(over) ==
         over +
-            ":7: the duration '1e3' is wrong; write a number that is not negative (2 of 100 "
+            ":7: the duration '1h' is wrong; write a number of seconds, of 126 years at most (2 of "
+            "100 "
             "lines cannot be read as itp, more than 1 %; choose another --format, or allow more "
             "with --corrupt-limit)");
   JobReadOptions lenient;
@@ -238,6 +239,21 @@ TEST_CASE("corrupt lines are counted and left out, up to a limit") {
   CHECK(error_of(folder.file("a", itp(99, 1)), strict).find("1 of 100 lines") != std::string::npos);
   // It does not read to the end of what is corrupt throughout.
   CHECK(error_of(folder.file("c", itp(5, 100000))).find("995 of 1000 lines") != std::string::npos);
+}
+
+TEST_CASE("numbers as programs write them, and jobs that do not say their GPUs") {
+  const Folder folder;
+  const JobTrace trace = read_job_trace(folder.file("t",
+                                                    "id,submit_s,start_s,duration_s,gpus\n"
+                                                    "a,1e0,1,1e-05,1.0\n"
+                                                    "b,1,1,3.9e9,8e+00\n"
+                                                    "c,1,1,60,NaN\n"));
+  CHECK(jobs_of(trace) ==
+        "a,,,,1,1,0.00001,1,,,,unknown,1\n"
+        "b,,,,1,1,3900000000,8,,,,unknown,1\n");
+  CHECK(problems_of(trace) == "no_gpu_count=1@4");
+  // Of a job that ran, and of one that did not.
+  CHECK(kind_of(Problem::no_gpu_count).what == "do not say how many GPUs they had or asked for");
 }
 
 TEST_CASE("each slip is named with its line, the field and what to write") {
@@ -445,7 +461,9 @@ TEST_CASE("what is no job log is refused with what it is") {
       "\xff\xfe"
       "a",
       "iconv -f UTF-16");
-  refused("", "is empty");
+  refused("", "is empty; write");
+  refused("\n\r\n \t\n", "is empty but for blanks; write");
+  refused("\xef\xbb\xbf\n", "is empty but for blanks; write");
   const std::string whole = gzip(fixture_of("itp").text);
   refused(whole.substr(0, whole.size() - 9), "cut short; fetch the whole file");
   refused(whole + "something else", "has bytes after its gzip data");

@@ -102,11 +102,20 @@ void CsvJobs::read_row(std::string_view line, std::uint64_t number) {
 std::string CsvJobs::refusal(const Place& place) const {
   constexpr std::size_t kMost = 60;
   const std::string_view text = unquoted(fields_[place.field]);
+  const auto wanted = [&]() -> std::string_view {
+    switch (place.column->role) {
+      case Role::submit:
+      case Role::start:
+      case Role::end:
+        return "a time as the other lines have";
+      case Role::duration:
+        return "a number of seconds, of 126 years at most";
+      default:
+        return "a number that is not negative";
+    }
+  };
   return fmt::format("the {} '{}' is wrong; write {}", place.column->name, text.substr(0, kMost),
-                     place.column->role == Role::submit || place.column->role == Role::start ||
-                             place.column->role == Role::end
-                         ? "a time as the other lines have"
-                         : "a number that is not negative");
+                     wanted());
 }
 
 bool CsvJobs::take_time(std::string_view text, TraceTime& time) {
