@@ -93,12 +93,14 @@ inline std::vector<JobFixture> job_fixtures() {
        "12,uA,vcX,1,1,1,NODE_FAIL,2020-06-09 18:42:00,2020-06-09 18:41:59,2020-06-09 "
        "18:42:59,60,-1\n"
        "13,uB,vcY,0,1,1,TIMEOUT,2020-06-10 00:00:00,2020-06-10 00:00:00,2020-06-10 00:00:00,0,0\n"
-       "14,uB,vcY,8,1,1,ODD,2020-06-10 00:00:01,,,,\n",
+       "14,uB,vcY,8,1,1,ODD,2020-06-10 00:00:01,,,,\n"
+       "15,uB,vcY,2,1,1,CANCELLED,2020-06-10 00:00:02,None,2020-06-10 00:10:12,0,610\n",
        "11,,uA,vcX,1591728061,1591728091,3600,4,1,16,,completed,1\n"
        "12,,uA,vcX,1591728119,1591728119,60,1,1,1,,node_failure,1\n"
        "13,,uB,vcY,1591747200,1591747200,0,0,1,1,,timeout,1\n"
-       "14,,uB,vcY,1591747201,,,8,1,1,,unknown,1\n",
-       "local", "submit_after_start=1@3 unknown_status=1@5 never_started=1@5"});
+       "14,,uB,vcY,1591747201,,,8,1,1,,unknown,1\n"
+       "15,,uB,vcY,1591747202,,,2,1,1,,cancelled,1\n",
+       "local", "submit_after_start=1@3 unknown_status=1@5 never_started=2@5"});
 
   fixtures.push_back(
       {"acme",

@@ -211,6 +211,9 @@ bool CsvJobs::take_number(Role role, std::string_view text, Row& row) {
 
 void CsvJobs::finish(Row& row, std::uint64_t number) {
   JobRecord& job = row.draft.record;
+  if (format_.zero_is_no_duration && !job.has_start() && job.duration_ns == 0) {
+    job.duration_ns = kNoTime;
+  }
   if (tells_tres_ && !row.has_tres) row.draft.knows_gpus = false;
   if (tells_intervals_) job.submit_ns = submitted_ns_ += row.interval_ns;
   if (row.gpu_milli != 1000) {
