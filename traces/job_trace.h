@@ -92,7 +92,8 @@ const ProblemKind& kind_of(Problem problem);
 struct ProblemCount {
   std::uint64_t rows = 0;
   std::uint64_t first_line = 0;
-  std::string first_text;  // of corrupt lines: what is wrong with the first
+  std::string first_file;  // where that is another than the trace is named after
+  std::string first_text;  // that file, and of corrupt lines what is wrong with the first
 };
 using TraceProblems = std::array<ProblemCount, kProblems>;
 

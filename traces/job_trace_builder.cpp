@@ -49,17 +49,21 @@ void JobDraft::set_status(std::string_view text) {
   knows_status = record.status != JobStatus::unknown || is_missing(text);
 }
 
-void JobTraceBuilder::note(Problem problem, std::uint64_t line) {
+void JobTraceBuilder::note(Problem problem, std::uint64_t line, std::uint64_t rows) {
   ProblemCount& count = trace_.problems[static_cast<std::size_t>(problem)];
-  if (count.rows++ == 0) count.first_line = line;
+  if (count.rows == 0) {
+    count.first_line = line;
+    count.first_file = file_;
+  }
+  count.rows += rows;
 }
 
-void JobTraceBuilder::corrupt(std::uint64_t line, const std::string& what) {
+void JobTraceBuilder::corrupt(std::uint64_t line, const std::string& what, std::uint64_t rows) {
   constexpr std::uint64_t kLeastRows = 1000;  // of fewer no share can be told yet
-  ++trace_.rows;
-  note(Problem::corrupt_line, line);
   ProblemCount& count = trace_.problems[static_cast<std::size_t>(Problem::corrupt_line)];
-  if (count.rows == 1) count.first_text = what;
+  if (count.rows == 0) count.first_text = what;
+  trace_.rows += rows;
+  note(Problem::corrupt_line, line, rows);
   check_limit(kLeastRows);
 }
 
@@ -68,12 +72,12 @@ void JobTraceBuilder::check_limit(std::uint64_t least_rows) const {
   const auto rows = static_cast<double>(trace_.rows);
   if (trace_.rows < least_rows || static_cast<double>(corrupt.rows) <= corrupt_limit_ * rows)
     return;
-  throw ConfigError(
-      fmt::format("{}:{}: {} ({} of {} lines cannot be read as {}, more than {:g} %; choose "
-                  "another --format, or "
-                  "allow more with --corrupt-limit)",
-                  trace_.name, corrupt.first_line, corrupt.first_text, corrupt.rows, trace_.rows,
-                  trace_.format, 100 * corrupt_limit_));
+  throw ConfigError(fmt::format(
+      "{}:{}: {} ({} of {} lines cannot be read as {}, more than {:g} %; choose "
+      "another --format, or "
+      "allow more with --corrupt-limit)",
+      corrupt.first_file.empty() ? trace_.name : corrupt.first_file, corrupt.first_line,
+      corrupt.first_text, corrupt.rows, trace_.rows, trace_.format, 100 * corrupt_limit_));
 }
 
 void JobTraceBuilder::part_of_job(std::uint64_t line) {
@@ -118,6 +122,11 @@ bool JobTraceBuilder::repair(JobDraft& draft, std::uint64_t line) {
 
 JobTrace JobTraceBuilder::finish() {
   check_limit(1);
+  for (ProblemCount& count : trace_.problems) {
+    if (count.first_file.empty()) continue;
+    count.first_text = fmt::format("of {}{}{}", count.first_file,
+                                   count.first_text.empty() ? "" : ": ", count.first_text);
+  }
   const auto earlier = [](const JobRecord& a, const JobRecord& b) {
     return a.submit_ns < b.submit_ns;
   };

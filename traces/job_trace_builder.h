@@ -36,19 +36,24 @@ class JobTraceBuilder {
   // when it is no time, or has another base than the times before it.
   bool read_time(std::string_view text, TraceTime& time);
 
+  // Of a trace in several files: the one whose rows come next.
+  void set_file(const std::string& path) { file_ = path == trace_.name ? "" : path; }
+
   // Each row of the file is told to one of these. `line`: its number.
   void add(const JobDraft& draft, std::uint64_t line);
-  void corrupt(std::uint64_t line, const std::string& what);  // throws ConfigError past the limit
+  // So many rows from there on; throws ConfigError past the limit.
+  void corrupt(std::uint64_t line, const std::string& what, std::uint64_t rows = 1);
   void part_of_job(std::uint64_t line);
 
   JobTrace finish();
 
  private:
-  void note(Problem problem, std::uint64_t line);
+  void note(Problem problem, std::uint64_t line, std::uint64_t rows = 1);
   bool repair(JobDraft& draft, std::uint64_t line);  // false: it is dropped
   void check_limit(std::uint64_t least_rows) const;
 
   JobTrace trace_;
+  std::string file_;  // of the rows; empty: the trace's own
   double corrupt_limit_;
   TimeBase numbers_ = TimeBase::relative;
   bool has_base_ = false;

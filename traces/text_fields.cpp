@@ -34,6 +34,26 @@ std::optional<int> zone_minutes(std::string_view text) {
   return (text.front() == '-' ? -1 : 1) * (60 * hours + minutes);
 }
 
+// `1e-05` as `0.00001`, so that it is read as exactly; `mark`: where its exponent begins. None when
+// it is no such number.
+std::optional<std::string> without_exponent(std::string_view text, std::size_t mark) {
+  constexpr int kMostExponent = 40;
+  const std::string_view mantissa = text.substr(0, mark);
+  std::string_view power = text.substr(mark + 1);
+  if (power.size() > 1 && power.front() == '+' && is_digit(power[1])) power.remove_prefix(1);
+  const auto exponent = integer<int>(power);
+  if (!exponent || *exponent < -kMostExponent || *exponent > kMostExponent) return std::nullopt;
+  const bool negative = mantissa.front() == '-';
+  std::string digits(mantissa.substr(negative));
+  const std::size_t point = std::min(digits.find('.'), digits.size());
+  digits.erase(point, 1);
+  digits.insert(0, kMostExponent, '0');
+  const auto moved = static_cast<std::size_t>(static_cast<int>(point) + kMostExponent + *exponent);
+  if (moved > digits.size()) digits.append(moved - digits.size(), '0');
+  digits.insert(moved, ".");
+  return (negative ? "-" : "") + digits;
+}
+
 }  // namespace
 
 std::string_view trimmed(std::string_view text) {
@@ -109,11 +129,16 @@ std::optional<std::int64_t> decimal(std::string_view text, int digits) {
     fitting += fitting > 0 || value != 0;
   };
   for (; at != end && is_digit(*at); ++at) append(*at);
+  const int asked_digits = digits;
   bool round_up = false;
   if (at != end && *at == '.') {
     for (++at; at != end && is_digit(*at) && digits > 0; ++at, --digits) append(*at);
     if (at != end && is_digit(*at)) round_up = *at >= '5';
     while (at != end && is_digit(*at)) ++at;
+  }
+  if (at != end && (*at == 'e' || *at == 'E')) {
+    const auto plain = without_exponent(text, static_cast<std::size_t>(at - text.data()));
+    return plain ? decimal(*plain, asked_digits) : std::nullopt;
   }
   const std::uint64_t power = kPowers[digits];
   if (at != end || fitting > kFitting || value > kMost / power) return std::nullopt;

@@ -33,8 +33,9 @@ std::optional<Integer> integer(std::string_view text) {
   return value;
 }
 
-// A decimal number times 10^digits, rounded: "1.5" is 150 at 2 digits. No exponents. None when it
-// is no such number, or the result is beyond 9 * 10^18. REQUIRES: digits is from 0 to 9
+// A decimal number times 10^digits, rounded: "1.5" and "15e-1" are 150 at 2 digits. None when it
+// is no such number, has an exponent beyond 40, or the result is beyond 9 * 10^18. REQUIRES: digits
+// is from 0 to 9
 std::optional<std::int64_t> decimal(std::string_view text, int digits);
 
 // A date and time of the calendar, in nanoseconds since 1970: `2017-10-07 01:12:09`, with a

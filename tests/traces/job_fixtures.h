@@ -93,12 +93,14 @@ inline std::vector<JobFixture> job_fixtures() {
        "12,uA,vcX,1,1,1,NODE_FAIL,2020-06-09 18:42:00,2020-06-09 18:41:59,2020-06-09 "
        "18:42:59,60,-1\n"
        "13,uB,vcY,0,1,1,TIMEOUT,2020-06-10 00:00:00,2020-06-10 00:00:00,2020-06-10 00:00:00,0,0\n"
-       "14,uB,vcY,8,1,1,ODD,2020-06-10 00:00:01,,,,\n",
+       "14,uB,vcY,8,1,1,ODD,2020-06-10 00:00:01,,,,\n"
+       "15,uB,vcY,2,1,1,CANCELLED,2020-06-10 00:00:02,None,2020-06-10 00:10:12,0,610\n",
        "11,,uA,vcX,1591728061,1591728091,3600,4,1,16,,completed,1\n"
        "12,,uA,vcX,1591728119,1591728119,60,1,1,1,,node_failure,1\n"
        "13,,uB,vcY,1591747200,1591747200,0,0,1,1,,timeout,1\n"
-       "14,,uB,vcY,1591747201,,,8,1,1,,unknown,1\n",
-       "local", "submit_after_start=1@3 unknown_status=1@5 never_started=1@5"});
+       "14,,uB,vcY,1591747201,,,8,1,1,,unknown,1\n"
+       "15,,uB,vcY,1591747202,,,2,1,1,,cancelled,1\n",
+       "local", "submit_after_start=1@3 unknown_status=1@5 never_started=2@5"});
 
   fixtures.push_back(
       {"acme",
@@ -162,17 +164,22 @@ inline std::vector<JobFixture> job_fixtures() {
 
   fixtures.push_back(
       {"sacct",
-       "JobID|JobIDRaw|JobName|User|Partition|Submit|Start|End|State|NNodes|NCPUS|AllocTRES\n"
+       "JobID|JobIDRaw|JobName|User|Partition|Submit|Start|End|State|NNodes|NCPUS|AllocTRES|"
+       "ReqTRES\n"
        "17|17|train|ann|gpu|2024-03-01T10:00:00|2024-03-01T10:00:05|2024-03-01T10:01:05|"
-       "CANCELLED by 1017|2|16|billing=16,cpu=16,gres/gpu:a100=8,gres/gpu=8,mem=1.5T,node=2\n"
-       "17.batch|17.batch|batch||||2024-03-01T10:00:05|2024-03-01T10:01:05|COMPLETED|1|8|cpu=8\n"
+       "CANCELLED by "
+       "1017|2|16|billing=16,cpu=16,gres/gpu:a100=8,gres/gpu=8,mem=1.5T,node=2|cpu=1,gres/gpu=1\n"
+       "17.batch|17.batch|batch||||2024-03-01T10:00:05|2024-03-01T10:01:05|COMPLETED|1|8|cpu=8|\n"
        "18_2|20|array|bob|gpu|2024-03-01T10:00:01|2024-03-01T10:00:06|Unknown|RUNNING|1|4|"
-       "cpu=4,gres/gpu:h100=1,gres/gpu:a100=2,mem=32G,node=1\n"
-       "19|19|wait|bob|gpu|2024-03-01T10:00:02|Unknown|Unknown|PENDING|1|4|\n",
+       "cpu=4,gres/gpu:h100=1,gres/gpu:a100=2,mem=32G,node=1|\n"
+       "19|19|wait|bob|gpu|2024-03-01T10:00:02|Unknown|Unknown|PENDING|1|4||cpu=4,gres/gpu=2\n"
+       "20|21|cpus|bob|gpu|2024-03-01T10:00:02|None|2024-03-01T10:00:03|CANCELLED|1|4||cpu=4\n"
+       "21|22|wait|bob|gpu|2024-03-01T10:00:02|Unknown|Unknown|PENDING|1|4||\n",
        "17,train,ann,gpu,1709287200,1709287205,60,8,2,16,1649267441664,cancelled,1\n"
        "18_2,array,bob,gpu,1709287201,1709287206,,3,1,4,34359738368,running,1\n"
-       "19,wait,bob,gpu,1709287202,,,0,1,4,,pending,1\n",
-       "local", "never_started=1@5 no_end=1@4 parts_of_jobs=1@3"});
+       "19,wait,bob,gpu,1709287202,,,2,1,4,,pending,1\n"
+       "20,cpus,bob,gpu,1709287202,,,0,1,4,,cancelled,1\n",
+       "local", "no_gpu_count=1@7 never_started=2@5 no_end=1@4 parts_of_jobs=1@3"});
 
   fixtures.push_back({"swf",
                       "; Version: 2.2\n"

@@ -171,6 +171,34 @@ TEST_CASE("PAI's tables beside each other are one trace, whichever is named") {
   }
 }
 
+TEST_CASE("a fault of PAI's tables is named with the table it is in") {
+  const Folder folder;
+  const std::string jobs =
+      folder.file("pai_job_table.csv", "j1,i1,ann,Terminated,90,300\ngarbage\nj9,i9,b,Odd,1,2\n");
+  const std::string tasks =
+      folder.file("pai_task_table.csv",
+                  "j1,worker,1,Terminated,80,300,600,1,100,V100\nj2,w,1,Odd,5,9,600,1,25,T4\n");
+  const std::string wrong = ":2: the line has 1 fields; write 6 (1 of 5 lines";
+  CHECK(error_of(tasks).starts_with(jobs + wrong));
+  CHECK(error_of(jobs).starts_with(jobs + wrong));
+  JobReadOptions lenient;
+  lenient.corrupt_limit = 0.2;
+  const auto first_text = [&](const std::string& path, Problem problem) {
+    const JobTrace trace = read_job_trace(path, lenient);
+    CHECK(problems_of(trace) ==
+          "corrupt_lines=1@2 no_gpu_count=1@3 submit_after_start=2@1 not_sorted=1@2 "
+          "unknown_status=1@2 parts_of_jobs=1@1");
+    return trace.problems[static_cast<std::size_t>(problem)].first_text;
+  };
+  CHECK(first_text(tasks, Problem::corrupt_line) ==
+        "of " + jobs + ": the line has 1 fields; write 6");
+  CHECK(first_text(jobs, Problem::corrupt_line) == "the line has 1 fields; write 6");
+  CHECK(first_text(tasks, Problem::no_gpu_count) == "of " + jobs);
+  CHECK(first_text(jobs, Problem::no_gpu_count).empty());
+  CHECK(first_text(tasks, Problem::unknown_status).empty());
+  CHECK(first_text(jobs, Problem::unknown_status) == "of " + tasks);
+}
+
 TEST_CASE("processors of SWF are GPUs where the format says so") {
   const Folder folder;
   JobReadOptions options;
@@ -187,7 +215,7 @@ TEST_CASE("corrupt lines are counted and left out, up to a limit") {
   const auto itp = [](std::size_t good, std::size_t bad) {
     std::string text = "job_id,submission_time,duration,num_gpu\n";
     for (std::size_t i = 0; i < good + bad; ++i) {
-      text += i >= 5 && i < 5 + bad ? "x,5,1e3,1\n" : fmt::format("j{},{},60,1\n", i, i);
+      text += i >= 5 && i < 5 + bad ? "x,5,1h,1\n" : fmt::format("j{},{},60,1\n", i, i);
     }
     return text;
   };
@@ -195,11 +223,12 @@ TEST_CASE("corrupt lines are counted and left out, up to a limit") {
   CHECK(trace.jobs.size() == 99);
   CHECK(problems_of(trace) == "corrupt_lines=1@7");
   CHECK(trace.problems[0].first_text ==
-        "the duration '1e3' is wrong; write a number that is not negative");
+        "the duration '1h' is wrong; write a number of seconds, of 126 years at most");
   const std::string over = folder.file("b", itp(98, 2));
   CHECK(error_of(over) ==
         over +
-            ":7: the duration '1e3' is wrong; write a number that is not negative (2 of 100 "
+            ":7: the duration '1h' is wrong; write a number of seconds, of 126 years at most (2 of "
+            "100 "
             "lines cannot be read as itp, more than 1 %; choose another --format, or allow more "
             "with --corrupt-limit)");
   JobReadOptions lenient;
@@ -210,6 +239,21 @@ TEST_CASE("corrupt lines are counted and left out, up to a limit") {
   CHECK(error_of(folder.file("a", itp(99, 1)), strict).find("1 of 100 lines") != std::string::npos);
   // It does not read to the end of what is corrupt throughout.
   CHECK(error_of(folder.file("c", itp(5, 100000))).find("995 of 1000 lines") != std::string::npos);
+}
+
+TEST_CASE("numbers as programs write them, and jobs that do not say their GPUs") {
+  const Folder folder;
+  const JobTrace trace = read_job_trace(folder.file("t",
+                                                    "id,submit_s,start_s,duration_s,gpus\n"
+                                                    "a,1e0,1,1e-05,1.0\n"
+                                                    "b,1,1,3.9e9,8e+00\n"
+                                                    "c,1,1,60,NaN\n"));
+  CHECK(jobs_of(trace) ==
+        "a,,,,1,1,0.00001,1,,,,unknown,1\n"
+        "b,,,,1,1,3900000000,8,,,,unknown,1\n");
+  CHECK(problems_of(trace) == "no_gpu_count=1@4");
+  // Of a job that ran, and of one that did not.
+  CHECK(kind_of(Problem::no_gpu_count).what == "do not say how many GPUs they had or asked for");
 }
 
 TEST_CASE("each slip is named with its line, the field and what to write") {
@@ -238,7 +282,11 @@ TEST_CASE("each slip is named with its line, the field and what to write") {
   CHECK(slip("swf", "2 10 -1 -1", "2 10 -1 sixty").starts_with("4: the run time 'sixty'"));
   CHECK(slip("swf", "2 10 -1", "2 10").starts_with("4: the line has not 18 fields"));
   CHECK(slip("openb", ",460,", ",1460,").starts_with("3: the gpu_milli '1460'"));
-  CHECK(slip("pai-v2020", "2.0,Terminated,110.0", "2.0,Terminated,x").starts_with("2: this is no"));
+  CHECK(slip("pai-v2020", "2.0,Terminated,110.0", "2.0,Terminated,x")
+            .starts_with("2: the start_time 'x'"));
+  CHECK(slip("pai-v2020", "400.0,10.0,50.0", "400.0,10.0,-50.0")
+            .starts_with("2: the plan_gpu '-50.0' is wrong"));
+  CHECK(slip("pai-v2020", ",V100", "").starts_with("2: the line has 9 fields; write 10"));
   CHECK(slip("philly-json", "2017-10-07 01:12:09", "yesterday")
             .starts_with("2: the start_time 'yesterday' is wrong"));
   CHECK(
@@ -258,10 +306,102 @@ TEST_CASE("a job of JSON that is broken hides no other") {
   CHECK(jobs_of(trace) == fixture_of("philly-json").csv);
   CHECK(problems_of(trace) ==
         "corrupt_lines=1@8 end_before_start=1@19 not_sorted=1@10 no_end=1@10");
+}
+
+TEST_CASE("a job of JSON that does not close costs itself alone, however it is written") {
+  const Folder folder;
+  constexpr std::size_t kJobs = 1000, kBad = 100;
+  const std::string attempt =
+      "{\"start_time\": \"2017-10-07 01:12:09\", \"end_time\": \"2017-10-07 01:13:23\","
+      "@\"detail\": [@{\"ip\": \"m1\", \"gpus\": [\"gpu0\"]}]}";
+  const auto log = [&](const std::string& blank, const std::string& between,
+                       const std::string& from, const std::string& to) {
+    std::string text = "[" + between;
+    for (std::size_t i = 0; i < kJobs; ++i) {
+      std::string job = fmt::format(
+          "{{@\"status\": \"Pass\", \"jobid\": \"{}\",@\"attempts\": [@{},@{}],@"
+          "\"submitted_time\": \"2017-10-07 01:11:39\",@\"user\": \"u\"}}",
+          i, attempt, attempt);
+      if (i == kBad) job.replace(job.find(from), from.size(), to);
+      for (std::size_t at; (at = job.find('@')) != job.npos;) job.replace(at, 1, blank);
+      text += job + (i + 1 < kJobs ? "," : "") + between;
+    }
+    return text + "]\n";
+  };
+  struct Damage {
+    std::string from, to;
+    std::size_t jobs = kJobs - 1, corrupt = 1;
+  };
+  const Damage damages[] = {
+      {"\"u\"}", "\"u\""},                   // the job does not close
+      {"gpu0\"]}]}]", "gpu0\"]}]]"},         // nor its attempt
+      {"gpu0\"]}]}]", "gpu0\"]]}]"},         // nor its detail
+      {"[@{\"start", "[@{{\"start"},         // a brace too many
+      {"{@\"status", "{{@\"status", kJobs},  // around a whole job
+      {"\"u\"}", "\"u\"}}", kJobs},          // behind one
+      {"{@\"status\"", "\"status\""},        // the job does not begin
+      {"]}]}]", "]}}]}]", kJobs - 1, 2},     // it closes too early
+  };
+  const struct {
+    std::string blank, between;
+    std::uint64_t line;  // of the job that is damaged
+  } layouts[] = {{" ", "\n", 102}, {"\n   ", "\n", 2 + 11 * kBad}, {" ", " ", 1}};
+  for (const Damage& damage : damages) {
+    for (const auto& layout : layouts) {
+      CAPTURE(damage.to);
+      CAPTURE(layout.line);
+      const JobTrace trace = read_job_trace(
+          folder.file("t", log(layout.blank, layout.between, damage.from, damage.to)));
+      CHECK(trace.jobs.size() == damage.jobs);
+      CHECK(trace.problems[0].rows == damage.corrupt);
+      CHECK(trace.rows == damage.jobs + damage.corrupt);
+      CHECK(trace.problems[0].first_line >= layout.line);
+      CHECK(trace.problems[0].first_line <= layout.line + (layout.line == 102 ? 1 : 11));
+    }
+  }
+  // A quote is missing: the line hides its braces, and on a line of their own all jobs behind.
+  const auto unquoted = [&](std::size_t layout) {
+    return log(layouts[layout].blank, layouts[layout].between, "\"jobid\": \"", "\"jobid\": ");
+  };
+  CHECK(read_job_trace(folder.file("t", unquoted(0))).jobs.size() == kJobs - 1);
+  CHECK(read_job_trace(folder.file("t", unquoted(1))).jobs.size() == kJobs - 1);
+  CHECK(error_of(folder.file("t", unquoted(2))).find("lines cannot be read") != std::string::npos);
+}
+
+TEST_CASE("what is lost of a JSON log counts, also where nothing of it can be recognised") {
+  const Folder folder;
+  constexpr std::string_view kJob =
+      "{\"submitted_time\": \"2017-10-07 01:11:39\", \"attempts\": [{\"detail\": [{\"gpus\": "
+      "[\"gpu0\"]}]}]},\n";
+  std::string jobs;
+  for (std::size_t i = 0; i < 1000; ++i) jobs += kJob;
+  JobReadOptions any;
+  any.corrupt_limit = 1;
+  const auto rows = [&](const std::string& between) {
+    const JobTrace trace = read_job_trace(folder.file("t", jobs + between + jobs), any);
+    CHECK(trace.jobs.size() == 2000);
+    CHECK(trace.problems[0].first_line == 1001);
+    return trace.problems[0].rows;
+  };
+  CHECK(rows("oops\n") == 1);
+  const std::string zeros = std::string(100 * (kJob.size() - 2), '\0') + "\n";
+  CHECK(rows(zeros) == 100);
+  CHECK(error_of(folder.file("t", jobs + zeros + jobs))
+            .ends_with("t:1001: what begins here is no whole job; close its braces and quotes (100 "
+                       "of 1100 lines cannot be read as philly-json, more than 1 %; choose another "
+                       "--format, or allow more with --corrupt-limit)"));
+  // More than is ever held.
+  CHECK(rows("{\"a\": \"" + std::string(std::size_t{40} << 20, '1') + "\n") > 1);
+  std::string braces, nested;
+  for (std::size_t i = 0; i < 5'000'000; ++i) braces += '{';
+  for (std::size_t i = 0; i < 1'000'000; ++i) nested += "{\"a\":";
+  CHECK(error_of(folder.file("t", jobs + braces)).find("lines cannot be read") !=
+        std::string::npos);
+  CHECK(error_of(folder.file("t", jobs + nested)).find("lines cannot be read") !=
+        std::string::npos);
   const std::string open = folder.file(
       "open", "[{\"submitted_time\": \"x\", \"a\": [" + std::string(std::size_t{17} << 20, '1'));
-  CHECK(error_of(open) ==
-        open + ":1: the job that begins here has no end within 16 MiB; close its braces");
+  CHECK(error_of(open).starts_with(open + ":1: what begins here is no whole job"));
 }
 
 TEST_CASE("JSON and CSV larger than a block arrive whole") {
@@ -321,7 +461,9 @@ TEST_CASE("what is no job log is refused with what it is") {
       "\xff\xfe"
       "a",
       "iconv -f UTF-16");
-  refused("", "is empty");
+  refused("", "is empty; write");
+  refused("\n\r\n \t\n", "is empty but for blanks; write");
+  refused("\xef\xbb\xbf\n", "is empty but for blanks; write");
   const std::string whole = gzip(fixture_of("itp").text);
   refused(whole.substr(0, whole.size() - 9), "cut short; fetch the whole file");
   refused(whole + "something else", "has bytes after its gzip data");

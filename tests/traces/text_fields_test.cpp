@@ -50,13 +50,45 @@ TEST_CASE("decimal numbers are exact") {
   CHECK(decimal("000000000000000000000000000001", 9) == 1'000'000'000);
   CHECK(decimal("9000000000000000000", 0) == 9'000'000'000'000'000'000);
   CHECK(decimal("9000000000", 9) == 9'000'000'000'000'000'000);
-  for (const char* wrong :
-       {"", "-", ".", ".5", "+1", "1e3", "1.2.3", "1 ", " 1", "x", "--1", "nan",
-        "9000000000000000001", "18446744073709551616", "99999999999999999999999999999999999999"}) {
+  for (const char* wrong : {"",
+                            "-",
+                            ".",
+                            ".5",
+                            "+1",
+                            "1e",
+                            "e3",
+                            "1e+-3",
+                            "1e1.5",
+                            "1e41",
+                            "1.2.3e5",
+                            ".5e1",
+                            "1e3 ",
+                            "1.2.3",
+                            "1 ",
+                            " 1",
+                            "x",
+                            "--1",
+                            "nan",
+                            "9000000000000000001",
+                            "18446744073709551616",
+                            "99999999999999999999999999999999999999"}) {
     CAPTURE(wrong);
     CHECK(decimal(wrong, 0) == std::nullopt);
   }
   CHECK(decimal("9000000001", 9) == std::nullopt);
+}
+
+TEST_CASE("exponents move the point, and lose nothing") {
+  CHECK(decimal("1e-05", 9) == 10'000);
+  CHECK(decimal("3.9e9", 9) == 3'900'000'000'000'000'000);
+  CHECK(decimal("1.7092872005e+09", 9) == 1'709'287'200'500'000'000);
+  CHECK(decimal("-12.5E1", 0) == -125);
+  CHECK(decimal("12e-1", 0) == 1);
+  CHECK(decimal("15e-1", 0) == 2);
+  CHECK(decimal("0e40", 9) == 0);
+  CHECK(decimal("9e-40", 9) == 0);
+  CHECK(decimal("123e-3", 9) == 123'000'000);
+  CHECK(decimal("1e19", 0) == std::nullopt);
 }
 
 TEST_CASE("calendar times, with and without a zone") {

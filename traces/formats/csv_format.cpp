@@ -52,6 +52,7 @@ class CsvJobs {
   std::vector<std::string_view> fields_;
   std::string buffer_;
   bool tells_intervals_ = false;
+  bool tells_tres_ = false;
   TraceTime submitted_ns_ = 0;  // of the row before, where rows tell intervals
 };
 
@@ -67,6 +68,7 @@ void CsvJobs::read_header(std::string_view line) {
       seen.push_back(column.role);
       places_.push_back({i, &column});
       tells_intervals_ = tells_intervals_ || column.role == Role::interval;
+      tells_tres_ = tells_tres_ || column.role == Role::tres_allocated;
     }
   }
   // Requested resources count where none were allocated, which must be known by then.
@@ -100,11 +102,20 @@ void CsvJobs::read_row(std::string_view line, std::uint64_t number) {
 std::string CsvJobs::refusal(const Place& place) const {
   constexpr std::size_t kMost = 60;
   const std::string_view text = unquoted(fields_[place.field]);
+  const auto wanted = [&]() -> std::string_view {
+    switch (place.column->role) {
+      case Role::submit:
+      case Role::start:
+      case Role::end:
+        return "a time as the other lines have";
+      case Role::duration:
+        return "a number of seconds, of 126 years at most";
+      default:
+        return "a number that is not negative";
+    }
+  };
   return fmt::format("the {} '{}' is wrong; write {}", place.column->name, text.substr(0, kMost),
-                     place.column->role == Role::submit || place.column->role == Role::start ||
-                             place.column->role == Role::end
-                         ? "a time as the other lines have"
-                         : "a number that is not negative");
+                     wanted());
 }
 
 bool CsvJobs::take_time(std::string_view text, TraceTime& time) {
@@ -200,6 +211,10 @@ bool CsvJobs::take_number(Role role, std::string_view text, Row& row) {
 
 void CsvJobs::finish(Row& row, std::uint64_t number) {
   JobRecord& job = row.draft.record;
+  if (format_.zero_is_no_duration && !job.has_start() && job.duration_ns == 0) {
+    job.duration_ns = kNoTime;
+  }
+  if (tells_tres_ && !row.has_tres) row.draft.knows_gpus = false;
   if (tells_intervals_) job.submit_ns = submitted_ns_ += row.interval_ns;
   if (row.gpu_milli != 1000) {
     job.gpus_hundredths =

@@ -48,7 +48,8 @@ struct CsvFormat {
   std::span<const std::string_view> marks;  // columns that tell this format from the others
   TimeBase numbers = TimeBase::relative;    // what times that are numbers count from
   bool zero_is_no_time = false;
-  bool has_steps = false;  // rows with a dot in their id are parts of jobs
+  bool zero_is_no_duration = false;  // of a job without a start, which never ran
+  bool has_steps = false;            // rows with a dot in their id are parts of jobs
 };
 
 void read_csv_jobs(const JobInput& input, const CsvFormat& format, JobTraceBuilder& builder);

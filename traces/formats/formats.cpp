@@ -114,6 +114,9 @@ JobTrace read_job_trace(const std::string& path, const JobReadOptions& options) 
   const std::string_view text(block.data(), filled);
   refuse_foreign(name, text, "trace info");
   const Beginning begin = beginning_of(text);
+  if (filled < block.size() && begin.text.find_first_not_of(" \t\r\n") == begin.text.npos) {
+    throw ConfigError(name + ": is empty but for blanks; write at least one line");
+  }
   const JobFormat& format = format_of(name, begin, options.format);
   JobTraceBuilder builder(name, format.name, options.corrupt_limit);
   const JobInput input{name, source, block, filled, options};

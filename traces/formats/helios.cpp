@@ -1,6 +1,7 @@
 // SenseTime Helios: cluster_log.csv of one of its clusters (Venus, Earth, Saturn, Uranus).
 // Source: README of github.com/S-Lab-System-Group/HeliosData. Not checked on a real file.
-// Times are of a zone that is not named; 0 GPUs is a job without GPUs.
+// Times are of a zone that is not named; 0 GPUs is a job without GPUs. One that was cancelled
+// before it started has no start, and a duration of 0.
 #include "traces/formats/all.h"
 
 namespace batchflow {
@@ -13,7 +14,7 @@ constexpr Column kColumns[] = {
     {"end_time", Role::end}, {"duration", Role::duration}};
 constexpr std::string_view kMarks[] = {"job_id",  "user",        "vc",
                                        "gpu_num", "submit_time", "start_time"};
-constexpr CsvFormat kCsv{.columns = kColumns, .marks = kMarks};
+constexpr CsvFormat kCsv{.columns = kColumns, .marks = kMarks, .zero_is_no_duration = true};
 
 }  // namespace
 

@@ -1,88 +1,128 @@
 #include "traces/formats/json_objects.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <cstring>
 
-#include "core/config_error.h"
-#include "traces/trace_format.h"
-
 namespace batchflow {
+
+// A mark that ends in what is read next may have begun before the outermost object that is open.
+std::size_t JsonObjects::first_needed() const {
+  const std::size_t begin =
+      open_.empty() ? at_ : static_cast<std::size_t>(open_.front().offset - dropped_);
+  return begin - std::min(begin, mark_.size());
+}
 
 bool JsonObjects::more() {
   constexpr std::size_t kLargestObject = std::size_t{16} << 20;
   std::vector<char>& block = input_.block;
-  if (begin_ > 0) {
-    std::memmove(block.data(), block.data() + begin_, end_ - begin_);
-    at_ -= begin_;
-    end_ -= begin_;
-    begin_ = 0;
-  } else if (end_ == block.size()) {
-    if (block.size() >= kLargestObject) {
-      throw ConfigError(
-          fmt::format("{}:{}: the job that begins here has no end within 16 MiB; close "
-                      "its braces",
-                      input_.path, object_line_));
+  if (first_needed() == 0 && end_ == block.size()) {
+    if (block.size() < kLargestObject) {
+      block.resize(2 * block.size());
+    } else {  // by half a block, that what is moved stays in proportion to what is read
+      const auto first_half = [&](const Place& object) {
+        return object.offset - dropped_ < block.size() / 2;
+      };
+      forget_outermost(
+          static_cast<std::size_t>(std::count_if(open_.begin(), open_.end(), first_half)));
     }
-    block.resize(2 * block.size());
   }
+  const std::size_t unneeded = first_needed();
+  std::memmove(block.data(), block.data() + unneeded, end_ - unneeded);
+  dropped_ += unneeded;
+  at_ -= unneeded;
+  end_ -= unneeded;
   const std::size_t got = input_.source.read(block.data() + end_, block.size() - end_);
   end_ += got;
   if (input_.options.progress) input_.options.progress(input_.source.progress());
   return got > 0;
 }
 
-bool JsonObjects::skip_between() {
-  constexpr std::string_view kBetween = " \t\r,[]\xef\xbb\xbf";  // and the byte order mark
-  for (;; ++at_) {
-    begin_ = at_;
-    if (at_ == end_ && !more()) return false;
-    const char c = input_.block[at_];
-    line_ += c == '\n';
-    if (c != '\n' && kBetween.find(c) == kBetween.npos) return true;
-  }
+void JsonObjects::forget_outermost(std::size_t count) {
+  if (count == 0) return;
+  lose(open_.front());
+  open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-// From an opening brace to the one that closes it, or of other text to the next opening brace.
-void JsonObjects::find_end() {
-  const bool is_object = input_.block[at_] == '{';
-  std::size_t depth = 0;
+void JsonObjects::lose(const Place& from) {
+  if (!lost_) lost_ = from;
+}
+
+void JsonObjects::end_gap(const Place& at) {
+  gap_ = {};
+  if (lost_) gap_ = {lost_->line, at.offset - lost_->offset, at.marks - lost_->marks};
+}
+
+// Within a gap an object without the mark is a part of one that is damaged.
+bool JsonObjects::close(const Place& object) {
+  if (!object.has_mark && (lost_ || !open_.empty())) return false;
+  if (!open_.empty()) lose(open_.front());
+  end_gap(object);
+  text_ = {input_.block.data() + (object.offset - dropped_), at_ - (object.offset - dropped_)};
+  text_line_ = object.line;
+  return true;
+}
+
+// Called at a quote. Where one is missing, what is said to be in a string is not: it counts too.
+void JsonObjects::find_mark(bool in_string) {
+  const std::size_t size = mark_.size();
+  if (at_ + 1 < size) return;
+  if (std::memcmp(input_.block.data() + at_ + 1 - size, mark_.data(), size) != 0) return;
+  ++marks_;
+  if (in_string && !open_.empty()) open_.back().has_mark = true;
+}
+
+bool JsonObjects::end() {
+  if (!open_.empty()) lose(open_.front());
+  end_gap(here());
+  text_ = {};
+  return lost_.has_value();
+}
+
+bool JsonObjects::next() {
+  constexpr std::string_view kBetween = " \t\r,[]\xef\xbb\xbf";  // and the byte order mark
+  constexpr std::size_t kDeepest = 1000;                         // what nests deeper is no job
+  open_.clear();
+  lost_.reset();
   bool in_string = false;
   for (;; ++at_) {
-    if (at_ == end_ && !more()) return;
-    switch (input_.block[at_]) {
+    if (at_ == end_ && !more()) return end();
+    const char c = input_.block[at_];
+    switch (c) {
       case '\n':
         ++line_;
         in_string = false;  // no string spans lines: the quote that would end it is missing
         break;
       case '\\':
-        if (in_string && (at_ + 1 < end_ || more())) ++at_;
+        if (in_string && (at_ + 1 < end_ || more()) && input_.block[at_ + 1] != '\n') ++at_;
         break;
       case '"':
-        in_string = !in_string && is_object;
+        find_mark(in_string);
+        if (open_.empty()) lose(here());
+        in_string = !in_string && !open_.empty();
         break;
       case '{':
-        if (!is_object) return;
-        depth += !in_string;
+        if (in_string) break;
+        if (open_.size() == kDeepest) forget_outermost(kDeepest / 2);
+        open_.push_back(here());
         break;
-      case '}':
-        if (is_object && !in_string && --depth == 0) {
-          ++at_;
-          return;
+      case '}': {
+        if (in_string) break;
+        if (open_.empty()) {
+          lose(here());
+          break;
         }
+        const Place object = open_.back();
+        open_.pop_back();
+        ++at_;
+        if (close(object)) return true;
+        --at_;
         break;
+      }
       default:
+        if (open_.empty() && kBetween.find(c) == kBetween.npos) lose(here());
         break;
     }
   }
-}
-
-bool JsonObjects::next(std::string_view& object) {
-  if (!skip_between()) return false;
-  object_line_ = line_;
-  find_end();
-  object = {input_.block.data() + begin_, at_ - begin_};
-  return true;
 }
 
 }  // namespace batchflow

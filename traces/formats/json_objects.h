@@ -1,35 +1,67 @@
 // The outermost objects of a JSON text that is too large for memory: a list of them, or one after
-// the other. Where each ends is found by its braces, so that one that is broken does not hide the
-// next.
+// the other. Each has a key that no object within it has, the mark, and so what is damaged hides
+// nothing behind it: an object that has the mark and closes is whole, whatever was left open before
+// it. One pass, and no more than 16 MiB at a time, whatever the text.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "traces/formats/format.h"
 
 namespace batchflow {
 
+// What stands before an object and is no whole one.
+struct JsonGap {
+  std::uint64_t line = 0;   // where it begins; 0: there is no gap
+  std::uint64_t bytes = 0;  // of text
+  std::uint64_t marks = 0;  // in it: as many objects are lost, at least
+};
+
 class JsonObjects {
  public:
-  explicit JsonObjects(const JobInput& input) : input_(input), end_(input.filled) {}
+  // `mark`: the key as it is written, with its quotes; it outlives this.
+  JsonObjects(const JobInput& input, std::string_view mark)
+      : input_(input), mark_(mark), end_(input.filled) {}
 
-  // The next object's text, or what stands where one should be; valid until the next call. False at
-  // the end. Throws ConfigError when an object has no end for too long.
-  bool next(std::string_view& object);
-  std::uint64_t line() const { return object_line_; }  // where it begins
+  // The next object, or the gap at the end of the text. False at the end.
+  bool next();
+  std::string_view text() const { return text_; }  // valid until `next`; empty in a gap at the end
+  std::uint64_t line() const { return text_line_; }  // where it begins
+  const JsonGap& gap() const { return gap_; }        // before it
 
  private:
-  bool more();  // bytes at end_, moving what is held to the front; false at the end of the source
-  bool skip_between();
-  void find_end();
+  struct Place {
+    std::uint64_t offset;  // in the text
+    std::uint64_t line;
+    std::uint64_t marks;    // before it
+    bool has_mark = false;  // of an object that begins here
+  };
+
+  Place here() const { return {dropped_ + at_, line_, marks_}; }
+  std::size_t first_needed() const;
+  bool more();  // bytes at at_; false at the end of the source
+  void forget_outermost(std::size_t count);
+  void lose(const Place& from);
+  void end_gap(const Place& at);
+  bool close(const Place& object);  // whether it is to be handed out
+  void find_mark(bool in_string);
+  bool end();
 
   const JobInput& input_;
-  std::size_t begin_ = 0;  // of the object at hand
-  std::size_t at_ = 0;     // what comes next
-  std::size_t end_;        // of what was read
+  const std::string_view mark_;
+  std::size_t at_ = 0;         // what comes next, in the block
+  std::size_t end_;            // of what was read into it
+  std::uint64_t dropped_ = 0;  // bytes before the block
   std::uint64_t line_ = 1;
-  std::uint64_t object_line_ = 1;
+  std::uint64_t marks_ = 0;
+  std::vector<Place> open_;    // objects that have not closed, outermost first
+  std::optional<Place> lost_;  // where the gap begins
+  std::string_view text_;
+  std::uint64_t text_line_ = 1;
+  JsonGap gap_;
 };
 
 }  // namespace batchflow

@@ -65,15 +65,21 @@ std::string beside(const std::string& path, std::string_view from, std::string_v
 
 class Pai {
  public:
-  explicit Pai(JobTraceBuilder& builder) : builder_(builder) {
+  // The paths of the tables, as faults name them; of the job table empty where there is none.
+  Pai(JobTraceBuilder& builder, std::string job_path, std::string task_path)
+      : builder_(builder), job_path_(std::move(job_path)), task_path_(std::move(task_path)) {
     builder.set_numbers(TimeBase::relative);
   }
 
   void job_row(const std::vector<std::string_view>& fields, std::uint64_t line) {
+    builder_.set_file(job_path_);
     TraceTime submit, end;
-    if (fields.size() != kJobFields || !builder_.read_time(fields[kSubmit], submit) ||
-        !builder_.read_time(fields[kJobEnd], end)) {
-      return corrupt(kJobTable, line);
+    if (fields.size() != kJobFields) return refuse_line(fields, kJobFields, line);
+    if (!builder_.read_time(fields[kSubmit], submit)) {
+      return refuse_field("start_time", fields[kSubmit], line);
+    }
+    if (!builder_.read_time(fields[kJobEnd], end)) {
+      return refuse_field("end_time", fields[kJobEnd], line);
     }
     const auto [place, is_new] = places_.try_emplace(builder_.texts().intern(fields[kName]),
                                                      static_cast<std::uint32_t>(jobs_.size()));
@@ -91,23 +97,35 @@ class Pai {
   }
 
   void task_row(const std::vector<std::string_view>& fields, std::uint64_t line) {
-    const auto number = [&](std::size_t field, int digits, std::int64_t otherwise) {
-      if (is_missing(fields[field])) return otherwise;
-      const auto value = decimal(fields[field], digits);
-      return value && *value <= 100'000'000'000'000 ? *value : -1;
-    };
+    builder_.set_file(task_path_);
+    if (fields.size() != kTaskFields) return refuse_line(fields, kTaskFields, line);
     TraceTime start, end;
-    if (fields.size() != kTaskFields || !builder_.read_time(fields[kStart], start) ||
-        !builder_.read_time(fields[kEnd], end)) {
-      return corrupt(kTaskTable, line);
+    if (!builder_.read_time(fields[kStart], start)) {
+      return refuse_field("start_time", fields[kStart], line);
     }
-    constexpr std::int64_t kMostInstances = 10'000;
-    const std::int64_t instances = number(kInstances, 0, 1), cpu = number(kCpu, 0, 0);
-    const std::int64_t memory = number(kMemory, 9, 0), gpu = number(kGpu, 0, 0);
+    if (!builder_.read_time(fields[kEnd], end)) {
+      return refuse_field("end_time", fields[kEnd], line);
+    }
     constexpr std::int64_t kMostHundredths = 100'000;  // of an instance
-    if (instances < 0 || instances > kMostInstances || cpu < 0 || cpu > kMostHundredths ||
-        memory < 0 || gpu < 0 || gpu > kMostHundredths) {
-      return corrupt(kTaskTable, line);
+    std::int64_t instances = 1, cpu = 0, memory = 0, gpu = 0;
+    const struct {
+      TaskField field;
+      const char* name;
+      int digits;
+      std::int64_t most;
+      std::int64_t& value;
+    } numbers[] = {{kInstances, "inst_num", 0, 10'000, instances},
+                   {kCpu, "plan_cpu", 0, kMostHundredths, cpu},
+                   {kMemory, "plan_mem", 9, 100'000'000'000'000, memory},
+                   {kGpu, "plan_gpu", 0, kMostHundredths, gpu}};
+    for (const auto& number : numbers) {
+      const std::string_view text = fields[number.field];
+      if (is_missing(text)) continue;
+      const auto value = decimal(text, number.digits);
+      if (!value || *value < 0 || *value > number.most) {
+        return refuse_field(number.name, text, line);
+      }
+      number.value = *value;
     }
     Job& job = job_of_task(fields, line);
     JobRecord& record = job.draft.record;
@@ -122,7 +140,10 @@ class Pai {
   }
 
   void finish() {
-    for (const Job& job : jobs_) builder_.add(job.draft, job.line);
+    for (const Job& job : jobs_) {
+      builder_.set_file(job.in_job_table ? job_path_ : task_path_);
+      builder_.add(job.draft, job.line);
+    }
   }
 
  private:
@@ -149,11 +170,17 @@ class Pai {
   static void add_to(std::uint32_t& sum, std::int64_t more) {
     sum = static_cast<std::uint32_t>(std::min<std::int64_t>(sum + more, 4'000'000'00));
   }
-  void corrupt(std::string_view table, std::uint64_t line) {
-    builder_.corrupt(line, fmt::format("this is no line of {}.csv; write its columns", table));
+  void refuse_line(const std::vector<std::string_view>& fields, std::size_t wanted,
+                   std::uint64_t line) {
+    builder_.corrupt(line, fmt::format("the line has {} fields; write {}", fields.size(), wanted));
+  }
+  void refuse_field(std::string_view name, std::string_view text, std::uint64_t line) {
+    builder_.corrupt(line, fmt::format("the {} '{}' is wrong; write a number that is not negative",
+                                       name, text.substr(0, 60)));
   }
 
   JobTraceBuilder& builder_;
+  const std::string job_path_, task_path_;
   std::unordered_map<TextId, std::uint32_t> places_;  // of job names
   std::vector<Job> jobs_;
 };
@@ -182,23 +209,24 @@ void each_row_of(const std::string& path, const JobReadOptions& options, Use use
 }
 
 void read_pai(const JobInput& input, JobTraceBuilder& builder) {
-  Pai pai(builder);
+  const std::string_view begin(input.block.data(), input.filled);
+  const bool names_jobs = is_job_table(begin.substr(0, begin.find_first_of("\r\n")));
+  const std::string other = names_jobs ? beside(input.path, kJobTable, kTaskTable)
+                                       : beside(input.path, kTaskTable, kJobTable);
+  if (names_jobs && other.empty()) {
+    throw ConfigError(
+        fmt::format("{}: says nothing of GPUs; put pai_task_table.csv beside it, and "
+                    "name them as they were published",
+                    input.path));
+  }
+  Pai pai(builder, names_jobs ? input.path : other, names_jobs ? other : input.path);
   const auto job = [&](const auto& fields, std::uint64_t line) { pai.job_row(fields, line); };
   const auto task = [&](const auto& fields, std::uint64_t line) { pai.task_row(fields, line); };
-  const std::string_view begin(input.block.data(), input.filled);
-  if (is_job_table(begin.substr(0, begin.find_first_of("\r\n")))) {
-    const std::string tasks = beside(input.path, kJobTable, kTaskTable);
-    if (tasks.empty()) {
-      throw ConfigError(
-          fmt::format("{}: says nothing of GPUs; put pai_task_table.csv beside it, and "
-                      "name them as they were published",
-                      input.path));
-    }
+  if (names_jobs) {
     each_row(input.lines(), job);
-    each_row_of(tasks, input.options, task);
+    each_row_of(other, input.options, task);
   } else {
-    const std::string jobs = beside(input.path, kTaskTable, kJobTable);
-    if (!jobs.empty()) each_row_of(jobs, input.options, job);
+    if (!other.empty()) each_row_of(other, input.options, job);
     each_row(input.lines(), task);
   }
   pai.finish();

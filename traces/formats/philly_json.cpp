@@ -3,6 +3,7 @@
 // A job's GPUs are those of its largest attempt; it runs from the first start of an attempt to the
 // end of its last one. A job without attempts does not say how many GPUs it wanted. Times are of a
 // zone that is not named (Pacific), null or `None` where the log missed them.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "traces/formats/all.h"
@@ -140,21 +141,41 @@ class PhillyJob : public nlohmann::json_sax<Json> {
   bool is_job_ = false;
 };
 
+// Every job has it, and nothing within a job.
+constexpr std::string_view kMark = "\"submitted_time\"";
+
 bool is_philly(const Beginning& begin) {
   const bool is_json = begin.line.starts_with('[') || begin.line.starts_with('{');
-  return is_json && begin.text.find("\"submitted_time\"") != begin.text.npos;
+  return is_json && begin.text.find(kMark) != begin.text.npos;
+}
+
+// Jobs that are lost in a gap: as many as submitted there, and as many as would fit, were all of
+// them as long as the longest so far (pages of a file may be zero).
+std::uint64_t jobs_in(const JsonGap& gap, std::uint64_t longest_bytes) {
+  if (gap.line == 0) return 0;
+  const std::uint64_t fitting = longest_bytes == 0 ? 0 : gap.bytes / longest_bytes;
+  return std::max(gap.marks, fitting);
 }
 
 void read_philly(const JobInput& input, JobTraceBuilder& builder) {
-  JsonObjects objects(input);
+  JsonObjects objects(input, kMark);
   PhillyJob job(builder);
-  for (std::string_view text; objects.next(text);) {
-    const JobDraft draft = job.read(text);
-    if (job.fault.empty()) {
-      builder.add(draft, objects.line());
-    } else {
+  std::uint64_t longest_bytes = 0;
+  while (objects.next()) {
+    const JsonGap& gap = objects.gap();
+    const std::uint64_t lost = jobs_in(gap, longest_bytes);
+    const bool has_gap = gap.line != 0, has_job = !objects.text().empty();
+    const JobDraft draft = has_job ? job.read(objects.text()) : JobDraft{};
+    const bool is_whole = has_job && job.fault.empty();
+    if (has_gap) {  // what cannot be read behind it may be the rest of the job that begins there
+      builder.corrupt(gap.line, "what begins here is no whole job; close its braces and quotes",
+                      std::max<std::uint64_t>(lost + (has_job && !is_whole), 1));
+    } else if (!is_whole) {
       builder.corrupt(objects.line(), job.fault);
     }
+    if (!is_whole) continue;
+    builder.add(draft, objects.line());
+    longest_bytes = std::max<std::uint64_t>(longest_bytes, objects.text().size());
   }
 }
 
