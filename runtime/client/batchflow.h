@@ -140,7 +140,7 @@ typedef struct bf_batch {
   uint32_t repeats;
   int copied; /* not in place: more batches are held than the reserve has room for */
   uint32_t fields;
-  const bf_array* arrays; /* in the order of bf_loader_fields */
+  const bf_array* arrays; /* in the order of bf_loader_info.field */
   const uint64_t* keys;
   const uint64_t* wanted;
   const uint8_t* marks;
