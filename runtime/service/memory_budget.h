@@ -50,8 +50,9 @@ class MemoryCharge {
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~MemoryCharge() {
-    if (budget_) budget_->give_back(bytes_);
+  ~MemoryCharge() { give_back(); }
+  void give_back() {
+    if (budget_) std::exchange(budget_, nullptr)->give_back(bytes_);
   }
   explicit operator bool() const { return budget_ != nullptr; }
 

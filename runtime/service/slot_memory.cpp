@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 
 namespace batchflow {
@@ -25,7 +27,7 @@ constexpr Bytes kSlabLeast = Bytes{4} << 20;
 
 // ------------------------------------------------------------------------------------- slabs ----
 
-SharedSlab::SharedSlab(std::uint64_t id, Bytes bytes, std::shared_ptr<const MemoryCharge> charge)
+SharedSlab::SharedSlab(std::uint64_t id, Bytes bytes, std::shared_ptr<MemoryCharge> charge)
     : charge_(std::move(charge)),
       id_(id),
       bytes_(bytes),
@@ -35,9 +37,7 @@ SharedSlab::SharedSlab(std::uint64_t id, Bytes bytes, std::shared_ptr<const Memo
   if (ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0 &&
       (memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0)) !=
           MAP_FAILED &&
-      // From here on whoever is handed the descriptor can only read.
-      fcntl(descriptor_, F_ADD_SEALS,
-            F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0) {
+      hand_out_readable()) {
     memory_ = static_cast<std::byte*>(memory);
     return;
   }
@@ -48,7 +48,32 @@ SharedSlab::SharedSlab(std::uint64_t id, Bytes bytes, std::shared_ptr<const Memo
   fail("a memory file for shared blocks");
 }
 
+// From here on whoever is handed the descriptor can only read. A seal against writing would also
+// keep the pages from being given back, so it is a descriptor that cannot write, of a file that
+// nobody may open.
+bool SharedSlab::hand_out_readable() {
+  constexpr int kFixed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  const int readable =
+      open(fmt::format("/proc/self/fd/{}", descriptor_).c_str(), O_RDONLY | O_CLOEXEC);
+  can_be_emptied_ = readable >= 0 && fchmod(descriptor_, 0) == 0;
+  const int seals = can_be_emptied_ ? kFixed : kFixed | F_SEAL_FUTURE_WRITE;
+  const bool is_sealed = fcntl(descriptor_, F_ADD_SEALS, seals) == 0;
+  if (can_be_emptied_) {
+    close(descriptor_);
+    descriptor_ = readable;
+  } else if (readable >= 0) {
+    close(readable);
+  }
+  return is_sealed;
+}
+
+void SharedSlab::drop_charge() {
+  if (!is_read_ && can_be_emptied_) charge_->give_back();
+  charge_.reset();
+}
+
 SharedSlab::~SharedSlab() {
+  if (!is_read_ && can_be_emptied_) madvise(memory_, bytes_, MADV_REMOVE);
   munmap(memory_, bytes_);
   close(descriptor_);
 }
@@ -148,7 +173,7 @@ bool SlotMemory::make_room(Bytes bytes) {
 
 std::shared_ptr<SharedSlab> SlotMemory::make_slab(Bytes bytes) {
   if (!make_room(bytes)) return nullptr;
-  auto charge = std::make_shared<const MemoryCharge>(budget_, bytes);
+  auto charge = std::make_shared<MemoryCharge>(budget_, bytes);
   if (!*charge || BF_FAILPOINT("service.slab.make")) return nullptr;
   try {
     return {new SharedSlab(next_slab_++, bytes, std::move(charge)),
@@ -164,6 +189,7 @@ std::shared_ptr<SharedSlab> SlotMemory::make_slab(Bytes bytes) {
 void SlotMemory::give_back(Pool& pool, std::uint32_t part) {
   bytes_ -= pool.parts[part].slab->bytes();
   gone_(pool.parts[part].slab->id());
+  if (pool.parts[part].free.size() == pool.parts[part].slots) pool.parts[part].slab->nobody_reads();
   pool.parts[part].slab.reset();
 }
 

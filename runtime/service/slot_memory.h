@@ -4,10 +4,11 @@
 // share's slots lie in slabs, each a sealed memory file: mapped writable here, and read-only by the
 // jobs of the share's stream, which are the only ones that are handed its descriptor. So a job sees
 // the blocks of its own stream and nobody else's. A slab whose slots are all free is given back
-// when others need the memory. A job that still maps it keeps what it holds, and until it has
-// unmapped it, or its connection has ended, the slab counts in the budget: who is handed a slab's
-// descriptor holds its charge. Here it is unmapped on a thread of its own, within milliseconds,
-// which do not count.
+// when others need the memory: its pages go back to the machine, though jobs may have it mapped for
+// as long as they compute. That, and unmapping it here, is done on a thread of its own, within
+// milliseconds, which do not count. Where the pages cannot be had back (no /proc), the slab counts
+// until the last job has unmapped it, or its connection has ended: who is handed a slab's
+// descriptor holds its charge.
 //
 // Used by the service's own thread, but for Slot::fill, which a worker calls.
 #pragma once
@@ -31,25 +32,31 @@ namespace batchflow {
 class SharedSlab {
  public:
   // Throws std::system_error.
-  SharedSlab(std::uint64_t id, Bytes bytes, std::shared_ptr<const MemoryCharge> charge);
+  SharedSlab(std::uint64_t id, Bytes bytes, std::shared_ptr<MemoryCharge> charge);
   ~SharedSlab();
   SharedSlab(const SharedSlab&) = delete;
   SharedSlab& operator=(const SharedSlab&) = delete;
 
   std::uint64_t id() const { return id_; }
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_; }  // for jobs: to read alone
   Bytes bytes() const { return bytes_; }
   std::byte* memory() const { return memory_; }
-  const std::shared_ptr<const MemoryCharge>& charge() const { return charge_; }
+  std::shared_ptr<const MemoryCharge> charge() const { return charge_; }
+  // No job has anything in it: its pages go with it, whoever maps it still.
+  void nobody_reads() { is_read_ = false; }
   // It is about to be unmapped.
-  void drop_charge() { charge_.reset(); }
+  void drop_charge();
 
  private:
-  std::shared_ptr<const MemoryCharge> charge_;
+  bool hand_out_readable();
+
+  std::shared_ptr<MemoryCharge> charge_;
   std::uint64_t id_;
   Bytes bytes_;
   int descriptor_;
-  std::byte* memory_;
+  std::byte* memory_ = nullptr;
+  bool is_read_ = true;
+  bool can_be_emptied_ = false;
 };
 
 struct Slot {

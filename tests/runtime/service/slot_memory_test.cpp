@@ -1,6 +1,9 @@
 #include "runtime/service/slot_memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -35,31 +38,62 @@ double thread_ms() {
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
 }
 
-TEST_CASE("a slab that is given back counts until the last job has unmapped it") {
+TEST_CASE("a slab that is given back has no pages any more, though a job still maps it") {
   MemoryBudget budget(64 * kMib);
   std::vector<std::uint64_t> gone;
   SlotMemory slots(budget, [&](std::uint64_t slab) { gone.push_back(slab); });
   auto slot = slots.take(kShare, SlotId(0), 32 * kMib, 1);
   REQUIRE(slot);
   const std::uint64_t slab = slot->slab->id();
-  auto first = slot->slab->charge();  // as jobs that were handed its descriptor hold it
+  std::memset(slot->memory(), 7, slot->bytes);
+  auto handed = slot->slab->charge();  // as jobs that were handed its descriptor hold it
+  // They can read it, and nothing else.
+  const int descriptor = fcntl(slot->slab->descriptor(), F_DUPFD_CLOEXEC, 3);
+  CHECK(mmap(nullptr, kMib, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0) == MAP_FAILED);
+  CHECK(fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE) != 0);
+  void* const mapped = mmap(nullptr, 32 * kMib, PROT_READ, MAP_SHARED, descriptor, 0);
+  REQUIRE(mapped != MAP_FAILED);
+  CHECK(mprotect(mapped, kMib, PROT_READ | PROT_WRITE) != 0);
+  const auto pages = [&] {
+    struct stat status {};
+    REQUIRE(fstat(descriptor, &status) == 0);
+    return status.st_blocks * 512 / 4096;
+  };
+  CHECK(pages() == 32 * kMib / 4096);
   slot.reset();
-  auto second = first;
   // What is in use is not given back, however little is left.
   CHECK_FALSE(slots.make_room(48 * kMib));
   CHECK(gone.empty());
+  CHECK(static_cast<const char*>(mapped)[kMib] == 7);
   slots.free(kShare, SlotId(0));
   CHECK(budget.used() == 32 * kMib);  // for whoever comes next
-  CHECK_FALSE(slots.make_room(48 * kMib));
+  CHECK(slots.make_room(48 * kMib));
   CHECK(gone == std::vector{slab});
   CHECK(slots.bytes() == 0);
-  CHECK(budget.used() == 32 * kMib);
-  first.reset();
-  CHECK(budget.used() == 32 * kMib);
-  CHECK_FALSE(slots.take(kShare, SlotId(1), 48 * kMib, 1));
-  second.reset();
   CHECK(budget.used() == 0);
   CHECK(slots.take(kShare, SlotId(1), 48 * kMib, 1));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (pages() > 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(pages() == 0);
+  handed.reset();
+  CHECK(budget.used() == 48 * kMib);
+  munmap(mapped, 32 * kMib);
+  close(descriptor);
+}
+
+TEST_CASE("a service that ends leaves jobs the batches that they hold") {
+  MemoryBudget budget(64 * kMib);
+  auto slots = std::make_unique<SlotMemory>(budget, [](std::uint64_t) {});
+  auto slot = slots->take(kShare, SlotId(0), kMib, 1);
+  REQUIRE(slot);
+  std::memset(slot->memory(), 7, slot->bytes);
+  void* const mapped = mmap(nullptr, kMib, PROT_READ, MAP_SHARED, slot->slab->descriptor(), 0);
+  REQUIRE(mapped != MAP_FAILED);
+  slot.reset();
+  slots.reset();
+  CHECK(static_cast<const char*>(mapped)[kMib - 1] == 7);
+  munmap(mapped, kMib);
 }
 
 TEST_CASE("a slab nobody maps is unmapped beside the thread that gives it back") {
@@ -86,7 +120,7 @@ TEST_CASE("a slab nobody maps is unmapped beside the thread that gives it back")
   CHECK(mapped_slabs() == 0);
 
   // What it would have taken here.
-  const auto charge = std::make_shared<const MemoryCharge>(budget, kSlab);
+  const auto charge = std::make_shared<MemoryCharge>(budget, kSlab);
   auto slab = std::make_unique<SharedSlab>(1, kSlab, charge);
   std::memset(slab->memory(), 7, kSlab);
   const double began = thread_ms();
