@@ -13,10 +13,11 @@
 //                | refused {why, message}                why "not_yet": to be asked again soon
 //   service      slab {slab, bytes} + memory file         any time after, before a batch names it
 //   service      slab_gone {slab}                         no later batch names it
-//   service      refused {why, message}                   before a `refused` record: why the job
-//   ends job          leave {} job          sample_name {key} ; service: sample_name {key, name} ;
-//   class_name likewise
-//                (empty: there is none)
+//   service      refused {why, message}                   before a `refused` record: why the
+//                                                         job ends
+//   job          leave {}
+//   job          sample_name {key}; service: sample_name {key, name} (empty: there is none), and
+//                class_name likewise
 //   anybody      command {name, arguments}                batchflowctl
 //   service      answer {...} | error {message}
 #pragma once

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "configs/reader/number_between.h"
 #include "configs/reader/terminal.h"
 #include "configs/reader/yaml.h"
 #include "core/config_value.h"
@@ -69,12 +70,7 @@ int serve(int argc, char** argv) {
   app.add_option("--policy", policies, "kind=name[:parameter=value], or preset=name");
   app.add_option("--exit-when-idle", exit_when_idle_s,
                  "SECONDS without anybody connected, after which it ends; 0: never (default)")
-      ->check([](const std::string& text) {
-        double seconds = 0;
-        return CLI::detail::lexical_cast(text, seconds) && seconds >= 0 && seconds <= 1e8
-                   ? std::string()
-                   : fmt::format("{} is no number of seconds", text);
-      });
+      ->check(number_between(0, 1e8));
   app.add_flag("--direct,!--no-direct", direct, "Read past the page cache (default)");
   app.add_flag("--open-datasets", open_datasets, "Jobs may name folders that they can read");
   app.add_flag("--journal", journal, "Record what the engine is told, for replay");

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "configs/reader/number_between.h"
 #include "configs/reader/output.h"
 #include "configs/reader/output_flags.h"
 #include "configs/reader/terminal.h"
@@ -144,12 +145,7 @@ void add_replay_command(CLI::App& app, Action& action) {
   command
       ->add_option("--scale-gpus", options->scale_gpus,
                    "So large a share of the cluster's nodes, store and links, and of the jobs")
-      ->check([](const std::string& text) {
-        double value = 0;
-        return CLI::detail::lexical_cast(text, value) && value >= 1e-6 && value <= 1
-                   ? std::string()
-                   : fmt::format("{} is not between 0.000001 and 1", text);
-      });
+      ->check(number_between(1e-6, 1));
   command
       ->add_option("--set", options->overrides,
                    "path.to.key=value: changes cluster.* or engine.* (repeat it)")

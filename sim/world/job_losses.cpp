@@ -159,12 +159,8 @@ void Jobs::preempt(std::uint32_t index) {
   job.attained = attained(job);
   keep_what_is_done(job);
   count_unfinished(job);
-  if (job.preparation->streams) {
-    job.samples_done = 0;
-    job.ranks_done = 0;
-  } else {
-    forget_step(job);
-  }
+  if (job.preparation->streams) job.samples_done = 0;  // not lost: it goes on where it was
+  forget_step(job);
   for (Rank rank = 0; rank < job.ranks.size(); ++rank) reports_.fact(RankLost{JobId(index), rank});
   job.state = Job::State::preempted;
   ++job.restarts;
