@@ -194,7 +194,9 @@ enum class Outcome : std::uint8_t {
 struct ReadDone {
   Request request;
   Outcome outcome = Outcome::done;
-  std::span<const SampleId> failed;  // of a failed read: those not read; empty means all
+  // Of a failed read: those not read, and the others stay until it is ordered again for these, or
+  // released; empty: nothing came of it.
+  std::span<const SampleId> failed;
 };
 struct PreparationDone {
   Request request;
@@ -312,10 +314,10 @@ struct Read {
   Place to;    // where they are staged, unless that is where they are kept
   Form form = Form::encoded;
   ShareId keep = ShareId::none();
-  Place keep_at;                     // with `keep`: the place of the share
-  WorkerId held = WorkerId::none();  // a worker that is kept waiting meanwhile, if any
-  Lineage lineage;                   // of the block it is for; `samples` empty: all of them
-  std::span<const SampleId> samples;
+  Place keep_at;                      // with `keep`: the place of the share
+  WorkerId held = WorkerId::none();   // a worker that is kept waiting meanwhile, if any
+  Lineage lineage;                    // of the block it is for; `samples` empty: all of them
+  std::span<const SampleId> samples;  // of another attempt: those that failed
 };
 
 // Make a block, or (with `places`) parts of it anew. `slot` is where the prepared form goes.

@@ -165,6 +165,8 @@ struct ReadJob {
   bool staged = true;             // into staging memory, whether it is kept elsewhere or not
   std::uint32_t node = kNone;     // where it goes
   std::vector<SampleId> samples;  // empty: all of the block's
+  std::vector<SampleId> missing;  // after an attempt that failed in part; empty: all of them
+  bool in_part = false;           // some of it may be there
   Lineage lineage;
   std::vector<std::uint32_t> waiters;  // makings, or listed batches
   std::uint32_t holders = 0;           // of its staging memory
@@ -175,6 +177,7 @@ struct ReadJob {
   void reset() {
     ReadJob next;
     next.samples = emptied(samples);
+    next.missing = emptied(missing);
     next.waiters = emptied(waiters);
     *this = std::move(next);
   }

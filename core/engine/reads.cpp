@@ -64,11 +64,12 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
 
 void Reads::order(ReadJob& read) {
   const SharePart* kept = read.keep == kNone ? nullptr : &s_.memory[read.keep];
+  const std::vector<SampleId>& samples = read.missing.empty() ? read.samples : read.missing;
   s_.order(Read{read.request, read.dataset, read.from, read.to, read.form,
                 kept ? kept->id : ShareId::none(), kept ? kept->spec.place : Place{}, read.held,
-                read.lineage, s_.arena.copy(read.samples)});
+                read.lineage, s_.arena.copy(samples)});
   ++s_.counters.reads;
-  s_.counters.samples_read += read.samples.empty() ? read.lineage.samples : read.samples.size();
+  s_.counters.samples_read += samples.empty() ? read.lineage.samples : samples.size();
 }
 
 std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const {
@@ -164,11 +165,12 @@ void Reads::forget_samples(std::uint32_t index) {
   }
 }
 
-// A read into a share is over when it is done; one into staging when nobody holds it.
+// A read into a share is over when it is done; one into staging when nobody holds it. What is there
+// of one that was given up half done is needed no more.
 void Reads::release_if_unused(std::uint32_t index) {
   ReadJob& read = s_.reads[index];
   if (!read.done || read.holders > 0) return;
-  if (read.staged) {
+  if (read.staged || read.in_part) {
     s_.order(Release{s_.requests.latest(read.request.id)});
     forget_samples(index);
   }
@@ -182,8 +184,9 @@ void Reads::done(const ReadDone& event) {
   const std::uint32_t index = record->subject;
   ReadJob& read = s_.reads[index];
   if (read.done) return s_.stale();
-  if (event.outcome != Outcome::done) return fail(index);
+  if (event.outcome != Outcome::done) return fail(index, event.failed);
   read.done = true;
+  read.in_part = false;
   if (!read.staged) forget_samples(index);
   forget_items(read);
   unpin(read);
@@ -202,11 +205,36 @@ void Reads::done(const ReadDone& event) {
   if (s_.reads.live(index)) release_if_unused(index);
 }
 
-// An I/O error is never taken for corruption: the read is ordered again, later each time, and those
-// who wait are told only when the attempts are used up.
-void Reads::fail(std::uint32_t index) {
+// Whether all of them were asked for by the last attempt.
+bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
+  asked_ = read.missing.empty() ? read.samples : read.missing;
+  if (asked_.empty()) {
+    s_.expand(s_.blocks[s_.makings[read.waiters.front()].block], draws_);
+    for (const Draw& draw : draws_) asked_.push_back(draw.sample);
+  }
+  std::sort(asked_.begin(), asked_.end());
+  return std::all_of(failed.begin(), failed.end(), [&](SampleId sample) {
+    return std::binary_search(asked_.begin(), asked_.end(), sample);
+  });
+}
+
+// An I/O error is never taken for corruption: what was not read is ordered again, later each time,
+// and those who wait are told only when the attempts are used up. Without any it ends here.
+void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
   ReadJob& read = s_.reads[index];
   ++s_.counters.failed_reads;
+  read.in_part |= !failed.empty();
+  if (read.waiters.empty()) {
+    read.request = s_.requests.again(read.request.id);
+    return end_without_result(index, std::nullopt);
+  }
+  if (!are_of(read, failed)) {
+    s_.protocol_error();
+  } else if (!failed.empty() && failed.size() < asked_.size()) {
+    read.missing.assign(failed.begin(), failed.end());
+    std::sort(read.missing.begin(), read.missing.end());
+    read.missing.erase(std::unique(read.missing.begin(), read.missing.end()), read.missing.end());
+  }
   read.request = s_.requests.again(read.request.id);
   if (++read.attempts < s_.config.read_attempts) {
     const Duration wait =

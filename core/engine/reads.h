@@ -81,7 +81,8 @@ class Reads {
   void order(ReadJob& read);
   void show_samples(std::uint32_t read);
   void forget_samples(std::uint32_t read);
-  void fail(std::uint32_t index);
+  void fail(std::uint32_t index, std::span<const SampleId> failed);
+  bool are_of(const ReadJob& read, std::span<const SampleId> failed);
   void give_up_copies(std::uint32_t read);
   void end_without_result(std::uint32_t index, std::optional<Refusal> why);
   void unpin(ReadJob& read);
@@ -94,6 +95,8 @@ class Reads {
   FlatMap shared_;  // by node and dataset: how many reads have their samples in `in_flight_`
   FlatMap coming_;  // by share and item: a read, or a making with the highest bit set
   std::vector<std::uint32_t> told_;  // scratch
+  std::vector<SampleId> asked_;      // scratch
+  std::vector<Draw> draws_;          // scratch
 };
 
 }  // namespace batchflow

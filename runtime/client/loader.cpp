@@ -236,7 +236,7 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
     request_.steps_given = step_;
     request_.state = to_json(track_.position());
     auto session = Session::open(
-        addresses_, request_, folder_, std::min(deadline, give_up_at),
+        addresses_, request_, shown_, std::min(deadline, give_up_at),
         [this] { return interrupted_.load() != 0; }, problem);
     if (!session && problem.failure == Session::Failure::refused)
       return end(BF_REFUSED, problem.message);

@@ -73,7 +73,7 @@ class Loader {
 
   std::uint32_t generation_ = process_generation();
   std::vector<std::string> addresses_;
-  Descriptor folder_;
+  Descriptor shown_;
   JoinRequest request_;
   bool copies_ = false;
   Clock::duration timeout_{};

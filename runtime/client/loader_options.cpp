@@ -132,12 +132,12 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   if (options.dataset[0] == '/' || options.dataset[0] == '.') {
     // The descriptor shows the service that this user can read the data.
     const std::unique_ptr<char, void (*)(void*)> path(realpath(options.dataset, nullptr), free);
-    if (path) loader->folder_ = Descriptor(::open(path.get(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (path) loader->shown_ = Descriptor(::open(path.get(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (BF_FAILPOINT("client.folder")) {
-      loader->folder_.reset();
+      loader->shown_.reset();
       errno = EMFILE;
     }
-    if (!loader->folder_) {
+    if (!loader->shown_) {
       return fail(BF_BAD_ARGUMENT, fmt::format("the dataset {} cannot be read: {}", options.dataset,
                                                std::strerror(errno)));
     }
@@ -150,7 +150,7 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   auto ask_until = Clock::now();
   for (;;) {
     session = Session::open(
-        loader->addresses_, loader->request_, loader->folder_, deadline, [] { return false; },
+        loader->addresses_, loader->request_, loader->shown_, deadline, [] { return false; },
         problem);
     const auto now = Clock::now();
     if (problem.failure == Session::Failure::not_yet)

@@ -1,12 +1,15 @@
 #include "runtime/client/session.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #ifdef BATCHFLOW_REMOTE
@@ -103,6 +106,11 @@ bool is_own(const std::string& folder) {
          status.st_uid == geteuid() && (status.st_mode & 022) == 0;
 }
 
+// A service gets no file that the user has not named: it could ask for any.
+Descriptor open_folder(const std::string& path) {
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
 }  // namespace
 
 std::vector<std::string> service_addresses(const char* named) {
@@ -127,7 +135,7 @@ Session::Session(std::shared_ptr<Link> link, Pace pace, JoinAnswer admission)
       down_(link_->rings().down()) {}
 
 std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses,
-                                       const JoinRequest& request, const Descriptor& folder,
+                                       const JoinRequest& request, Descriptor& shown,
                                        Clock::time_point deadline,
                                        const std::function<bool()>& is_interrupted,
                                        Problem& problem) {
@@ -147,9 +155,9 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
            .empty()) {
     return nullptr;
   }
-  const int number = folder.get();
-  const auto folders = folder ? std::span<const int>(&number, 1) : std::span<const int>();
-  channel.send(encode(request), folders, std::min(deadline, Clock::now() + kAnswerTime));
+  const int number = shown.get();
+  const auto shows = shown ? std::span<const int>(&number, 1) : std::span<const int>();
+  channel.send(encode(request), shows, std::min(deadline, Clock::now() + kAnswerTime));
   auto frame = next_frame(channel, deadline, is_interrupted);
   if (!frame) {
     problem = no_answer(channel, is_interrupted, "the wish to join");
@@ -158,6 +166,13 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   if (const auto refused = decode_refused(frame->text, why)) {
     const bool later = refused->why == "not_yet";
     problem = {later ? Failure::not_yet : Failure::refused, refused->message};
+    if (refused->show.empty() || shown) return nullptr;
+    shown = open_folder(refused->show);
+    if (shown) return open(addresses, request, shown, deadline, is_interrupted, problem);
+    problem.message = fmt::format(
+        "the dataset {} lies in {}, which cannot be opened: {}; let this "
+        "user read that folder",
+        request.dataset, refused->show, std::strerror(errno));
     return nullptr;
   }
   auto admission = decode_join_answer(frame->text, why);

@@ -30,9 +30,10 @@ class Session {
   };
 
   // Says hello and joins, and waits until the job is admitted, or for `is_interrupted`. Null, with
-  // the reason in `problem`.
+  // the reason in `problem`. `shown` goes with the wish, to show that this user can read the data;
+  // where the service names a folder that is to be shown, that one is opened and becomes it.
   static std::unique_ptr<Session> open(const std::vector<std::string>& addresses,
-                                       const JoinRequest& request, const Descriptor& folder,
+                                       const JoinRequest& request, Descriptor& shown,
                                        Clock::time_point deadline,
                                        const std::function<bool()>& is_interrupted,
                                        Problem& problem);

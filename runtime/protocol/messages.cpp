@@ -213,7 +213,9 @@ std::string encode(const JoinAnswer& admission) {
 }
 
 std::string encode(const Refused& refused) {
-  return text_of({{"type", "refused"}, {"why", refused.why}, {"message", refused.message}});
+  Json json{{"type", "refused"}, {"why", refused.why}, {"message", refused.message}};
+  if (!refused.show.empty()) json["show"] = refused.show;
+  return text_of(json);
 }
 
 std::string encode(const SlabMessage& message) {
@@ -315,6 +317,7 @@ std::optional<Refused> decode_refused(std::string_view frame, std::string& probl
     fields.is_a("refused");
     fields.text("why", refused.why);
     fields.text("message", refused.message);
+    fields.text("show", refused.show);
     return refused;
   });
 }

@@ -89,6 +89,8 @@ struct JoinAnswer {
 struct Refused {
   std::string why;
   std::string message;
+  // What a job that asks again had better show a descriptor of; empty: nothing would help.
+  std::string show = {};
 };
 
 struct SlabMessage {

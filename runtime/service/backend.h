@@ -138,7 +138,6 @@ class Backend {
     Bytes area_bytes = 0;
     std::vector<Staged> samples;
     std::size_t found_last = 0;  // of these, as blocks ask for them in the same order
-    std::vector<ReadPiece> pieces;
   };
   struct Preparing {
     Request request;
@@ -184,6 +183,7 @@ class Backend {
 
   void settle_workers();
   void submit(std::uint32_t index);
+  void read_rest(std::uint32_t index, const Read& order);
   ReadPiece source_piece(std::uint32_t index, std::size_t place);
   ReadPiece spill_piece(std::uint32_t index, std::size_t place);
   bool reads_again(std::uint32_t index, std::size_t place, const ReadResult& result);
@@ -244,6 +244,7 @@ class Backend {
 
   std::deque<Reading> readings_;  // never moved; reused
   std::vector<std::uint32_t> free_readings_;
+  std::vector<ReadPiece> pieces_;                                // scratch
   std::unordered_map<std::uint64_t, std::uint32_t> reading_of_;  // by request id
   std::unordered_map<std::uint64_t, Preparing> preparing_;       // by request id
   std::deque<Unplaced> unplaced_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <unordered_set>
 
 #include "core/check.h"
 #include "runtime/failpoint/failpoint.h"
@@ -27,6 +28,8 @@ Bytes staged_room(const SampleIndex& index, const Extent& extent) {
 }  // namespace
 
 void Backend::on(const Read& order) {
+  if (const auto found = reading_of_.find(order.request.id.value); found != reading_of_.end())
+    return read_rest(found->second, order);
   const ServedDataset& dataset = datasets_.dataset(order.dataset);
   std::uint32_t index;
   if (free_readings_.empty()) {
@@ -70,6 +73,25 @@ void Backend::on(const Read& order) {
   submit(index);
 }
 
+// What an attempt before could not read, into the same memory.
+void Backend::read_rest(std::uint32_t index, const Read& order) {
+  Reading& reading = readings_[index];
+  reading.request = order.request;
+  std::unordered_set<std::uint64_t> missing;
+  for (const SampleId sample : order.samples) missing.insert(sample.value);
+  pieces_.clear();
+  for (std::size_t place = 0; place < reading.samples.size(); ++place) {
+    Staged& one = reading.samples[place];
+    if (!missing.empty() && !missing.contains(one.sample.value)) continue;
+    one.failed = false;
+    const bool is_kept = reading.from_spill && !one.heals;
+    pieces_.push_back(is_kept ? spill_piece(index, place) : source_piece(index, place));
+  }
+  reading.left = static_cast<std::uint32_t>(pieces_.size());
+  stalls_.reading(reading.pipeline, 1);
+  reader_->submit(pieces_);
+}
+
 void Backend::submit(std::uint32_t index) {
   Reading& reading = readings_[index];
   const ServedDataset& dataset = datasets_.dataset(reading.dataset);
@@ -86,17 +108,17 @@ void Backend::submit(std::uint32_t index) {
     std::size_t space = reading.area_bytes + kSector;
     memory = static_cast<std::byte*>(std::align(kSector, reading.area_bytes, aligned, space));
   }
-  reading.pieces.resize(reading.samples.size());
+  pieces_.clear();
   reading.left = static_cast<std::uint32_t>(reading.samples.size());
   BF_CHECK(reading.samples.size() < (std::size_t{1} << kSampleBits));
   for (std::size_t i = 0; i < reading.samples.size(); ++i) {
     Staged& one = reading.samples[i];
     const Extent extent = dataset.index->extent(one.sample);
     one.memory = memory;
-    reading.pieces[i] = reading.from_spill ? spill_piece(index, i) : source_piece(index, i);
+    pieces_.push_back(reading.from_spill ? spill_piece(index, i) : source_piece(index, i));
     memory += staged_room(*dataset.index, extent);
   }
-  reader_->submit(reading.pieces);
+  reader_->submit(pieces_);
 }
 
 // From where the dataset has it.
@@ -155,10 +177,11 @@ void Backend::finish_read(std::uint32_t index) {
     if (one.failed) failed.push_back(one.sample);
   }
   const bool well = failed.empty();
+  const bool nothing = failed.size() == reading.samples.size();
   if (well && !reading.cancelled && !reading.written && write_spill(index)) return;
   stalls_.reading(reading.pipeline, -1);
   if (reading.cancelled) return free_staging(index);
-  // Nothing is kept of a read that failed: the engine may give it up.
+  // Nothing is kept of a read that failed before the rest is there: the engine may give it up.
   for (const Staged& one : reading.samples) {
     if (!well || reading.keep.is_none() || reading.to_spill) break;
     if (!reading.staged)
@@ -170,8 +193,9 @@ void Backend::finish_read(std::uint32_t index) {
   const Request request = reading.request;
   inbox_.add(ReadDone{request, well ? Outcome::done : Outcome::failed,
                       well ? std::span<const SampleId>() : inbox_.keep(std::move(failed))});
-  // A failed one is ordered anew, as another attempt.
-  if (!reading.staged || !well) {
+  // What is there of a failed one stays for another attempt.
+  const bool stays = well ? reading.staged : !nothing;
+  if (!stays) {
     reading_of_.erase(request.id.value);
     free_staging(index);
   }

@@ -53,8 +53,8 @@ bool Backend::reads_again(std::uint32_t index, std::size_t place, const ReadResu
     return false;
   }
   one.heals = true;
-  reading.pieces[place] = source_piece(index, place);
-  reader_->submit({&reading.pieces[place], 1});
+  const ReadPiece again = source_piece(index, place);
+  reader_->submit({&again, 1});
   return true;
 }
 
@@ -64,8 +64,7 @@ bool Backend::write_spill(std::uint32_t index) {
   Reading& reading = readings_[index];
   reading.written = true;
   if (!spill_ || (!reading.to_spill && !reading.from_spill)) return false;
-  std::vector<ReadPiece>& pieces = reading.pieces;
-  pieces.clear();
+  pieces_.clear();
   for (std::size_t place = 0; place < reading.samples.size(); ++place) {
     Staged& one = reading.samples[place];
     if (!reading.to_spill && !one.heals) continue;
@@ -85,11 +84,11 @@ bool Backend::write_spill(std::uint32_t index) {
     piece.bytes = one.bytes;
     piece.to = one.memory;
     piece.tag = kSpillWrite | std::uint64_t{index} << kSampleBits | place;
-    pieces.push_back(piece);
+    pieces_.push_back(piece);
   }
-  reading.left = static_cast<std::uint32_t>(pieces.size());
-  if (pieces.empty()) return false;
-  reader_->submit(pieces);
+  reading.left = static_cast<std::uint32_t>(pieces_.size());
+  if (pieces_.empty()) return false;
+  reader_->submit(pieces_);
   return true;
 }
 

@@ -42,18 +42,15 @@ std::shared_ptr<const BlockLayout> ServedPipeline::layout(std::uint32_t samples)
 ServedDataset& Datasets::add(std::string name, const std::filesystem::path& root,
                              std::shared_ptr<SampleIndex> index) {
   auto made = std::make_unique<ServedDataset>();
-  const std::filesystem::path folder = root_folder(root);
+  const std::filesystem::path folder = root_folder(root, &made->only);
   made->root_descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  struct stat status {};
-  if (made->root_descriptor < 0 || fstat(made->root_descriptor, &status) != 0) {
+  if (made->root_descriptor < 0) {
     throw DatasetError(fmt::format("{}: cannot be opened: {}; let the service's user read it",
                                    folder.string(), std::generic_category().message(errno)));
   }
   made->id = DatasetId(static_cast<std::uint32_t>(datasets_.size()));
   made->name = std::move(name);
   made->root = root;
-  made->device = status.st_dev;
-  made->inode = status.st_ino;
   for (std::uint32_t file = 0; file < index->files(); ++file)
     made->paths.emplace_back(index->path(file));
   catalogues_.add(made->id, index->catalogue());

@@ -22,10 +22,9 @@ struct ServedDataset {
   std::string name;
   std::filesystem::path root;
   int root_descriptor = -1;  // an open folder; files are opened below it
-  dev_t device = 0;          // whoever has a descriptor of the same folder may read it
-  ino_t inode = 0;
-  std::string pipeline;  // for jobs that name none
-  std::string format;    // as it was said; empty: found out
+  std::string only;          // the file below it that is all of the dataset; empty: the folder is
+  std::string pipeline;      // for jobs that name none
+  std::string format;        // as it was said; empty: found out
   std::uint64_t tokens = 0;
   std::shared_ptr<SampleIndex> index;
   std::vector<std::string> paths;  // of its files

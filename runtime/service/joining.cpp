@@ -25,28 +25,22 @@ constexpr std::size_t kOpeningMost = 16;
 constexpr std::size_t kBroughtMost = 256;
 constexpr YamlLimits kBroughtLimits{.bytes = 1 << 16, .depth = 16, .nodes = 4096};
 
-// Whoever joins shows that he may read the dataset: by being this service's user or root, or with
-// a descriptor of its folder that he could open for reading.
-bool may_read(const Connection& session, dev_t device, ino_t inode,
+// Who has opened the dataset's folder, or its file where that is all of it, may read it. `name` is
+// that file below `folder`, or empty.
+bool may_read(const Connection& session, int folder, const char* name,
               const std::vector<Descriptor>& descriptors) {
   if (session.user() == geteuid() || session.user() == 0) return true;
+  struct stat root {};
+  if (fstatat(folder, name, &root, AT_EMPTY_PATH) != 0) return false;
   for (const Descriptor& one : descriptors) {
     struct stat status {};
     const int flags = fcntl(one.get(), F_GETFL);
     if (flags < 0 || (flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_WRONLY) continue;
-    if (fstat(one.get(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_dev == device &&
-        status.st_ino == inode)
+    if (fstat(one.get(), &status) == 0 && status.st_dev == root.st_dev &&
+        status.st_ino == root.st_ino)
       return true;
   }
   return false;
-}
-
-// The same of a folder that is not open yet: nothing of it is read for somebody who could not.
-bool may_read(const Connection& session, const std::filesystem::path& path,
-              const std::vector<Descriptor>& descriptors) {
-  struct stat status {};
-  return stat(root_folder(path).c_str(), &status) == 0 &&
-         may_read(session, status.st_dev, status.st_ino, descriptors);
 }
 
 void refuse(Connection& session, std::string_view why, const std::string& message) {
@@ -54,11 +48,15 @@ void refuse(Connection& session, std::string_view why, const std::string& messag
   session.end();
 }
 
-void refuse_reading(Connection& session, const std::filesystem::path& root) {
-  refuse(session, "not_allowed",
-         fmt::format("user {} has not shown that he may read {}; let him read that folder, and "
-                     "name it by this path",
-                     session.user(), root.string()));
+// A client opens the folder of a dataset that its job has named; a file only if the job names that.
+void refuse_reading(Connection& session, const std::filesystem::path& root, bool is_folder) {
+  session.send(encode(Refused{"not_allowed",
+                              fmt::format("user {} has not shown that he may read {}; let him read "
+                                          "it, and name it by this path",
+                                          session.user(), root.string()),
+                              is_folder ? root.string() : ""}),
+               {});
+  session.end();
 }
 
 std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order order) {
@@ -228,7 +226,8 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
                                 names(), request.dataset));
     if (!known && path.is_absolute()) {
       const std::string name = path.string();
-      if (!may_read(session, path, descriptors)) return refuse_reading(session, path);
+      if (!may_read(session, AT_FDCWD, path.c_str(), descriptors))
+        return refuse_reading(session, path, false);
       if (opening_.count(name) == 0) {
         if (opening_.size() >= kOpeningMost)
           return refuse(session, kNotYet, "many datasets are being opened; ask again soon");
@@ -251,8 +250,8 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
     return refuse(
         session, "unknown_dataset",
         fmt::format("no dataset is called '{}'; there are: {}", request.dataset, names()));
-  if (!may_read(session, dataset->device, dataset->inode, descriptors))
-    return refuse_reading(session, dataset->root);
+  if (!may_read(session, dataset->root_descriptor, dataset->only.c_str(), descriptors))
+    return refuse_reading(session, dataset->root, dataset->only.empty());
   join(session, request, *dataset);
 }
 

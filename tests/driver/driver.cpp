@@ -269,8 +269,18 @@ void Driver::on(const Read& order) {
   const Request request = order.request;
   start(Kind::read, request, drawn(scenario_.timings.read), [this, request] {
     const bool well = !fails(scenario_.failures.read);
-    machine_.read_over(request.id, well);
-    complete(request.id, ReadDone{request, well ? Outcome::done : Outcome::failed, {}});
+    // Some of a read that fails are there, or none.
+    std::vector<SampleId> missing;
+    if (!well) {
+      for (const SampleId sample : machine_.reads(request.id)) {
+        if (random_.below(3) == 0) missing.push_back(sample);
+      }
+      std::sort(missing.begin(), missing.end());
+      missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+    }
+    const bool some = missing.size() < machine_.reads(request.id).size();
+    machine_.read_over(request.id, well, some ? missing : std::vector<SampleId>());
+    complete(request.id, ReadDone{request, well ? Outcome::done : Outcome::failed, keep(missing)});
     if (fails(scenario_.failures.stale_reports)) {
       complete(request.id, ReadDone{{request.id, request.attempt + 7}, Outcome::done, {}});
       complete(request.id, ReadDone{request, Outcome::done, {}});

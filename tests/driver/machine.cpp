@@ -130,25 +130,33 @@ void Machine::read(const Read& order) {
   staging.node = order.to.node;
   staging.dataset = order.dataset;
   staging.form = order.form;
-  staging.samples.assign(order.samples.begin(), order.samples.end());
-  if (staging.samples.empty()) {
-    for (const Draw& draw : contents(order.lineage)) staging.samples.push_back(draw.sample);
+  const bool rest = again && !staging.missing.empty();
+  if (rest) {
+    if (!std::equal(staging.missing.begin(), staging.missing.end(), order.samples.begin(),
+                    order.samples.end()))
+      violated("a read that failed in part is not ordered again for the rest");
+  } else {
+    staging.samples.assign(order.samples.begin(), order.samples.end());
+    if (staging.samples.empty()) {
+      for (const Draw& draw : contents(order.lineage)) staging.samples.push_back(draw.sample);
+    }
   }
+  const std::vector<SampleId>& samples = rest ? staging.missing : staging.samples;
   staging.staged = order.keep.is_none() || order.keep_at != order.to;
   staging.running = true;
   staging.from = order.from;
   if (order.from.tier == Tier::store) {
-    samples_read_from_store += staging.samples.size();
+    samples_read_from_store += samples.size();
   } else {
     const Digest prefix =
         order.form == Form::decoded ? pipeline(order.lineage.pipeline).prefix_hash : 0;
-    for (const SampleId sample : staging.samples) {
+    for (const SampleId sample : samples) {
       const ItemKey key = find_item(order.from, order.form, order.dataset, prefix, sample);
       ++items_.at(key).readers;
       staging.sources.push_back(key);
     }
   }
-  if (order.keep.is_none()) return;
+  if (order.keep.is_none() || rest) return;
   shares_[{order.keep_at, order.form, order.dataset, 0}] = order.keep.value;
   for (const SampleId sample : staging.samples) {
     const Bytes unit = scenario_.config.item_slot_bytes;
@@ -159,13 +167,22 @@ void Machine::read(const Read& order) {
   }
 }
 
-void Machine::read_over(RequestId request, bool well) {
+const std::vector<SampleId>& Machine::reads(RequestId request) const {
+  const Staging& staging = stagings_.at(request.value);
+  return staging.missing.empty() ? staging.samples : staging.missing;
+}
+
+void Machine::read_over(RequestId request, bool well, std::vector<SampleId> failed) {
   Staging& staging = stagings_.at(request.value);
   staging.running = false;
   for (const ItemKey& key : staging.sources) {
     if (const auto item = items_.find(key); item != items_.end()) --item->second.readers;
   }
   staging.sources.clear();
+  if (!failed.empty()) staging.missing = std::move(failed);
+  // What was read of it stays until the rest is there.
+  if (!well && !staging.missing.empty()) return;
+  staging.missing.clear();
   for (const ItemKey& key : staging.kept) {
     const auto item = items_.find(key);
     if (item == items_.end() || item->second.filler != request.value) continue;
@@ -188,6 +205,10 @@ void Machine::release(RequestId request) {
     if (std::find(stagings.begin(), stagings.end(), request.value) != stagings.end()) {
       violated(fmt::format("staging memory of delivery {:x} is released", delivery));
     }
+  }
+  for (const ItemKey& key : found->second.kept) {
+    const auto item = items_.find(key);
+    if (item != items_.end() && item->second.filler == request.value) erase_item(key);
   }
   stagings_.erase(found);
 }

@@ -38,7 +38,10 @@ class Machine {
   void clear();  // everything, on all nodes
 
   void read(const Read& order);
-  void read_over(RequestId request, bool well);
+  // `failed`: of a read that failed in part.
+  void read_over(RequestId request, bool well, std::vector<SampleId> failed = {});
+  // What a read under way brings.
+  const std::vector<SampleId>& reads(RequestId request) const;
   void release(RequestId request);
 
   void prepare(const Prepare& order);
@@ -100,6 +103,7 @@ class Machine {
     DatasetId dataset;
     Form form = Form::encoded;
     std::vector<SampleId> samples;
+    std::vector<SampleId> missing;  // of an attempt that failed in part
     bool there = false;
     bool staged = false;
     Place from;

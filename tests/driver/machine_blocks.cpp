@@ -374,7 +374,7 @@ void Machine::drop(const Drop& order) {
 
 void Machine::check_idle() const {
   for (const auto& [id, staging] : stagings_) {
-    if (staging.running || staging.staged) {
+    if (staging.running || staging.staged || !staging.missing.empty()) {
       violated(fmt::format("the staging memory of read {:x} is never released", id));
     }
   }

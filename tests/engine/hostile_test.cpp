@@ -124,6 +124,58 @@ TEST_CASE("a worker that calls samples corrupt that it was not given has failed,
   CHECK(bare.engine.counters().batches == 1);
 }
 
+TEST_CASE("a read that fails in part is ordered again for the rest, one that lies as a whole") {
+  Bare bare(1000);
+  std::vector<Command> commands = bare.join(2);
+  const SampleId stranger(1u << 30);
+  SampleId some[2];
+  std::uint64_t asked = 0;
+  std::size_t attempts = 0;
+  for (int turn = 0; turn < 200; ++turn) {
+    std::vector<Event> events;
+    if (turn == 0) events.push_back(BatchWanted{JobId(1), 0, 1});
+    for (const Command& command : commands) {
+      if (const auto* prepare = std::get_if<Prepare>(&command))
+        events.push_back(PreparationDone{prepare->request, {}, {}});
+      const auto* read = std::get_if<Read>(&command);
+      if (!read) continue;
+      const std::size_t samples =
+          read->samples.empty() ? read->lineage.samples : read->samples.size();
+      asked += samples;
+      // The first read alone goes wrong.
+      if (read->request.attempt != attempts) {
+        events.push_back(ReadDone{read->request, {}, {}});
+        continue;
+      }
+      ReadDone done{read->request, attempts < 3 ? Outcome::failed : Outcome::done, {}};
+      if (attempts == 0) {
+        CHECK(samples > 2);
+        done.failed = {&stranger, 1};
+      } else if (attempts == 1) {
+        CHECK(samples > 2);  // as before: what cannot be says nothing
+        REQUIRE(read->samples.size() == samples);
+        some[0] = read->samples[2];
+        some[1] = read->samples[0];
+        done.failed = some;
+      } else {
+        // Of the two that are left none was read, and then both are.
+        std::sort(std::begin(some), std::end(some));
+        CHECK(std::equal(read->samples.begin(), read->samples.end(), some, some + 2));
+      }
+      ++attempts;
+      events.push_back(done);
+    }
+    bare.now += Duration(100'000'000);
+    const auto next = bare.engine.step(bare.now, events);
+    commands.assign(next.begin(), next.end());
+  }
+  CHECK(attempts == 4);
+  CHECK(bare.engine.counters().failed_reads == 3);
+  CHECK(bare.engine.counters().protocol_errors == 1);
+  CHECK(bare.engine.counters().samples_read == asked);
+  CHECK(bare.engine.counters().batches == 1);
+}
+
 TEST_CASE("what comes with a join that is refused is no contradiction, and later it is one") {
   Bare bare(1000);
   const NodeId stranger[] = {NodeId(77)};

@@ -1,6 +1,7 @@
 #include <thread>
 
 #include "runtime/failpoint/failpoint.h"
+#include "tests/runtime/service/command.h"
 #include "tests/runtime/service/live.h"
 #include "tests/runtime/service/seen.h"
 
@@ -263,6 +264,21 @@ TEST_CASE("a job that began and cannot go on is told why at once, all ranks of i
     wrong = run_job(rows.plan()).wrong;
   } while (wrong != "" && std::chrono::steady_clock::now() - began < std::chrono::seconds(20));
   CHECK(wrong == "");
+}
+
+TEST_CASE("of reads that fail now and then those samples alone are read again") {
+  Rows rows;
+  const LiveService service(rows.config);
+  configure_failpoints("storage.read.error=fail:0.03,seed=3");
+  JobPlan plan = rows.plan();
+  plan.epochs = 1;
+  const Handed handed = run_job(plan);
+  configure_failpoints("");
+  CHECK(handed.wrong == "");
+  CHECK(is_whole(handed.epochs.at(0), kRows));
+  const nlohmann::json status = command(rows.config.socket, "status");
+  CHECK(status.at("read_errors") > kRows / 100);
+  CHECK(status.at("read_samples") == kRows);
 }
 
 }  // namespace

@@ -191,6 +191,36 @@ TEST_CASE("another user sees his own jobs and a sum, changes nothing, and has hi
   bf_loader_close(mine);
 }
 
+TEST_CASE("another user's job names a dataset, and its client shows that it can read it") {
+  Place place;
+  const std::filesystem::path file = place.folder.path() / "rows" / "rows.npy";
+  const std::filesystem::path closed = place.folder.path() / "closed";
+  std::filesystem::create_directory(closed);
+  std::filesystem::copy(file, closed);
+  chmod(closed.c_str(), 0700);
+  place.config.datasets.push_back({"file", file, "", "", 0});
+  place.config.datasets.push_back({"closed", closed, "", "", 0});
+  Stranger stranger([&] {
+    JobPlan plan = place.plan("by-name");
+    plan.dataset = "rows";
+    if (!run_job(plan).wrong.empty()) return 1;
+    plan.name = "by-path-of-a-file";
+    plan.dataset = file;
+    if (!run_job(plan).wrong.empty()) return 2;
+    // A service is given no file that its job has not named.
+    plan.name = "by-name-of-a-file";
+    plan.dataset = "file";
+    if (run_job(plan).wrong.find("name it by this path") == std::string::npos) return 3;
+    plan.name = "not-allowed";
+    plan.dataset = "closed";
+    if (run_job(plan).wrong.find("cannot be opened: Permission denied") == std::string::npos)
+      return 4;
+    return 0;
+  });
+  const LiveService service(place.config);
+  stranger.check();
+}
+
 TEST_CASE("a folder is opened for nobody who could not read it") {
   Place place;
   place.config.open_datasets = true;
