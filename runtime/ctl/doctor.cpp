@@ -171,6 +171,15 @@ void room(const Window& all, const JobWindow& job, Diagnosis& out) {
       "nothing of it was being read or prepared; {} of {} are taken by blocks, {} by samples",
       bytes_text(all.now("block_bytes")), bytes_text(all.now("cache_bytes")),
       bytes_text(all.now("item_bytes"))));
+  if (const double waiting = all.now("waits_for_memory"); waiting > 0) {
+    out.facts.push_back(fmt::format("{:.0f} blocks or batches wait for memory: {} of {} are in use",
+                                    waiting, bytes_text(all.now("used_bytes")),
+                                    bytes_text(all.now("cache_bytes"))));
+    if (all.now("used_bytes") < 0.9 * all.now("cache_bytes"))
+      out.advice.push_back(
+          "the machine, or the service's control group, has no pages for what the service may use: "
+          "give that more memory, or the service less (--memory)");
+  }
   say_of_demand(job, out);
   for (const json& other : list(all.now(), "jobs")) {
     if (number(other, "held_batches") >= 2)

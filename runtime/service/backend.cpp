@@ -95,7 +95,7 @@ void Backend::on(const Cancel& order) {
   }
   std::erase_if(unplaced_, [&](const Unplaced& one) { return one.entry.request.id.value == id; });
   std::erase_if(ungathered_,
-                [&](const Copying& one) { return one.order.request == order.request; });
+                [&](const Ungathered& one) { return one.entry.order.request == order.request; });
   if (const auto found = preparing_.find(id); found != preparing_.end()) {
     stalls_.preparing(found->second.pipeline, -1);
     preparing_.erase(found);

@@ -105,6 +105,7 @@ class Backend {
   Duration preparing() const { return workers_->busy(); }
   // Samples that could not be prepared, and why.
   const Troubles& troubles() const { return troubles_; }
+  std::size_t waits_for_memory() const { return unplaced_.size() + ungathered_.size(); }
   std::vector<CacheShare> cache() const;
 
  private:
@@ -152,11 +153,16 @@ class Backend {
   struct Unplaced {  // a block that waits for memory
     PreparationOrder order;
     Preparing entry;
+    StallBook::Shortage shortage;
   };
   struct Copying {
     Transfer order;
     PipelineId pipeline;
     Clock::time_point since;
+  };
+  struct Ungathered {  // a piece of a batch that does
+    Copying entry;
+    StallBook::Shortage shortage;
   };
   struct Gathering {  // a ragged batch: its pieces are copied in turn
     std::uint32_t next = 0;
@@ -209,6 +215,7 @@ class Backend {
   void note_short();
   void wait_for_memory(PreparationOrder&& order, const Preparing& entry);
   void say_no_memory();
+  void give_up(const Preparing& entry);
   std::optional<Slot> slot_of(ShareId share, SlotId slot, PipelineId pipeline,
                               std::uint32_t samples, std::uint64_t audience);
 
@@ -249,7 +256,7 @@ class Backend {
   std::unordered_map<std::uint64_t, Preparing> preparing_;       // by request id
   std::deque<Unplaced> unplaced_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gathering_;  // by share and slot
-  std::deque<Copying> ungathered_;                                          // waits for memory
+  std::deque<Ungathered> ungathered_;                                       // waits for memory
   std::unordered_map<std::uint64_t, Copying> copying_;                      // by request id
   std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> copy_to_;
 

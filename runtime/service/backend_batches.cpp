@@ -18,7 +18,7 @@ void Backend::gather(const Transfer& order, Clock::time_point since) {
                                              order.slot_samples, from->second.audience);
   if (!target) {
     note_short();
-    ungathered_.push_back(entry);
+    ungathered_.push_back({entry, {stalls_, entry.pipeline}});
     return;
   }
   ServedPipeline& pipeline = datasets_.pipeline(entry.pipeline);
@@ -59,7 +59,7 @@ void Backend::copied(Request request, Outcome outcome) {
   const auto to = copy_to_.extract(request.id.value);
   if (outcome != Outcome::done) {  // no pages for it
     note_short();
-    ungathered_.push_back(entry);
+    ungathered_.push_back({entry, {stalls_, entry.pipeline}});
     return;
   }
   short_since_ = Clock::now();

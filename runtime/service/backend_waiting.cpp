@@ -38,10 +38,19 @@ void Backend::note_short() {
 void Backend::wait_for_memory(PreparationOrder&& order, const Preparing& entry) {
   note_short();
   if (Clock::now() - short_since_ > kGiveUpAfter) {
-    inbox_.add(PreparationDone{entry.request, Outcome::failed, {}});
+    give_up(entry);
   } else {
-    unplaced_.push_back({std::move(order), entry});
+    unplaced_.push_back({std::move(order), entry, {stalls_, entry.pipeline}});
   }
+}
+
+// The engine refuses a job whose blocks fail again and again, since a worker waits with each; not
+// so one whose batches cannot be gathered, which keeps nobody waiting but itself.
+void Backend::give_up(const Preparing& entry) {
+  troubles_.note(entry.pipeline,
+                 fmt::format("no memory for a block within {} s: {} of {} MiB are in use",
+                             kGiveUpAfter.count(), budget_.used() >> 20, budget_.most() >> 20));
+  inbox_.add(PreparationDone{entry.request, Outcome::failed, {}});
 }
 
 void Backend::retry_waiting() {
@@ -54,7 +63,7 @@ void Backend::retry_waiting() {
     const auto since = std::min(entry.since, short_since_);
     if (now - since > kSayAfter) say_no_memory();
     if (now - since > kGiveUpAfter) {
-      inbox_.add(PreparationDone{entry.request, Outcome::failed, {}});
+      give_up(entry);
     } else if (auto slot = slot_of(entry.share, entry.slot, entry.pipeline, entry.samples,
                                    entry.audience)) {
       one.order.slot = *slot;
@@ -63,12 +72,12 @@ void Backend::retry_waiting() {
       unplaced_.push_back(std::move(one));
     }
   }
-  for (const Copying& one : std::exchange(ungathered_, {})) {
-    if (now - one.since > kSayAfter) say_no_memory();
-    if (now - one.since > kGiveUpAfter) {
-      inbox_.add(TransferDone{one.order.request, Outcome::failed});
+  for (const Ungathered& one : std::exchange(ungathered_, {})) {
+    if (now - one.entry.since > kSayAfter) say_no_memory();
+    if (now - one.entry.since > kGiveUpAfter) {
+      inbox_.add(TransferDone{one.entry.order.request, Outcome::failed});
     } else {
-      gather(one.order, one.since);
+      gather(one.entry.order, one.entry.since);
     }
   }
 }

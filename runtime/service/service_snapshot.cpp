@@ -17,6 +17,7 @@ Snapshot Service::Parts::snapshot() const {
   all.memory_bytes = config.memory;
   all.cache_bytes = config.cache_bytes();
   all.used_bytes = memory.used();
+  all.waits_for_memory = backend->waits_for_memory();
   all.item_bytes = backend->item_bytes();
   all.block_bytes = backend->slot_bytes();
   if (const Spill* spill = backend->spill()) {

@@ -112,6 +112,7 @@ std::string to_json(const Snapshot& now) {
               {"spill_errors", now.spill.errors},
               {"not_kept", now.moved.not_kept},
               {"no_memory", now.moved.no_memory},
+              {"waits_for_memory", now.waits_for_memory},
               {"workers", now.workers},
               {"workers_most", now.workers_most},
               {"cores", now.cores},

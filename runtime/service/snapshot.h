@@ -34,7 +34,8 @@ struct Snapshot {
   std::string storage;
   Bytes memory_bytes = 0;
   Bytes cache_bytes = 0;
-  Bytes used_bytes = 0;  // of these, with what jobs have not yet unmapped
+  std::size_t waits_for_memory = 0;  // blocks and batches, now
+  Bytes used_bytes = 0;              // of these, with what jobs have not yet unmapped
   Bytes item_bytes = 0;
   Bytes block_bytes = 0;
   Bytes spill_limit_bytes = 0;  // 0: there is no second tier

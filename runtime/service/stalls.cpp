@@ -33,6 +33,7 @@ StallBook::Way& StallBook::way(PipelineId pipeline) {
 }
 
 Stage StallBook::stage_of(const Way& way) const {
+  if (way.shortages > 0) return Stage::room;
   if (way.gathering > 0) return Stage::delivery;
   if (way.preparing > 0) return Stage::preparation;
   if (way.reading > 0) return Stage::storage;

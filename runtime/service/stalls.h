@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/types.h"
@@ -49,6 +50,27 @@ class StallBook {
   void preparing(PipelineId pipeline, int change);
   void gathering(PipelineId pipeline, int change) { moved(pipeline, &Way::gathering, change); }
   void set_workers(std::uint32_t workers);
+  // Something of the pipeline waits for memory, as long as this lives.
+  class Shortage {
+   public:
+    Shortage(StallBook& book, PipelineId pipeline) : book_(&book), pipeline_(pipeline) {
+      book.moved(pipeline, &Way::shortages, 1);
+    }
+    Shortage(Shortage&& from) noexcept
+        : book_(std::exchange(from.book_, nullptr)), pipeline_(from.pipeline_) {}
+    Shortage& operator=(Shortage&& from) noexcept {
+      std::swap(book_, from.book_);
+      std::swap(pipeline_, from.pipeline_);
+      return *this;
+    }
+    ~Shortage() {
+      if (book_) book_->moved(pipeline_, &Way::shortages, -1);
+    }
+
+   private:
+    StallBook* book_;
+    PipelineId pipeline_;
+  };
 
   // A rank's wait, which it keeps itself.
   struct Wait {
@@ -78,6 +100,7 @@ class StallBook {
     int reading = 0;
     int preparing = 0;
     int gathering = 0;
+    int shortages = 0;
     StageTimes clocks{};
     Instant moved{};
   };

@@ -109,6 +109,15 @@ TEST_CASE("an expensive preparation is named, with its workers") {
   CHECK(explained.out.find("job 'train' on 'rows' waits for a batch with 1 of 1 ranks") == 0);
 }
 
+TEST_CASE("a machine without pages is named, and not storage or preparation") {
+  const Clinic clinic("");
+  configure_failpoints("service.prepare.memory=fail");
+  const json found = clinic.diagnose(1);
+  CHECK(found.at("slow_link") == "room");
+  CHECK_MESSAGE(has(found.at("facts"), "wait for memory"), found.dump());
+  CHECK_MESSAGE(has(found.at("advice"), "has no pages for what the service may use"), found.dump());
+}
+
 TEST_CASE("a slow job is told that nothing here would make it faster") {
   const Clinic clinic("", 400'000);
   const json found = clinic.diagnose(0);
