@@ -28,9 +28,11 @@ Backend::Backend(const Options& options, MemoryBudget& budget, Datasets& dataset
   workers_ = std::make_unique<WorkerPool>(
       items_,
       [this](PreparationReport report) {
-        post_([this, shared = std::make_shared<PreparationReport>(std::move(report))] {
-          prepared(*shared);
-        });
+        {
+          const std::lock_guard lock(made_mutex_);
+          made_.push_back(std::move(report));
+        }
+        post_([this] { take_made(); });
       },
       [this](WorkerId worker) { post_([this, worker] { inbox_.add(WorkerQuiesced{worker}); }); });
 }
@@ -39,6 +41,14 @@ Backend::~Backend() {
   workers_.reset();  // they end what they are making, from what the reader has staged
   copier_.reset();
   reader_.reset();
+}
+
+void Backend::take_made() {
+  std::unique_lock lock(made_mutex_);
+  PreparationReport report = std::move(made_.front());
+  made_.pop_front();
+  lock.unlock();
+  prepared(report);
 }
 
 void Backend::carry_out(std::span<const Command> commands) {

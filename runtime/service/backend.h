@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -148,6 +149,7 @@ class Backend {
     SlotId slot;
     std::uint32_t samples;
     std::uint64_t audience;
+    ShareId decoded_share;  // of what is kept decoded
     Clock::time_point since;
   };
   struct Unplaced {  // a block that waits for memory
@@ -209,6 +211,7 @@ class Backend {
                   std::uint32_t place, SampleId used, SampleId wanted, std::uint32_t occurrence,
                   Form form, Reading* reading);
   static const Staged* staged(Reading& reading, SampleId sample);
+  void take_made();
   void prepared(PreparationReport& report);
   void gather(const Transfer& order, Clock::time_point since);
   void copied(Request request, Outcome outcome);
@@ -259,6 +262,9 @@ class Backend {
   std::deque<Ungathered> ungathered_;                                       // waits for memory
   std::unordered_map<std::uint64_t, Copying> copying_;                      // by request id
   std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> copy_to_;
+
+  std::mutex made_mutex_;
+  std::deque<PreparationReport> made_;  // here, as they hold items
 
   std::uint32_t workers_there_ = 0;
   std::uint32_t workers_wanted_ = 0;  // by the engine

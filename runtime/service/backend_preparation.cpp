@@ -32,7 +32,6 @@ void Backend::on(const Prepare& order) {
   out.worker = order.worker;
   out.pipeline = pipeline.pipeline.get();
   out.layout = pipeline.layout(order.lineage.block_samples);
-  out.decoded_share = order.decoded_share;
   const Digest prefix = pipeline.pipeline->info().prefix_hash;
   if (const ShareId share = order.decoded_share; !share.is_none()) {
     note_kept(order.lineage.dataset, prefix, share);
@@ -72,6 +71,7 @@ void Backend::on(const Prepare& order) {
                         order.slot,
                         order.lineage.block_samples,
                         audience,
+                        order.decoded_share,
                         Clock::now()};
   if (slot) {
     out.slot = *slot;
@@ -176,7 +176,11 @@ void Backend::prepared(PreparationReport& report) {
   if (report.outcome == Outcome::failed)
     troubles_.note(entry.pipeline,
                    fmt::format("dataset {}: {}", dataset.name, report.problems.at(0)));
-  counters_.not_kept += report.not_kept;
+  for (PreparationReport::Decoded& one : report.decoded) {
+    const ItemId item(static_cast<std::uint32_t>(one.sample.value));
+    if (!items_.put(entry.decoded_share, item, std::move(one.item), one.bytes))
+      ++counters_.not_kept;
+  }
   counters_.prepared_samples += report.samples;
   ++counters_.prepared_blocks;
   measure_decoded();

@@ -110,25 +110,29 @@ const ItemStore::Item* ItemStore::Table::find(ItemId item) const {
 
 bool ItemStore::put(ShareId share, ItemId item, std::span<const std::byte> bytes) {
   drop(share, item);
-  {
-    const std::lock_guard lock(mutex_);
-    Sum& sum = tables_[share.value].sum;
-    ++sum.offered_items;
-    sum.offered_bytes += pages_for(bytes.size()) * Extents::kPage;
-  }
-  const Item made = make(bytes.size());
-  if (!made) return false;
-  if (!bytes.empty()) std::memcpy(made->memory, bytes.data(), bytes.size());
-  Item before;  // what another has put meanwhile is freed outside of the lock
+  return put(share, item, copy(bytes), bytes.size());
+}
+
+ItemStore::Item ItemStore::copy(std::span<const std::byte> bytes) {
+  Item made = make(bytes.size());
+  if (made && !bytes.empty()) std::memcpy(made->memory, bytes.data(), bytes.size());
+  return made;
+}
+
+bool ItemStore::put(ShareId share, ItemId item, Item copied, Bytes bytes) {
+  Item before;  // is freed outside of the lock
   const std::lock_guard lock(mutex_);
   Table& table = tables_[share.value];
   before = take(table, item);
+  ++table.sum.offered_items;
+  table.sum.offered_bytes += pages_for(bytes) * Extents::kPage;
+  if (!copied) return false;
   const std::size_t place = item.value / kPiece;
   if (place >= table.pieces.size()) table.pieces.resize(place + 1);
   if (!table.pieces[place]) table.pieces[place] = std::make_unique<Piece>();
-  table.pieces[place]->items[item.value % kPiece] = made;
+  table.sum.bytes += copied->pages() * Extents::kPage;
+  table.pieces[place]->items[item.value % kPiece] = std::move(copied);
   ++table.pieces[place]->used;
-  table.sum.bytes += made->pages() * Extents::kPage;
   ++table.sum.items;
   return true;
 }

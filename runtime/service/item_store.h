@@ -41,6 +41,9 @@ class ItemStore {
   // Replaces what was there. False, and nothing is there: the budget or the machine has no memory
   // for it.
   bool put(ShareId share, ItemId item, std::span<const std::byte> bytes);
+  // The same in two parts: a copy, null where there is no memory for it, which is then put there.
+  Item copy(std::span<const std::byte> bytes);
+  bool put(ShareId share, ItemId item, Item copied, Bytes bytes);
   Item find(ShareId share, ItemId item) const;  // null if it is not there
   // Of many at once, which costs a fraction each: memory that nobody has touched for long is asked
   // for ahead. What is there goes into `found`, in the same order; the rest of it stays.

@@ -172,11 +172,8 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
     ++report.samples;
     if (made == Prepared::done) {
       if (apart) insert_sample(one, scratch.data(), layout, order.slot.memory(), sample.place);
-      if (sample.keep_decoded) {
-        if (!items_.put(order.decoded_share,
-                        ItemId(static_cast<std::uint32_t>(sample.input.sample.value)), decoded))
-          ++report.not_kept;
-      }
+      if (sample.keep_decoded)
+        report.decoded.push_back({sample.input.sample, decoded.size(), items_.copy(decoded)});
       continue;
     }
     // Another takes its place later; until then it has no rows.
@@ -190,6 +187,7 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
     if (made == Prepared::failed) {
       report.outcome = Outcome::failed;
       report.corrupt.clear();
+      report.decoded.clear();
       report.problems = {
           fmt::format("sample {}: {}", sample.input.sample.value, preparer.problem())};
       return report;

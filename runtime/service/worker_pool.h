@@ -41,7 +41,6 @@ struct PreparationOrder {
   Slot slot;
   bool anew = true;  // all samples of the block, in turn; false: some of a block that is there
   std::vector<Sample> samples;
-  ShareId decoded_share = ShareId::none();
   // Where samples of the dataset are kept, as stored and as this pipeline decodes them.
   std::vector<ShareId> stored_in, decoded_in;
 };
@@ -54,7 +53,14 @@ struct PreparationReport {
   std::vector<std::string> problems;  // of these, in turn; of a failure, why
   Duration took{0};
   std::uint32_t samples = 0;
-  std::uint32_t not_kept = 0;  // decoded, for which there was no memory
+  // What is to be kept: of a preparation that was given up meanwhile, nothing, for its share may be
+  // another's by now. Null where there was no memory.
+  struct Decoded {
+    SampleId sample;
+    Bytes bytes = 0;
+    ItemStore::Item item;
+  };
+  std::vector<Decoded> decoded;
   // What could not be begun, as the machine has no memory for the block's pages.
   std::optional<PreparationOrder> unbegun;
 };
@@ -64,7 +70,7 @@ class WorkerPool {
   using Report = std::function<void(PreparationReport)>;  // on a worker's thread
   using Quiet = std::function<void(WorkerId)>;
 
-  // `items` gets what is kept decoded. All outlive the pool.
+  // What is kept decoded is copied into memory of `items`. All outlive the pool.
   WorkerPool(ItemStore& items, Report report, Quiet quiet);
   ~WorkerPool();  // waits for what is being made
 
