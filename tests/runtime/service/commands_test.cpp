@@ -67,6 +67,15 @@ TEST_CASE("every question has its JSON, and a text") {
   CHECK(node.run({"nonsense"}).code == 2);
 }
 
+TEST_CASE("a service on another machine takes no commands, and that is said") {
+  const Node node;
+  for (const char* address : {"tcp://10.0.0.1:9838", "tls://node:9838"}) {
+    const Outcome outcome = run_ctl({"--service", address, "status"}, node.folder.path());
+    CHECK(outcome.code == 1);
+    CHECK(outcome.err.find("takes no commands from other machines") != std::string::npos);
+  }
+}
+
 TEST_CASE("places that are let fail are told with their counts, and nothing where none is") {
   const Node node;
   const LiveService service(node.config);
