@@ -158,8 +158,12 @@ TEST_CASE("another user sees his own jobs and a sum, changes nothing, and has hi
     const json status = command(socket, "status");
     if (!status.at("jobs").empty() || status.at("others").at("jobs") != 1) return 1;
     if (status.dump().find("of-root") != std::string::npos) return 2;
-    for (const char* name : {"drain", "reload", "describe"})
-      if (command(socket, name).at("type") != "error") return 3;
+    for (const char* name : {"drain", "reload", "describe", "explain", "journal_flush"}) {
+      const json refused = command(socket, name);
+      if (refused.at("type") != "error") return 3;
+      if (refused.at("message").get<std::string>().find("which is for user") == std::string::npos)
+        return 9;
+    }
     if (command(socket, "job_kill", {{"job", "of-root"}}).at("type") != "error") return 4;
     if (command(socket, "quota_set", {{"user", "54321"}, {"limits", {"jobs=9"}}}).at("type") !=
         "error")
