@@ -284,7 +284,7 @@ struct Admit {
 };
 
 enum class Refusal : std::uint8_t {
-  no_room,  // its minimum does not fit: `needed` and `available` bytes
+  no_room,  // its minimum does not fit: `needed` and `available` bytes, beside what others have
   unknown_dataset,
   unknown_pipeline,  // or another by that id: `needed` is the hash the job knows, `available` ours
   bad_position,      // another dataset version, seed or size: `needed` is theirs, `available` ours

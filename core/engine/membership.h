@@ -82,6 +82,7 @@ class Membership {
   void end_service(Job& job);
   void forget(Job& job);
   void keep_promises(Place place);
+  Bytes promised_to(const Job& job, Place place) const;
   void give_up_standby(Place place);
   void close_if_empty(std::uint32_t stream);
   bool try_free(std::uint32_t stream);

@@ -9,7 +9,8 @@
 
 namespace batchflow {
 
-// Whether the promises of each node can be raised by what the job needs with so many credits.
+// Whether the promises of each node can be raised by what the job needs with so many credits. What
+// it `needed` and is `available` is beside what has been promised already.
 bool Membership::fits(const Job& job, std::uint32_t credits, std::uint64_t& needed,
                       std::uint64_t& available) const {
   const Stream& stream = s_.streams[job.stream];
@@ -21,12 +22,12 @@ bool Membership::fits(const Job& job, std::uint32_t credits, std::uint64_t& need
     const Bytes batch = stream.sample_bytes * job.batch_samples;
     const Slots least = part.reserve + 1 + (own ? 0 : ranks * credits);
     const SharePart& share = s_.memory[part.share];
-    const Bytes others = s_.memory.promised(place) - share.least * share.spec.slot_bytes;
     const unsigned __int128 need =
-        static_cast<unsigned __int128>(least) * share.spec.slot_bytes +
+        static_cast<unsigned __int128>(least - share.least) * share.spec.slot_bytes +
         (own ? static_cast<unsigned __int128>(ranks) * credits * batch : 0);
+    const Bytes promised = s_.memory.promised(place);
     const Bytes capacity = s_.memory.capacity(place);
-    const Bytes left = capacity > others ? capacity - others : 0;
+    const Bytes left = capacity > promised ? capacity - promised : 0;
     if (need <= left) continue;
     needed = need > UINT64_MAX ? UINT64_MAX : static_cast<std::uint64_t>(need);
     available = left;
@@ -265,6 +266,20 @@ bool Membership::settle() {
   return changed;
 }
 
+Bytes Membership::promised_to(const Job& job, Place place) const {
+  Bytes bytes = 0;
+  const auto count = [&](std::uint32_t index, Slots slots) {
+    const SharePart& share = s_.memory[index];
+    if (share.spec.place == place) bytes += slots * share.spec.slot_bytes;
+  };
+  for (const Job::Reserved& one : job.reserved) {
+    for (const StreamNode& part : s_.streams[job.stream].nodes)
+      if (part.node == one.node) count(part.share, one.slots);
+  }
+  for (const std::uint32_t share : job.batch_shares) count(share, s_.memory[share].least);
+  return bytes;
+}
+
 // A place that has become too small for its promises: the youngest of them are taken back.
 void Membership::keep_promises(Place place) {
   for (;;) {
@@ -281,7 +296,9 @@ void Membership::keep_promises(Place place) {
       if (here && (youngest == nullptr || job.serial > youngest->serial)) youngest = &job;
     }
     if (youngest == nullptr) return give_up_standby(place);
-    refuse(*youngest, Refusal::no_room, promised, capacity);
+    const Bytes its = promised_to(*youngest, place);
+    const Bytes missing = promised - capacity;
+    refuse(*youngest, Refusal::no_room, its, its > missing ? its - missing : 0);
   }
 }
 

@@ -35,12 +35,14 @@ std::optional<Frame> next_frame(Channel& channel, Clock::time_point deadline,
   return std::nullopt;
 }
 
-Session::Problem no_answer(const Channel& channel, const std::function<bool()>& is_interrupted,
-                           std::string_view to_what) {
+Session::Problem no_answer(const Channel& channel, const Companion* proxy,
+                           const std::function<bool()>& is_interrupted, std::string_view to_what) {
   if (is_interrupted()) return {Session::Failure::interrupted, "interrupted"};
-  return {Session::Failure::no_service,
-          fmt::format("the service did not answer {} ({})", to_what,
-                      channel.is_open() ? "the time is over" : channel.problem())};
+  const std::string further = proxy ? proxy->problem() : std::string();
+  return {Session::Failure::no_service, fmt::format("the service did not answer {} ({})", to_what,
+                                                    channel.is_open() ? "the time is over"
+                                                    : further.empty() ? channel.problem()
+                                                                      : further)};
 }
 
 #ifdef BATCHFLOW_REMOTE
@@ -62,23 +64,26 @@ Channel connect_to_first(const std::vector<std::string>& addresses, Clock::time_
                          std::unique_ptr<Companion>& proxy, std::string& problem) {
   for (const std::string& address : addresses) {
     std::string why;
-    const bool remote = address.starts_with("tcp://") || address.starts_with("tls://");
-    Channel channel =
-        remote ? connect_remotely(address, deadline, proxy, why) : Channel::connect(address, why);
+    if (is_remote(address)) return connect_remotely(address, deadline, proxy, problem);
+    Channel channel = Channel::connect(address, why);
     if (channel.is_open()) return channel;
     problem += fmt::format("{}{}", problem.empty() ? "" : "; ", why);
   }
+  problem = fmt::format(
+      "no service answers ({}); start batchflowd, or name its socket by 'service' or "
+      "BATCHFLOW_SERVICE",
+      problem);
   return {};
 }
 
 // Empty when the service speaks as this library does.
-std::string greet(Channel& channel, Clock::time_point deadline,
+std::string greet(Channel& channel, const Companion* proxy, Clock::time_point deadline,
                   const std::function<bool()>& is_interrupted, Session::Problem& problem) {
   const Hello hello{kProtocolVersion, BATCHFLOW_VERSION, static_cast<std::uint64_t>(getpid()), ""};
   channel.send(encode(hello), {}, deadline);
   const auto frame = next_frame(channel, deadline, is_interrupted);
   if (!frame) {
-    problem = no_answer(channel, is_interrupted, "a greeting");
+    problem = no_answer(channel, proxy, is_interrupted, "a greeting");
     return problem.message;
   }
   std::string why;
@@ -145,13 +150,11 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   Channel channel =
       connect_to_first(addresses, std::min(deadline, Clock::now() + kAnswerTime), proxy, why);
   if (!channel.is_open()) {
-    problem = {Failure::no_service,
-               fmt::format("no service answers ({}); start batchflowd, or name its socket by "
-                           "'service' or BATCHFLOW_SERVICE",
-                           why)};
+    problem = {Failure::no_service, why};
     return nullptr;
   }
-  if (!greet(channel, std::min(deadline, Clock::now() + kAnswerTime), is_interrupted, problem)
+  if (!greet(channel, proxy.get(), std::min(deadline, Clock::now() + kAnswerTime), is_interrupted,
+             problem)
            .empty()) {
     return nullptr;
   }
@@ -160,7 +163,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   channel.send(encode(request), shows, std::min(deadline, Clock::now() + kAnswerTime));
   auto frame = next_frame(channel, deadline, is_interrupted);
   if (!frame) {
-    problem = no_answer(channel, is_interrupted, "the wish to join");
+    problem = no_answer(channel, proxy.get(), is_interrupted, "the wish to join");
     return nullptr;
   }
   if (const auto refused = decode_refused(frame->text, why)) {

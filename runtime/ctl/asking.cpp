@@ -19,6 +19,11 @@ constexpr std::chrono::seconds kAnswerWithin{10};
 Asking::Asking(const std::string& service) {
   std::string tried;
   for (const std::string& address : service_addresses(service.c_str())) {
+    if (is_remote(address))
+      throw Failure(fmt::format(
+          "{}: a service takes no commands from other machines; run batchflowctl on its own, or "
+          "name another service's socket with --service",
+          address));
     std::string problem;
     channel_ = Channel::connect(address, problem);
     if (channel_.is_open()) return;

@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "configs/reader/number_between.h"
 #include "configs/reader/output_flags.h"
 #include "configs/reader/terminal.h"
 #include "core/config_error.h"
@@ -145,7 +146,7 @@ void add_reason_commands(CLI::App& app, const std::string& service, Action& acti
                           "Measure for some seconds, and name the slow link", to_doctor, doctor);
   command->add_option("JOB", to_doctor->job, "As `jobs` names it; default: all");
   command->add_option("--seconds", to_doctor->seconds, "To measure for; default: 5")
-      ->check(CLI::Range(0.1, 3600.0));
+      ->check(number_between(0.1, 3600));
   command->footer("Exit code 1: a job waits, or something is wrong with the node.");
   const auto of_journal = std::make_shared<Options>();
   add(app, service, action, "journal", "Where it is, and how long", of_journal, journal)

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "configs/reader/number_between.h"
 #include "configs/reader/output_flags.h"
 #include "configs/reader/results.h"
 #include "configs/reader/terminal.h"
@@ -152,7 +153,7 @@ void add_run_command(CLI::App& app, const std::string& service, Action& action) 
       "them as they are stored");
   command->add_option("--make-most", options->make_most, "That is made (default: 1gib)");
   command->add_option("--time-scale", options->time_scale, "Of all that is slept: 0.1 is a tenth")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(number_between(0, 1e6));
   options->outputs.add(*command, "json", "JSON");
   command->callback([&service, &action, options] {
     action = [&service, options] { return run_scenario(*options, service); };

@@ -20,6 +20,11 @@ namespace batchflow {
 
 inline constexpr std::size_t kDescriptorsMost = 8;  // beside one frame
 
+// tcp:// or tls://, where others name a socket of this machine.
+inline bool is_remote(std::string_view address) {
+  return address.starts_with("tcp://") || address.starts_with("tls://");
+}
+
 struct Frame {
   std::string text;
   std::vector<Descriptor> descriptors;

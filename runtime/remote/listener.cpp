@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -28,11 +29,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kGuestsMost = 1024;
+constexpr std::size_t kStrangersMost = 1024;
+constexpr std::size_t kRanksMost = 1024;
+constexpr int kTlsBegins = 22;  // the first byte of a handshake, and of no frame
 constexpr std::size_t kTokenFrameMost = 4096;
 constexpr auto kHandshakeTime = 10s;
 constexpr auto kHearOut = 1s;
-constexpr auto kAfterWrongToken = 1s;  // so that guessing takes longer than anybody lives
+constexpr std::chrono::milliseconds kAfterWrongToken =
+    1s;  // so that guessing takes longer than anybody lives
 
 Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound) {
   addrinfo hints{};
@@ -51,7 +55,7 @@ Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound)
   const int on = 1;
   if (socket) setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (!socket || bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      listen(socket.get(), 128) != 0)
+      listen(socket.get(), SOMAXCONN) != 0)
     throw refuse(std::strerror(errno));
   sockaddr_storage is{};
   socklen_t size = sizeof is;
@@ -87,6 +91,27 @@ void hear_out(const Stream& stream) {
   }
 }
 
+bool hear_token(Stream& stream, Stream::Clock::time_point deadline, std::string& shown) {
+  Stream::Head head;
+  if (!stream.read_head(head, deadline) || head.kind != RemoteKind::text ||
+      head.bytes > kTokenFrameMost)
+    return false;
+  std::string text(head.bytes, '\0');
+  if (!stream.read(std::as_writable_bytes(std::span(text)))) return false;
+  const auto message = nlohmann::json::parse(text, nullptr, false);
+  if (message.is_object() && message.contains("token") && message["token"].is_string())
+    shown = message["token"].get<std::string>();
+  return true;
+}
+
+// Where there are few descriptors, jobs of this machine need them.
+std::size_t strangers_most() {
+  rlimit files{};
+  return getrlimit(RLIMIT_NOFILE, &files) == 0
+             ? std::min<std::size_t>(kStrangersMost, files.rlim_cur / 4)
+             : kStrangersMost;
+}
+
 void block_signals() {
   sigset_t all;
   sigfillset(&all);
@@ -96,7 +121,7 @@ void block_signals() {
 }  // namespace
 
 RemoteListener::RemoteListener(const RemoteOptions& options, std::filesystem::path service)
-    : options_(options), service_(std::move(service)) {
+    : options_(options), service_(std::move(service)), strangers_most_(strangers_most()) {
   if (options_.token_file.empty())
     throw ConfigError(
         "tcp: no token file; whoever reaches the port could read all data. Write "
@@ -121,13 +146,15 @@ RemoteListener::~RemoteListener() {
   [[maybe_unused]] const ssize_t told = write(stop_.get(), &one, sizeof one);
   thread_.join();
   for (Guest& guest : guests_) {
-    {
-      const std::lock_guard lock(guest.mutex);
-      if (guest.stream) guest.stream->shut("the service ends");
-      if (guest.relay) guest.relay->stop("the service ends");
-    }
+    guest.shut("the service ends");
     guest.thread.join();
   }
+}
+
+void RemoteListener::Guest::shut(std::string_view why) {
+  const std::lock_guard lock(mutex);
+  if (stream) stream->shut(why);
+  if (relay) relay->stop(why);
 }
 
 void RemoteListener::listen() {
@@ -136,37 +163,55 @@ void RemoteListener::listen() {
     poll(wanted, 2, 1000);
     if (wanted[1].revents != 0) return;
     clear_away();
-    for (;;) {
-      Descriptor socket;
-      errno = EMFILE;
-      if (!BF_FAILPOINT("remote.accept"))
-        socket = Descriptor(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!socket) {
-        // Out of descriptors: those who wait are still there when there are some again.
-        if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(10ms);
-        break;
-      }
-      const std::lock_guard lock(mutex_);
-      if (guests_.size() >= kGuestsMost) continue;  // closed
-      Guest& guest = guests_.emplace_back();
-      try {
-        if (BF_FAILPOINT("remote.thread"))
-          throw std::system_error(EAGAIN, std::generic_category(), "a thread");
-        guest.thread =
-            std::thread([this, &guest, taken = std::make_shared<Descriptor>(std::move(socket))] {
-              block_signals();
-              receive(guest, std::move(*taken));
-              guest.over = true;
-            });
-      } catch (const std::system_error&) {
-        guests_.pop_back();  // as many threads as there may be: his connection is closed
-      }
+    if (wanted[0].revents == 0) continue;
+    Descriptor socket;
+    errno = EMFILE;
+    if (!BF_FAILPOINT("remote.accept"))
+      socket = Descriptor(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    // Out of descriptors: those who wait are still there when there are some again.
+    if (!socket && (errno == EMFILE || errno == ENFILE)) std::this_thread::sleep_for(10ms);
+    if (socket) let_in(std::move(socket));
+  }
+}
+
+void RemoteListener::let_in(Descriptor socket) {
+  make_room();
+  Guest& guest = guests_.emplace_back();
+  guest.stream = std::make_unique<Stream>(std::move(socket));
+  try {
+    if (BF_FAILPOINT("remote.thread"))
+      throw std::system_error(EAGAIN, std::generic_category(), "a thread");
+    guest.thread = std::thread([this, &guest] {
+      block_signals();
+      receive(guest);
+      const std::lock_guard lock(guest.mutex);
+      guest.stream.reset();
+      guest.relay.reset();
+      guest.over = true;
+    });
+  } catch (const std::system_error&) {
+    guests_.pop_back();  // as many threads as there may be: his connection is closed
+  }
+}
+
+// Connections on which nobody says anything would keep out who does.
+void RemoteListener::make_room() {
+  std::size_t strangers = 0;
+  for (Guest& guest : guests_) strangers += guest.is_stranger() ? 1 : 0;
+  if (strangers < strangers_most_) return;
+  for (auto oldest = guests_.begin(); oldest != guests_.end(); ++oldest) {
+    {
+      const std::lock_guard lock(oldest->mutex);
+      if (!oldest->stream) continue;
+      oldest->stream->shut("others came");
     }
+    oldest->thread.join();
+    guests_.erase(oldest);
+    return;
   }
 }
 
 void RemoteListener::clear_away() {
-  const std::lock_guard lock(mutex_);
   guests_.remove_if([](Guest& guest) {
     if (!guest.over) return false;
     guest.thread.join();
@@ -175,32 +220,21 @@ void RemoteListener::clear_away() {
 }
 
 // Nothing a guest says is passed on before he has shown a token.
-void RemoteListener::receive(Guest& guest, Descriptor socket) {
-  auto stream = std::make_unique<Stream>(std::move(socket), tls_ ? &tls_ : nullptr);
-  {
-    const std::lock_guard lock(guest.mutex);
-    guest.stream = stream.get();
-  }
-  const auto leave = [&](std::string_view why, std::string_view message) {
-    if (!message.empty() &&
-        stream->write_text(encode(Refused{std::string(why), std::string(message)})))
-      hear_out(*stream);
-    const std::lock_guard lock(guest.mutex);
-    guest.stream = nullptr;
+void RemoteListener::receive(Guest& guest) {
+  Stream& stream = *guest.stream;
+  const auto leave = [&stream](std::string_view why, std::string_view message) {
+    if (stream.write_text(encode(Refused{std::string(why), std::string(message)})))
+      hear_out(stream);
   };
   const auto deadline = Stream::Clock::now() + kHandshakeTime;
-  Stream::Head head;
-  std::string text;
-  if (!stream->handshake(true, "", deadline) || !stream->read_head(head, deadline) ||
-      head.kind != RemoteKind::text || head.bytes > kTokenFrameMost)
-    return leave("", "");
-  text.resize(head.bytes);
-  if (!stream->read(std::as_writable_bytes(std::span(text)))) return leave("", "");
-  const auto message = nlohmann::json::parse(text, nullptr, false);
-  const std::string shown =
-      message.is_object() && message.contains("token") && message["token"].is_string()
-          ? message["token"].get<std::string>()
-          : std::string();
+  const int first = stream.first_byte(deadline);
+  if (first < 0) return;
+  if ((first == kTlsBegins) != static_cast<bool>(tls_))
+    return leave("not_allowed", tls_ ? "this port speaks TLS alone; write tls://HOST:PORT"
+                                     : "this port speaks no TLS; write tcp://HOST:PORT");
+  std::string shown;
+  if ((tls_ && !stream.handshake(tls_, true, "", deadline)) || !hear_token(stream, deadline, shown))
+    return;
   // Read anew each time: a token that is taken out of the file opens nothing any more.
   std::vector<std::string> tokens;
   if (const std::string problem = read_tokens(options_.token_file, tokens); !problem.empty())
@@ -208,7 +242,8 @@ void RemoteListener::receive(Guest& guest, Descriptor socket) {
   bool known = false;
   for (const std::string& token : tokens) known = same_secret(token, shown) || known;
   if (!known) {
-    std::this_thread::sleep_for(kAfterWrongToken);
+    pollfd ends{stream.socket(), 0, 0};
+    poll(&ends, 1, static_cast<int>(kAfterWrongToken.count()));
     return leave(
         "not_allowed",
         "this service does not know the token; ask its operator for one, and name its file "
@@ -217,15 +252,20 @@ void RemoteListener::receive(Guest& guest, Descriptor socket) {
   std::string problem;
   Channel local = Channel::connect(service_, problem);
   if (!local.is_open()) return leave("not_yet", problem);
-  {
-    const std::lock_guard lock(guest.mutex);
-    guest.stream = nullptr;
-    std::string from = peer_of(stream->socket());
-    guest.relay = std::make_unique<Relay>(std::move(stream), std::move(local), std::move(from));
+  if (ranks_.fetch_add(1) < kRanksMost) {
+    {
+      const std::lock_guard lock(guest.mutex);
+      std::string from = peer_of(stream.socket());
+      guest.relay =
+          std::make_unique<Relay>(std::move(guest.stream), std::move(local), std::move(from));
+    }
+    guest.relay->run();
+  } else {
+    leave("not_yet", fmt::format("this service has {} ranks of other machines, and may have no "
+                                 "more; ask again when some have ended",
+                                 kRanksMost));
   }
-  guest.relay->run();
-  const std::lock_guard lock(guest.mutex);
-  guest.relay.reset();
+  --ranks_;
 }
 
 }  // namespace batchflow

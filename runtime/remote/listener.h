@@ -1,4 +1,5 @@
 // Listens for remote jobs: off unless a port is given, and then for those alone who know a token.
+// Whoever has not shown one yet makes room for who comes.
 #pragma once
 
 #include <atomic>
@@ -30,22 +31,30 @@ class RemoteListener {
     std::thread thread;
     std::atomic<bool> over{false};
     std::mutex mutex;
+    std::unique_ptr<Stream> stream;  // until there is a relay
     std::unique_ptr<Relay> relay;
-    Stream* stream = nullptr;  // until there is a relay
+    bool is_stranger() {
+      const std::lock_guard lock(mutex);
+      return stream != nullptr;
+    }
+    void shut(std::string_view why);
   };
 
   void listen();
-  void receive(Guest& guest, Descriptor socket);
+  void let_in(Descriptor socket);
+  void make_room();
   void clear_away();
+  void receive(Guest& guest);
 
   const RemoteOptions options_;
   const std::filesystem::path service_;
+  const std::size_t strangers_most_;
   TlsContext tls_;
   Descriptor socket_;
   Descriptor stop_;  // an eventfd
   std::uint16_t port_ = 0;
-  mutable std::mutex mutex_;
-  std::list<Guest> guests_;
+  std::list<Guest> guests_;  // of the thread; who came first stands first
+  std::atomic<std::size_t> ranks_ = 0;
   std::thread thread_;
 };
 

@@ -240,6 +240,10 @@ Proxy::~Proxy() {
   parts_->thread.join();
 }
 
+std::string Proxy::problem() const {
+  return parts_->stream->problem();
+}
+
 void Proxy::abandon() {
   // Neither joined nor closed: both are the parent's.
   [[maybe_unused]] Parts* const parents = parts_.release();
@@ -257,7 +261,10 @@ std::unique_ptr<Proxy> Proxy::connect(const std::string& address,
     return nullptr;
   }
   std::vector<std::string> tokens;
-  if (problem = read_tokens(file, tokens); !problem.empty()) return nullptr;
+  if (problem = read_tokens(file, tokens); !problem.empty()) {
+    problem = "BATCHFLOW_TOKEN_FILE: " + problem;
+    return nullptr;
+  }
   TlsContext tls;
   if (parsed.tls) {
     const char* const authorities = std::getenv("BATCHFLOW_TLS_CA");

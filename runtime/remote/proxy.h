@@ -23,6 +23,7 @@ class Proxy final : public Companion {
   ~Proxy() override;
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
+  std::string problem() const override;
   void abandon() override;
 
  private:

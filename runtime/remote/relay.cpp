@@ -78,25 +78,28 @@ bool Relay::take_text(const std::string& text) {
   const std::string type = message_type(text, problem);
   if (type == "hello") {
     std::optional<Hello> hello = decode_hello(text, problem);
-    if (!hello) {
-      stream_->shut(problem);
-      return false;
-    }
+    if (!hello) return refuse("bad_request", problem);
     hello->from = from_;
     return to_service_.send(encode(*hello), {}, Channel::Clock::now() + Stream::kPatience);
   }
   if (type == "join") {
     const auto request = decode_join(text, problem);
-    if (!request || request->dataset.empty() || request->dataset.front() == '/' ||
-        request->dataset.front() == '.') {
-      stream_->shut("a join that names no dataset of the service");
-      return false;
-    }
+    if (!request) return refuse("bad_request", problem);
+    if (request->dataset.starts_with('/') || request->dataset.starts_with('.'))
+      return refuse("not_allowed",
+                    fmt::format("dataset {}: a job on another machine has no folders here to show; "
+                                "let the service serve it (--dataset NAME=PATH), and name it so",
+                                request->dataset));
   } else if (type != "leave" && type != "sample_name" && type != "class_name") {
-    stream_->shut(fmt::format("a message of type '{}', which no remote job sends", type));
-    return false;
+    return refuse("not_allowed",
+                  fmt::format("a message of type '{}', which no remote job sends", type));
   }
   return to_service_.send(text, {}, Channel::Clock::now() + Stream::kPatience);
+}
+
+bool Relay::refuse(std::string_view why, std::string message) {
+  stream_->write_text(encode(Refused{std::string(why), std::move(message)}));
+  return false;
 }
 
 bool Relay::take_record(std::span<const std::byte> record) {

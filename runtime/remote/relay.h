@@ -46,6 +46,7 @@ class Relay {
 
   void listen_to_job();
   bool take_text(const std::string& text);
+  bool refuse(std::string_view why, std::string message);
   bool take_record(std::span<const std::byte> record);
   bool say(std::span<const std::byte> record);
   void listen_to_service();

@@ -31,10 +31,23 @@ std::string tls_problem() {
   const bool is_closed = false;
 #endif
   if (code == 0 || is_closed) return "the connection was closed";
+  if (ERR_GET_LIB(code) == ERR_LIB_SYS) return std::strerror(ERR_GET_REASON(code));
   if (const char* reason = ERR_reason_error_string(code)) return reason;
   std::array<char, 256> text{};
   ERR_error_string_n(code, text.data(), text.size());
   return text.data();
+}
+
+std::string handshake_problem(const ssl_st* tls) {
+  switch (ERR_GET_REASON(ERR_peek_error())) {
+    case SSL_R_WRONG_VERSION_NUMBER:
+      return "what answers speaks none; write tcp:// for a service without a certificate";
+    case SSL_R_CERTIFICATE_VERIFY_FAILED:
+      return fmt::format("{} ({}); BATCHFLOW_TLS_CA names the authorities that are believed",
+                         tls_problem(), X509_verify_cert_error_string(SSL_get_verify_result(tls)));
+    default:
+      return tls_problem();
+  }
 }
 
 constexpr std::size_t kHeadBytes = 16;
@@ -76,10 +89,6 @@ std::shared_ptr<ssl_ctx_st> make_context(const SSL_METHOD* method) {
 }  // namespace
 
 // -------------------------------------------------------------------------------- addresses ----
-
-bool is_remote(std::string_view address) {
-  return address.starts_with("tcp://") || address.starts_with("tls://");
-}
 
 bool parse_remote(std::string_view address, RemoteAddress& out, std::string& problem) {
   out.tls = address.starts_with("tls://");
@@ -137,8 +146,7 @@ TlsContext TlsContext::of_client(const std::string& authorities, std::string& pr
 
 // ----------------------------------------------------------------------------------- stream ----
 
-Stream::Stream(Descriptor socket, const TlsContext* tls)
-    : socket_(std::move(socket)), tls_(nullptr, SSL_free) {
+Stream::Stream(Descriptor socket) : socket_(std::move(socket)), tls_(nullptr, SSL_free) {
   const int on = 1;
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(socket_.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -147,9 +155,6 @@ Stream::Stream(Descriptor socket, const TlsContext* tls)
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
-  if (tls == nullptr) return;
-  tls_.reset(SSL_new(tls->get()));
-  if (tls_) SSL_set_fd(tls_.get(), socket_.get());
 }
 
 Stream::~Stream() = default;
@@ -165,6 +170,7 @@ std::unique_ptr<Stream> Stream::connect(const RemoteAddress& address, const TlsC
     if (some) freeaddrinfo(some);
   });
   problem = error != 0 ? gai_strerror(error) : "";
+  bool has_answered = false;
   for (const addrinfo* one = all.get(); one != nullptr; one = one->ai_next) {
     Descriptor socket(::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     int failed = 0;
@@ -181,16 +187,40 @@ std::unique_ptr<Stream> Stream::connect(const RemoteAddress& address, const TlsC
       problem = std::strerror(failed);
       continue;
     }
-    auto stream = std::make_unique<Stream>(std::move(socket), tls);
-    if (stream->handshake(false, address.host, deadline)) return stream;
+    auto stream = std::make_unique<Stream>(std::move(socket));
+    if (tls == nullptr || stream->handshake(*tls, false, address.host, deadline)) return stream;
     problem = stream->problem();
+    has_answered = true;
   }
   problem = fmt::format("{}:{}: {}", address.host, address.port, problem);
+  if (!has_answered)
+    problem = fmt::format(
+        "no service answers ({}); start batchflowd --tcp there, or name another by 'service' or "
+        "BATCHFLOW_SERVICE",
+        problem);
   return nullptr;
 }
 
-bool Stream::handshake(bool accepts, const std::string& host, Clock::time_point deadline) {
-  if (!tls_) return true;
+int Stream::first_byte(Clock::time_point deadline) {
+  unsigned char byte = 0;
+  while (wait(POLLIN, deadline)) {
+    const ssize_t got = recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got == 1) return byte;
+    if (got == 0) shut("the other side has closed the connection");
+    if (got < 0 && errno != EAGAIN && errno != EINTR) shut(std::strerror(errno));
+  }
+  return -1;
+}
+
+bool Stream::handshake(const TlsContext& tls, bool accepts, const std::string& host,
+                       Clock::time_point deadline) {
+  tls_.reset(SSL_new(tls.get()));
+  if (!tls_) {
+    shut("TLS: " + tls_problem());
+    return false;
+  }
+  SSL_set_fd(tls_.get(), socket_.get());
+  ERR_clear_error();  // what others have left in this thread
   if (!accepts) {
     SSL_set_tlsext_host_name(tls_.get(), host.c_str());
     SSL_set1_host(tls_.get(), host.c_str());
@@ -208,7 +238,7 @@ bool Stream::handshake(bool accepts, const std::string& host, Clock::time_point 
       if (!wait(why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline)) return false;
       continue;
     }
-    shut("TLS: " + tls_problem());
+    shut("TLS: " + handshake_problem(tls_.get()));
     return false;
   }
 }
@@ -291,6 +321,7 @@ bool Stream::all(bool writes, std::byte* bytes, std::size_t count,
 }
 
 bool Stream::write(RemoteKind kind, std::span<const std::byte> bytes) {
+  const std::lock_guard lock(write_mutex_);
   std::array<std::byte, kHeadBytes> head{};
   const std::uint64_t size = bytes.size();
   std::memcpy(head.data(), &kind, sizeof kind);

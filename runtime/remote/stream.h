@@ -1,5 +1,5 @@
 // Bytes over TCP, by TLS where that is asked for, and the frames they carry. One thread may read
-// while another writes. The other side may do anything: whatever cannot be right closes the stream.
+// while others write. The other side may do anything: whatever cannot be right closes the stream.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,6 @@ struct RemoteAddress {
   std::string port;
   bool tls = false;
 };
-bool is_remote(std::string_view address);
 // False, with the reason in `problem`.
 bool parse_remote(std::string_view address, RemoteAddress& out, std::string& problem);
 
@@ -53,8 +52,8 @@ class Stream {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // A connected socket. With TLS the handshake is to be done before anything else.
-  Stream(Descriptor socket, const TlsContext* tls);
+  // A connected socket.
+  explicit Stream(Descriptor socket);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -63,14 +62,18 @@ class Stream {
                                          Clock::time_point deadline, std::string& problem);
 
   int socket() const { return socket_.get(); }
-  bool handshake(bool accepts, const std::string& host, Clock::time_point deadline);
+  // What the other side sends first, left where it is; -1: the stream is closed.
+  int first_byte(Clock::time_point deadline);
+  // By TLS from here on. Before any frame.
+  bool handshake(const TlsContext& tls, bool accepts, const std::string& host,
+                 Clock::time_point deadline);
 
   // Both directions end, whoever waits for them. From any thread.
   void shut(std::string_view why);
   bool is_open() const { return open_.load(); }
   std::string problem() const;
 
-  // Of the writing thread. A frame is written whole, or the stream is closed: also when the other
+  // From any thread. A frame is written whole, or the stream is closed: also when the other
   // side takes nothing for kPatience.
   bool write(RemoteKind kind, std::span<const std::byte> bytes);
   bool write_text(std::string_view text);
@@ -101,6 +104,7 @@ class Stream {
   Descriptor socket_;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> tls_;
   std::mutex tls_mutex_;
+  std::mutex write_mutex_;
   std::atomic<bool> open_{true};
   mutable std::mutex problem_mutex_;
   std::string problem_;

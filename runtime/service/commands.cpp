@@ -202,14 +202,14 @@ std::string warm_list(const Question& asked) {
 }
 
 struct Handler {
-  bool changes;  // something: for the service's own user and root
+  bool is_owners;  // for the service's own user and root: it changes something, or names every job
   std::string (*carry_out)(const Question& asked);
 };
 
 const std::map<std::string, Handler, std::less<>> kHandlers = {
     {"status", {false, status}},
-    {"describe", {true, describe}},  // names every job
-    {"explain", {true, explain}},    // likewise
+    {"describe", {true, describe}},
+    {"explain", {true, explain}},
     {"journal_flush", {true, journal_flush}},
     {"policy_set", {true, policy_set}},
     {"job_kill", {true, job_kill}},
@@ -234,8 +234,11 @@ std::string Commands::answer(uid_t user, std::string_view frame) {
                            : kHandlers.end();
   if (command == kHandlers.end())
     return failed("there is no such command here; is batchflowctl of another version?");
-  if (command->second.changes && user != geteuid() && user != 0)
-    return failed(fmt::format("user {} may look and not change; ask user {}", user, geteuid()));
+  if (command->second.is_owners && user != geteuid() && user != 0)
+    return failed(
+        fmt::format("'{}' changes something, or tells of everybody's jobs, which is for user {} "
+                    "and root; ask one of them",
+                    command->first, user_name(geteuid())));
   try {
     return command->second.carry_out({service_, user, message.value("arguments", Json::object())});
   } catch (const std::exception& error) {

@@ -1,5 +1,6 @@
 #include "runtime/service/http.h"
 
+#include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/config_error.h"
 #include "fmt/format.h"
@@ -24,7 +26,8 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using Tcp = asio::ip::tcp;
 
-constexpr std::size_t kConnectionsMost = 64;
+constexpr std::size_t kConnectionsMost = 256;
+constexpr std::chrono::seconds kAskWithin{2};
 constexpr std::chrono::seconds kAnswerWithin{10};
 constexpr std::chrono::milliseconds kAcceptLater{100};
 
@@ -35,10 +38,12 @@ bool accept_fails() {
 }  // namespace
 
 struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
+  struct Client;
+
   Tcp::acceptor acceptor;
   asio::steady_timer later;
   std::function<Snapshot()> snapshot;
-  std::size_t connections = 0;
+  std::vector<Client*> clients;  // who came first stands first
   bool ended = false;
 
   Parts(asio::io_context& loop, std::function<Snapshot()> what)
@@ -50,22 +55,25 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
     http::request_parser<http::empty_body> parser;
     http::response<http::string_body> response;
     std::shared_ptr<Parts> server;
+    bool has_asked = false;
 
     Client(Tcp::socket socket, std::shared_ptr<Parts> of)
         : stream(std::move(socket)), server(std::move(of)) {
-      ++server->connections;
+      server->clients.push_back(this);
     }
-    ~Client() { --server->connections; }
+    ~Client() { std::erase(server->clients, this); }
 
     void serve() {
       parser.header_limit(8192);
-      stream.expires_after(kAnswerWithin);
+      stream.expires_after(kAskWithin);
       http::async_read(stream, buffer, parser,
                        [self = shared_from_this()](beast::error_code error, std::size_t) {
                          if (!error && !self->server->ended) self->answer();
                        });
     }
     void answer() {
+      has_asked = true;
+      stream.expires_after(kAnswerWithin);
       const auto& request = parser.get();
       const std::string_view target(request.target().data(), request.target().size());
       const std::string_view path = target.substr(0, target.find('?'));
@@ -105,6 +113,17 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
     }
   };
 
+  // Who has not asked yet makes room for who comes, the oldest first: a health check is not to wait
+  // for those who never will. Then the oldest who does not take his answer.
+  void make_room() {
+    if (clients.size() < kConnectionsMost) return;
+    auto leaves = std::find_if(clients.begin(), clients.end(),
+                               [](const Client* one) { return !one->has_asked; });
+    if (leaves == clients.end()) leaves = clients.begin();
+    (*leaves)->stream.close();
+    clients.erase(leaves);
+  }
+
   void accept_later() {
     later.expires_after(kAcceptLater);
     later.async_wait([self = shared_from_this()](beast::error_code error) {
@@ -118,9 +137,10 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
       if (accept_fails()) error = asio::error::no_descriptors;
       // Asking again at once, while there are none, would take a core.
       if (error && error != asio::error::connection_aborted) return self->accept_later();
-      // Beyond the bound a connection is closed at once.
-      if (!error && self->connections < kConnectionsMost)
+      if (!error) {
+        self->make_room();
         std::make_shared<Client>(std::move(socket), self)->serve();
+      }
       self->accept();
     });
   }
@@ -134,7 +154,7 @@ HttpServer::HttpServer(asio::io_context& loop, const std::string& address, std::
   if (!error) parts_->acceptor.open(Tcp::endpoint(where, port).protocol(), error);
   if (!error) parts_->acceptor.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) parts_->acceptor.bind(Tcp::endpoint(where, port), error);
-  if (!error) parts_->acceptor.listen(64, error);
+  if (!error) parts_->acceptor.listen(Tcp::acceptor::max_listen_connections, error);
   if (error)
     throw ConfigError(
         fmt::format("{}:{}: no page and no metrics can be served there: {}; choose "

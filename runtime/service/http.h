@@ -2,7 +2,8 @@
 // `/healthz`.
 //
 // On loopback unless told otherwise. It only tells; nothing can be changed through it. A client
-// that is slow, or asks for much, costs a connection for a few seconds and nothing else.
+// that is slow, or asks for much, costs a connection for a few seconds and nothing else; of many
+// such clients the oldest are closed, so that who asks is answered.
 #pragma once
 
 #include <cstdint>

@@ -84,6 +84,11 @@ void Jobs::join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
         fmt::format("a job's name of {} bytes; it may have {}", request.job.size(), kNameMost));
   if (request.batch_samples == 0)
     return refuse(peer, "bad_request", "a batch of no samples; ask for batch_size 1 or more");
+  if (request.order == Order::listed)
+    return refuse(
+        peer, "bad_request",
+        "a listed order is not served by batchflowd, which has no word for a list; ask for "
+        "strict, sequential, relaxed or weighted");
   const std::string name = request.job.empty()
                                ? fmt::format("{}-{:08x}-{}", peer.process(), start_, unnamed_++)
                                : request.job;

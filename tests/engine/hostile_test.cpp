@@ -36,14 +36,14 @@ struct Bare {
     const auto commands = engine.step(now, {&event, 1});
     return {commands.begin(), commands.end()};
   }
-  std::vector<Command> join(std::uint32_t credits) {
+  std::vector<Command> join(std::uint32_t credits, std::size_t ranks_of_it = 2) {
     JobJoined event;
     event.job = JobId(++jobs);
     event.dataset = kDataset;
     event.pipeline = kPipeline;
     event.batch_samples = 5;
     event.credits = credits;
-    const NodeId ranks[] = {kNode, kNode};
+    const std::vector<NodeId> ranks(ranks_of_it, kNode);
     event.ranks = ranks;
     return step(event);
   }
@@ -69,6 +69,35 @@ TEST_CASE("who asks for four billion credits gets as many as there can be") {
   const auto* admit = Bare::first<Admit>(commands);
   REQUIRE(admit);
   CHECK(admit->credits <= kCreditsMost);
+}
+
+TEST_CASE("a job without room is told what it needs, and what others leave") {
+  constexpr Bytes kRoom = Bytes{1} << 30;
+  constexpr Bytes kMany = 1'000'000;
+  Bare bare(1000);
+  // Alone, it takes a slot a rank, and one that is being prepared.
+  const auto alone = bare.join(1, kMany);
+  const auto* refused = Bare::first<Refuse>(alone);
+  REQUIRE(refused);
+  CHECK(refused->why == Refusal::no_room);
+  const Bytes slot = refused->needed / (kMany + 1);
+  CHECK(refused->needed == slot * (kMany + 1));
+  CHECK(refused->available == kRoom);
+  // Beside another of its stream, that one is there.
+  REQUIRE(Bare::first<Admit>(bare.join(3)));
+  const auto beside = bare.join(1, kMany);
+  refused = Bare::first<Refuse>(beside);
+  REQUIRE(refused);
+  CHECK(refused->needed == slot * kMany);
+  CHECK(refused->available == kRoom - slot * (2 * 3 + 1));
+  // With less memory the youngest goes, who is told of his own as well.
+  REQUIRE(Bare::first<Admit>(bare.join(2)));
+  const auto less =
+      bare.step(CapacityChanged{{kNode, Tier::dram, 0}, slot * (2 * 3 + 1 + 2 * 2 - 1)});
+  refused = Bare::first<Refuse>(less);
+  REQUIRE(refused);
+  CHECK(refused->needed == slot * 4);
+  CHECK(refused->available == slot * 3);
 }
 
 TEST_CASE("a data set of a trillion samples is served, and not cached sample by sample") {

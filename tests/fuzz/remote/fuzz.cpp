@@ -50,8 +50,8 @@ void send_all(const Descriptor& socket, std::span<const std::uint8_t> bytes) {
 void from_job(std::span<const std::uint8_t> bytes) {
   Pair tcp, local;
   Channel service(std::move(local.other));
-  Relay relay(std::make_unique<Stream>(std::move(tcp.other), nullptr),
-              Channel(std::move(local.one)), "fuzz");
+  Relay relay(std::make_unique<Stream>(std::move(tcp.other)), Channel(std::move(local.one)),
+              "fuzz");
   std::string problem;
   RingFiles files = make_rings(kRing, problem);
   Pace pace = Pace::make(problem);

@@ -1,11 +1,15 @@
 // What batchflowctl asks of a live service, by its exit codes and JSON.
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "runtime/failpoint/failpoint.h"
 #include "tests/runtime/ctl/program.h"
 #include "tests/runtime/service/live.h"
+#include "tests/source_dir.h"
 
 namespace batchflow::test {
 namespace {
@@ -65,6 +69,42 @@ TEST_CASE("every question has its JSON, and a text") {
   CHECK(std::filesystem::file_size(file) > 100);
   CHECK(node.run({"status", "--json=/no/such/folder/x"}).code == 2);
   CHECK(node.run({"nonsense"}).code == 2);
+}
+
+TEST_CASE("every command stands in the table of the operator's guide") {
+  const Node node;
+  std::ifstream file(source_dir() / "docs/operations.md");
+  const std::string guide{std::istreambuf_iterator<char>(file), {}};
+  const std::string help = run_ctl({"--help"}, node.folder.path()).out;
+  std::istringstream lines(help.substr(help.find("Subcommands:")));
+  std::size_t commands = 0;
+  std::string line;
+  for (std::getline(lines, line); std::getline(lines, line);) {
+    std::string name;
+    std::istringstream(line) >> name;
+    if (name.empty()) continue;
+    CAPTURE(name);
+    const bool is_told = guide.find("| `batchflowctl " + name) != std::string::npos ||
+                         guide.find(", `batchflowctl " + name) != std::string::npos;
+    CHECK(is_told);
+    ++commands;
+  }
+  CHECK(commands > 20);
+}
+
+TEST_CASE("numbers that are none are refused") {
+  const Node node;
+  CHECK(run_ctl({"run", "toy-jobs", "--time-scale", "nan"}, node.folder.path()).code == 2);
+  CHECK(run_ctl({"doctor", "--seconds", "nan"}, node.folder.path()).code == 2);
+}
+
+TEST_CASE("a service on another machine takes no commands, and that is said") {
+  const Node node;
+  for (const char* address : {"tcp://10.0.0.1:9838", "tls://node:9838"}) {
+    const Outcome outcome = run_ctl({"--service", address, "status"}, node.folder.path());
+    CHECK(outcome.code == 1);
+    CHECK(outcome.err.find("takes no commands from other machines") != std::string::npos);
+  }
 }
 
 TEST_CASE("places that are let fail are told with their counts, and nothing where none is") {

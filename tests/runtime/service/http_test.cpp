@@ -1,4 +1,9 @@
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
 
 #include "tests/runtime/service/http_get.h"
 #include "tests/runtime/service/live.h"
@@ -46,6 +51,36 @@ TEST_CASE("a page, metrics and a status are served, and nothing else") {
   CHECK(has(get(port, "/../etc/passwd"), "404 Not Found"));
   CHECK(has(ask(port, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"), "405"));
   CHECK_FALSE(has(ask(port, std::string(100'000, 'x')), "200"));
+}
+
+// A probe that is reset, or waits, has the service started anew.
+TEST_CASE("a health check is answered at once, whoever else begins to ask and stops") {
+  using namespace std::chrono_literals;
+  Folder folder;
+  const LiveService service(config_in(folder.path()));
+  const int port = service.http_port();
+  const std::string half = "GET /metrics HTTP/1.1\r\nHost:";
+  const auto check = [port](int times) {
+    for (int i = 0; i < times; ++i) {
+      const auto began = std::chrono::steady_clock::now();
+      CHECK(has(get(port, "/healthz"), "200 OK"));
+      CHECK(has(get(port, "/metrics"), "batchflow_samples_prepared_total"));
+      CHECK(std::chrono::steady_clock::now() - began < 2s);
+    }
+  };
+  std::vector<Descriptor> open;
+  for (int i = 0; i < 1000; ++i) open.push_back(begin_to_ask(port, half));
+  check(20);
+  std::atomic<bool> over = false;
+  std::thread opens([&] {
+    for (std::size_t i = 0; !over; ++i) open[i % open.size()] = begin_to_ask(port, half);
+  });
+  check(50);
+  over = true;
+  opens.join();
+  // Who asks and takes no answer keeps nobody out either.
+  for (Descriptor& one : open) one = begin_to_ask(port, "GET / HTTP/1.1\r\n\r\n");
+  check(20);
 }
 
 }  // namespace

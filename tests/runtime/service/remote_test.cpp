@@ -3,6 +3,7 @@
 #if __has_include(<openssl/ssl.h>)  // else there are no remote jobs
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -49,6 +50,14 @@ JobPlan plan_of(const LiveService& service, const char* scheme = "tcp") {
   JobPlan plan;
   plan.service = fmt::format("{}://127.0.0.1:{}", scheme, service.tcp_port());
   return plan;
+}
+
+// That it is refused with the cause, and not sent to start a service that runs.
+void check_says(const JobPlan& plan, const std::string& text) {
+  const std::string wrong = run_job(plan).wrong;
+  CAPTURE(wrong);
+  CHECK(wrong.find(text) != std::string::npos);
+  CHECK(wrong.find("start batchflowd") == std::string::npos);
 }
 
 // A connection; none when nobody listens.
@@ -181,10 +190,17 @@ TEST_CASE("by TLS: who is not believed is not spoken to, on either side") {
   CHECK(is_whole(handed.epochs.at(0), kRows));
   // The system believes nobody who signs himself.
   unsetenv("BATCHFLOW_TLS_CA");
-  CHECK_MESSAGE(run_job(plan).wrong.find("certificate verify failed") != std::string::npos,
-                run_job(plan).wrong);
-  // Without TLS nothing is understood.
-  CHECK(run_job(plan_of(service, "tcp")).wrong.find("open: ") == 0);
+  check_says(plan, "certificate verify failed (self-signed certificate)");
+  setenv("BATCHFLOW_TLS_CA", (place.folder.path() / "none.pem").c_str(), 1);
+  check_says(plan, "none.pem: No such file or directory; name a file of certificates");
+  unsetenv("BATCHFLOW_TLS_CA");
+  check_says(plan_of(service, "tcp"), "this port speaks TLS alone; write tls://");
+}
+
+TEST_CASE("who speaks TLS to a port that does not is told what to write") {
+  const Place place;
+  const LiveService service(place.config);
+  check_says(plan_of(service, "tls"), "write tcp:// for a service without a certificate");
 }
 
 TEST_CASE("without a token nothing is served, and it is said what to do") {
@@ -192,11 +208,14 @@ TEST_CASE("without a token nothing is served, and it is said what to do") {
   const LiveService service(place.config);
   const JobPlan plan = plan_of(service);
   setenv("BATCHFLOW_TOKEN_FILE", place.token("wrong", std::string(64, 'w')).c_str(), 1);
-  CHECK(run_job(plan).wrong.find("does not know the token") != std::string::npos);
+  check_says(plan, "does not know the token");
   setenv("BATCHFLOW_TOKEN_FILE", place.token("open", kToken, 0644).c_str(), 1);
-  CHECK(run_job(plan).wrong.find("others can read it") != std::string::npos);
+  check_says(plan, "others can read it");
+  setenv("BATCHFLOW_TOKEN_FILE", (place.folder.path() / "none").c_str(), 1);
+  check_says(plan, "BATCHFLOW_TOKEN_FILE: " + (place.folder.path() / "none").string() +
+                       ": No such file or directory");
   unsetenv("BATCHFLOW_TOKEN_FILE");
-  CHECK(run_job(plan).wrong.find("BATCHFLOW_TOKEN_FILE") != std::string::npos);
+  check_says(plan, "name the file that holds it by BATCHFLOW_TOKEN_FILE");
 
   NodeConfig config = place.config;
   config.tcp.token_file = place.token("short", "secret");
@@ -213,7 +232,7 @@ TEST_CASE("a remote job names data sets, not paths of the service's machine") {
   JobPlan plan = plan_of(service);
   plan.dataset = place.folder.path() / "rows";
   plan.timeout_s = 5;
-  CHECK(run_job(plan).wrong != "");
+  check_says(plan, "a job on another machine has no folders here to show");
   plan.dataset = "rows";
   CHECK(run_job(plan).wrong == "");
 }
@@ -273,6 +292,38 @@ TEST_CASE("whatever is sent to the port, the service goes on") {
   CHECK(status.at("connections") <= 1);
   CHECK(status.at("draining") == false);
   CHECK(status.at("jobs").empty());
+}
+
+TEST_CASE("connections on which nobody says anything keep no job out") {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  if (files.rlim_cur < 8192) {
+    MESSAGE("skipped: this takes 4,000 descriptors");
+    return;
+  }
+  Place place;
+  const bool by_tls = make_certificate(place.folder.path());
+  if (by_tls) {
+    place.config.tcp.certificate = place.folder.path() / "cert.pem";
+    place.config.tcp.key = place.folder.path() / "key.pem";
+    setenv("BATCHFLOW_TLS_CA", place.config.tcp.certificate.c_str(), 1);
+  }
+  const LiveService service(place.config);
+  const auto began = std::chrono::steady_clock::now();
+  std::vector<Descriptor> open;
+  for (int i = 0; i < 2500; ++i) open.push_back(knock(service.tcp_port()));
+  JobPlan plan = plan_of(service, by_tls ? "tls" : "tcp");
+  plan.epochs = 1;
+  const Handed handed = run_job(plan);
+  CHECK(handed.wrong == "");
+  CHECK(is_whole(handed.epochs.at(0), kRows));
+  CHECK(std::chrono::steady_clock::now() - began < 8s);  // before they are no longer waited for
+  // The oldest have gone.
+  char byte;
+  CHECK(recv(open.front().get(), &byte, 1, 0) == 0);
+  unsetenv("BATCHFLOW_TLS_CA");
 }
 
 TEST_CASE("a remote job outlives its service: each sample once") {

@@ -158,8 +158,12 @@ TEST_CASE("another user sees his own jobs and a sum, changes nothing, and has hi
     const json status = command(socket, "status");
     if (!status.at("jobs").empty() || status.at("others").at("jobs") != 1) return 1;
     if (status.dump().find("of-root") != std::string::npos) return 2;
-    for (const char* name : {"drain", "reload", "describe"})
-      if (command(socket, name).at("type") != "error") return 3;
+    for (const char* name : {"drain", "reload", "describe", "explain", "journal_flush"}) {
+      const json refused = command(socket, name);
+      if (refused.at("type") != "error") return 3;
+      if (refused.at("message").get<std::string>().find("which is for user") == std::string::npos)
+        return 9;
+    }
     if (command(socket, "job_kill", {{"job", "of-root"}}).at("type") != "error") return 4;
     if (command(socket, "quota_set", {{"user", "54321"}, {"limits", {"jobs=9"}}}).at("type") !=
         "error")
@@ -273,20 +277,26 @@ TEST_CASE("frames that never end are bounded over all connections of a user") {
   CHECK(command(socket, "status").at("type") == "answer");
 }
 
-TEST_CASE("ranks that no node has are refused before anything is made of them") {
+TEST_CASE("what cannot be served is refused before anything is made of it") {
   Place place;
-  const std::string socket = place.config.socket;
   const LiveService service(place.config);
-  JoinRequest request;
-  request.dataset = "rows";
-  request.world_size = 4'000'000'000;
-  std::string problem;
-  const auto until = Channel::Clock::now() + 10s;
-  Channel channel = Channel::connect(socket, problem);
-  channel.send(encode(request), {}, until);
-  const auto frame = channel.receive(until);
-  REQUIRE(frame);
-  CHECK(frame->text.find("a job has at most 4096 on a node") != std::string::npos);
+  const auto answer = [&](const JoinRequest& request) {
+    std::string problem;
+    const auto until = Channel::Clock::now() + 10s;
+    Channel channel = Channel::connect(place.config.socket, problem);
+    channel.send(encode(request), {}, until);
+    const auto frame = channel.receive(until);
+    return frame ? frame->text : "nothing";
+  };
+  JoinRequest many;
+  many.dataset = "rows";
+  many.batch_samples = 32;
+  many.world_size = 4'000'000'000;
+  CHECK(answer(many).find("a job has at most 4096 on a node") != std::string::npos);
+  JoinRequest listed = many;
+  listed.world_size = 1;
+  listed.order = Order::listed;
+  CHECK(answer(listed).find("a listed order is not served") != std::string::npos);
 }
 
 }  // namespace
