@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <system_error>
 #include <unordered_set>
 
 #include "core/check.h"
+#include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/service/backend.h"
 #include "runtime/service/backend_tags.h"
@@ -158,6 +160,13 @@ void Backend::read_done(std::span<const ReadResult> results) {
     } else if (result.error != 0) {
       ++counters_.read_errors;
       one.failed = !is_lasting(result.error);
+      if (one.failed && result.error != ECANCELED) {
+        const ServedDataset& dataset = datasets_.dataset(reading.dataset);
+        troubles_.note(reading.pipeline,
+                       fmt::format("dataset {}: sample {} ({}) cannot be read: {}", dataset.name,
+                                   one.sample.value, dataset.index->sample_name(one.sample),
+                                   std::generic_category().message(result.error)));
+      }
       one.bytes = 0;
     } else {
       one.bytes = result.bytes;

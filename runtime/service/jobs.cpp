@@ -311,7 +311,8 @@ void Jobs::refused(const Refuse& order) {
   job->over = true;
   std::string message =
       fmt::format("job '{}' on '{}': {}", job->name, job->dataset->name, refusal_text(order));
-  if (order.why == Refusal::too_many_corrupt || order.why == Refusal::no_workers) {
+  if (order.why == Refusal::too_many_corrupt || order.why == Refusal::no_workers ||
+      order.why == Refusal::storage_failed) {
     const std::string_view last = backend_->troubles().last(job->pipeline->id);
     if (!last.empty()) message += fmt::format("; the last was: {}", last);
   }

@@ -49,7 +49,7 @@ std::string refusal_text(const Refuse& order) {
           "or raise corrupt_ratio_max",
           order.needed, order.available);
     case Refusal::storage_failed:
-      return "reading the dataset failed again and again; see the service's log for the errors";
+      return "reading the dataset failed again and again; see the service's log";
     case Refusal::no_workers:
       return "nobody could prepare batches for it; see the service's log";
     case Refusal::nothing_to_draw:

@@ -255,6 +255,7 @@ TEST_CASE("a job that began and cannot go on is told why at once, all ranks of i
   for (const Handed& one : handed) {
     CAPTURE(one.wrong);
     CHECK(one.wrong.find("reading the dataset failed again and again") != std::string::npos);
+    CHECK(one.wrong.find("cannot be read: Input/output error") != std::string::npos);
   }
   CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(10));
   // When it can be read again the next job goes well, but for one that shares a read which fails

@@ -1,7 +1,7 @@
 // What handing over a batch costs: the ring alone, and bf_loader_next with bf_batch_release on
 // batches in place. The service is another process of this program, which does nothing else.
 //
-//   bench_rings [RECORDS]
+//   bench_rings [--small]
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -15,6 +15,7 @@
 #include <cstring>
 #include <ctime>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/client/batchflow.h"
@@ -134,7 +135,12 @@ void next_and_release(std::uint64_t batches) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::size_t records = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20'000;
+  const bool small = argc == 2 && std::string_view(argv[1]) == "--small";
+  if (argc > 1 && !small) {
+    fmt::print(stderr, "bench_rings: unknown argument; write --small or nothing\n");
+    return 2;
+  }
+  const std::size_t records = small ? 200 : 20'000;
   hand_over(records, 0, "a record, one after the other");
   hand_over(records / 10, 100, "a record to a reader that sleeps");
   next_and_release(records / 10);

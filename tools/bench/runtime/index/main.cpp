@@ -65,7 +65,11 @@ void measure(std::string_view what, const Folder& data) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool small = argc > 1 && std::string_view(argv[1]) == "--small";
+  const bool small = argc == 2 && std::string_view(argv[1]) == "--small";
+  if (argc > 1 && !small) {
+    fmt::print(stderr, "bench_index: unknown argument; write --small or nothing\n");
+    return 2;
+  }
   const int files = small ? 1000 : 100'000;
   const int records = small ? 90 : 9'000;
   fmt::print(
