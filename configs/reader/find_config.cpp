@@ -1,7 +1,6 @@
 // Where configurations are found by name.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -36,6 +35,19 @@ bool is_path(const std::string& place) {
 
 }  // namespace
 
+std::map<std::string, std::string> list_configs(const std::string& folder,
+                                                const std::string& near) {
+  std::map<std::string, std::string> all;
+  std::error_code error;
+  for (const fs::path& root : roots(near)) {
+    for (const auto& entry : fs::directory_iterator(root / folder, error)) {
+      if (entry.path().extension() == ".yaml" && entry.is_regular_file(error))
+        all.emplace(entry.path().stem().string(), entry.path().string());
+    }
+  }
+  return all;
+}
+
 std::string find_config(const std::string& place, const std::string& folder,
                         const std::string& near) {
   std::error_code error;
@@ -44,18 +56,16 @@ std::string find_config(const std::string& place, const std::string& folder,
     const bool is_beside = !near.empty() && fs::is_regular_file(beside, error);
     return is_beside ? beside.string() : place;
   }
-  std::vector<std::string> names;
   for (const fs::path& root : roots(near)) {
     for (const fs::path& where : {root / folder, root}) {
       const fs::path file = where / (place + ".yaml");
       if (fs::is_regular_file(file, error)) return file.string();
     }
-    for (const auto& entry : fs::directory_iterator(root / folder, error)) {
-      if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-    }
   }
-  std::sort(names.begin(), names.end());
-  const std::string nearest = nearest_name(place, {names.begin(), names.end()});
+  const std::map<std::string, std::string> all = list_configs(folder, near);
+  std::vector<std::string_view> names;
+  for (const auto& [name, file] : all) names.push_back(name);
+  const std::string nearest = nearest_name(place, names);
   throw ConfigError(fmt::format(
       "no '{}' among the {}; {}", place.substr(0, 100), folder,
       nearest.empty() ? "write the path of a file" : fmt::format("write '{}'", nearest)));

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,9 @@ struct Scenario {
 // lies in and its neighbours, the configurations installed with the program, those of its sources.
 std::string find_config(const std::string& place, const std::string& folder,
                         const std::string& near = "");
+// Files by the names that are found so in FOLDER.
+std::map<std::string, std::string> list_configs(const std::string& folder,
+                                                const std::string& near = "");
 
 // The tree of a scenario, with what it names in place; overrides are applied to it before it is
 // read.

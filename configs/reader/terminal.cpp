@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 
 namespace batchflow {
@@ -23,6 +24,34 @@ void on_signal(int) {
 
 bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+struct Character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 1;
+};
+
+// A byte that begins no character of UTF-8 stands for itself. REQUIRES: text is not empty
+Character first_character(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  const std::size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+  if (bytes == 1 || text.size() < bytes) return {first};
+  std::uint32_t code = first & (0xffu >> (bytes + 1));
+  for (const char c : text.substr(1, bytes - 1)) {
+    if (!continues_character(c)) return {first};
+    code = code << 6 | (static_cast<unsigned char>(c) & 0x3fu);
+  }
+  return {code, bytes};
+}
+
+// Whether it changes where what is around it appears: control characters, marks of direction, ends
+// of lines and paragraphs.
+bool is_moving(std::uint32_t code) {
+  const auto between = [code](std::uint32_t first, std::uint32_t last) {
+    return code >= first && code <= last;
+  };
+  return code < ' ' || between(0x7f, 0x9f) || code == 0x61c || between(0x200e, 0x200f) ||
+         between(0x2028, 0x202e) || between(0x2066, 0x2069);
 }
 
 // The beginning of `text` in at most `columns` columns. A character takes no more columns than it
@@ -104,17 +133,16 @@ void die_of_broken_pipe() {
 
 std::string printable(std::string_view text) {
   std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
-    if (c < ' ' || c == 0x7f) {
-      result += fmt::format("\\x{:02x}", c);
-    } else if (c == 0xc2 && next >= 0x80 && next < 0xa0) {  // the same again, from 0x80 on
-      result += fmt::format("\\x{:02x}", next);
-      ++i;
+  while (!text.empty()) {
+    const Character character = first_character(text);
+    if (!is_moving(character.code)) {
+      result += text.substr(0, character.bytes);
+    } else if (character.code < 0x100) {
+      result += fmt::format("\\x{:02x}", character.code);
     } else {
-      result += text[i];
+      result += fmt::format("\\u{:04x}", character.code);
     }
+    text.remove_prefix(character.bytes);
   }
   return result;
 }

@@ -29,7 +29,8 @@ bool was_interrupted();
 // Ends the program as a reader that is gone ends any other.
 void die_of_broken_pipe();
 
-// `text` without what moves a cursor: control characters are written as \x1b.
+// `text` without what moves a cursor or turns text around: control characters are written as \x1b,
+// marks of direction as \u202e.
 std::string printable(std::string_view text);
 
 // One line for people, on standard error. It may be lost, where there is nobody.

@@ -65,4 +65,10 @@ OpenedDataset open_dataset(const DatasetPlace& place) {
   }
 }
 
+std::string notes_text(const SampleIndex& index) {
+  std::string text;
+  for (const std::string& note : index.notes()) text += fmt::format("note: {}\n", printable(note));
+  return text;
+}
+
 }  // namespace batchflow::ctl

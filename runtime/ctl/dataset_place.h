@@ -31,5 +31,7 @@ struct OpenedDataset {
 };
 // Shows a bar of progress. Throws ConfigError for what is no dataset, Interrupted.
 OpenedDataset open_dataset(const DatasetPlace& place);
+// What people should know of it, a line each.
+std::string notes_text(const SampleIndex& index);
 
 }  // namespace batchflow::ctl

@@ -2,12 +2,17 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "configs/reader/output_flags.h"
 #include "configs/reader/terminal.h"
@@ -17,6 +22,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/dataset_place.h"
+#include "runtime/ctl/verify_dataset.h"
 #include "runtime/sources/leftovers.h"
 #include "runtime/sources/pack.h"
 
@@ -31,6 +37,7 @@ struct Options {
   std::string shard_bytes = "1gib";
   std::string name;
   DatasetPlace place;
+  unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   OutputFlags outputs;
 };
 
@@ -75,16 +82,31 @@ fs::path folder_named(const std::string& text) {
   return path.has_filename() ? path : path.parent_path();
 }
 
-PackReport pack_into(const fs::path& folder, const Options& options, const std::string& name,
-                     Bytes shard_bytes) {
-  const OpenedDataset data = open_dataset(options.place);
+// What is corrupt, as `verify` has it. What cannot be read now may be sound: nothing is packed.
+std::vector<Finding> look_for_damage(const OpenedDataset& data, const Options& options) {
+  VerifyOptions how;
+  how.threads = options.threads;
+  how.findings_most = SIZE_MAX;
+  VerifyReport report = verify_dataset(data, options.source, how);
+  for (const Finding& one : report.findings) {
+    if (one.what == Finding::What::unreadable)
+      throw DatasetError(fmt::format("{}: {} samples cannot be read ({}: {}); nothing was packed",
+                                     options.source, report.unreadable, one.name, one.why));
+  }
+  return std::move(report.findings);
+}
+
+void pack_into(const fs::path& folder, const OpenedDataset& data, const Options& options,
+               const std::string& name, Bytes shard_bytes, const std::vector<Finding>& corrupt) {
+  std::vector<std::uint64_t> left_out;
+  for (const Finding& one : corrupt) left_out.push_back(one.key);
   ProgressBar bar("packing " + options.source);
   try {
-    return pack_dataset(*data.index, data.root.get(), {folder, name, shard_bytes}, was_interrupted,
-                        [&](std::uint64_t done, std::uint64_t of, std::string_view what) {
-                          bar.show(static_cast<double>(done) / static_cast<double>(of),
-                                   fmt::format("{} {}", done, what));
-                        });
+    pack_dataset(*data.index, data.root.get(), {folder, name, shard_bytes}, left_out,
+                 was_interrupted, [&](std::uint64_t done, std::uint64_t of, std::string_view what) {
+                   bar.show(static_cast<double>(done) / static_cast<double>(of),
+                            fmt::format("{} {}", done, what));
+                 });
   } catch (const DatasetError&) {
     check_interrupted();
     throw;
@@ -103,19 +125,26 @@ int pack(Options& options) {
   if (name.empty() || name.find('/') != std::string::npos)
     throw ConfigError(fmt::format("--name {}: not the name of a file; write imagenet", name));
   NewFolder folder(destination);
-  const PackReport report = pack_into(folder.being_made(), options, name, *shard_bytes);
+  const OpenedDataset data = open_dataset(options.place);
+  const std::vector<Finding> corrupt = look_for_damage(data, options);
+  pack_into(folder.being_made(), data, options, name, *shard_bytes, corrupt);
   check_interrupted();
   folder.complete();
-  std::string text;
-  for (const std::string& problem : report.problems)
-    text += fmt::format("corrupt, left out: {}\n", printable(problem));
-  text += fmt::format("{} samples packed into {}, {} corrupt ones left out\n", report.samples,
-                      printable(destination.string()), report.corrupt);
+  const std::uint64_t samples = data.index->samples() - corrupt.size();
+  std::string text = notes_text(*data.index);
+  nlohmann::json problems = nlohmann::json::array();
+  for (const Finding& one : corrupt) {
+    problems.push_back(fmt::format("{}: {}", one.name, one.why));
+    text += fmt::format("corrupt, left out: {}: {}\n", printable(one.name), printable(one.why));
+  }
+  text += fmt::format("{} samples packed into {}, {} corrupt ones left out\n", samples,
+                      printable(destination.string()), corrupt.size());
   if (options.outputs.wanted("json")) {
     const nlohmann::json all = {{"path", destination.string()},
-                                {"samples", report.samples},
-                                {"corrupt", report.corrupt},
-                                {"problems", report.problems}};
+                                {"samples", samples},
+                                {"corrupt", corrupt.size()},
+                                {"notes", data.index->notes()},
+                                {"problems", problems}};
     options.outputs.write("json",
                           all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else {
@@ -131,7 +160,8 @@ void add_pack_command(CLI::App& app, Action& action) {
       app.add_subcommand("pack", "Write a dataset anew in few large files with checksums")
           ->fallthrough();
   command->footer(
-      "DEST gets its name when it is whole; an interrupted packing leaves nothing.\n"
+      "DEST gets its name when it is whole; an interrupted packing leaves nothing. What\n"
+      "`batchflowctl verify` calls corrupt is left out and named.\n"
       "Example:\n"
       "  batchflowctl pack /data/imagenet/train /data/imagenet-packed --shards-of 1gib");
   const auto options = std::make_shared<Options>();
@@ -141,6 +171,8 @@ void add_pack_command(CLI::App& app, Action& action) {
   command->add_option("--shards-of", options->shard_bytes, "Bytes a file; default: 1gib");
   command->add_option("--name", options->name, "Of the files: NAME-00000.bfpack; default: DEST's");
   options->place.add_options(*command);
+  command->add_option("--threads", options->threads, "That look for damage; default: one a core")
+      ->check(CLI::Range(1, 1024));
   options->outputs.add(*command, "json", "JSON");
   command->callback([&action, options] { action = [options] { return pack(*options); }; });
 }

@@ -30,8 +30,7 @@ const char* word(Finding::What what) {
 
 std::string text_of(const VerifyReport& report, const SampleIndex& index,
                     const std::string& served) {
-  std::string out;
-  for (const std::string& note : index.notes()) out += fmt::format("note: {}\n", printable(note));
+  std::string out = notes_text(index);
   if (!served.empty() && served != fmt::format("{:016x}", index.version()))
     out += fmt::format(
         "note: the service serves version {}, and this is version {:016x}: the data was changed\n",
@@ -70,17 +69,7 @@ int verify(const Options& options, const std::string& service) {
   const OpenedDataset data = open_dataset(place);
   VerifyOptions how;
   how.threads = options.threads;
-  how.stop = was_interrupted;
-  VerifyReport report;
-  {
-    ProgressBar bar("verifying " + options.dataset);
-    how.progress = [&](std::uint64_t done, std::uint64_t of, std::string_view) {
-      bar.show(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(1, of)),
-               fmt::format("{} of {} samples", done, of));
-    };
-    report = verify_dataset(*data.index, data.root.get(), how);
-  }
-  check_interrupted();
+  const VerifyReport report = verify_dataset(data, options.dataset, how);
   if (options.outputs.wanted("json")) {
     options.outputs.write("json", json_of(report, *data.index));
   } else {

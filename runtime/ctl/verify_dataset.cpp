@@ -12,6 +12,7 @@
 #include <string_view>
 #include <thread>
 
+#include "configs/reader/terminal.h"
 #include "fmt/format.h"
 #include "runtime/prepare/decode.h"
 #include "runtime/sources/dataset_file.h"
@@ -206,6 +207,19 @@ class Verification {
 
 VerifyReport verify_dataset(const SampleIndex& index, int root, const VerifyOptions& options) {
   return Verification(index, root, options).run();
+}
+
+VerifyReport verify_dataset(const OpenedDataset& data, const std::string& called,
+                            VerifyOptions options) {
+  ProgressBar bar("verifying " + called);
+  options.stop = was_interrupted;
+  options.progress = [&](std::uint64_t done, std::uint64_t of, std::string_view) {
+    bar.show(static_cast<double>(done) / static_cast<double>(of),
+             fmt::format("{} of {} samples", done, of));
+  };
+  VerifyReport report = verify_dataset(*data.index, data.root.get(), options);
+  check_interrupted();
+  return report;
 }
 
 }  // namespace batchflow::ctl

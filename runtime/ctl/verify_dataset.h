@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/ctl/dataset_place.h"
 #include "runtime/sources/sample_index.h"
 
 namespace batchflow::ctl {
@@ -43,5 +44,8 @@ struct VerifyReport {
 
 // `root` is the dataset's folder, open. A read that fails is tried three times.
 VerifyReport verify_dataset(const SampleIndex& index, int root, const VerifyOptions& options);
+// The same for somebody who waits for it: with a bar of progress. Throws Interrupted.
+VerifyReport verify_dataset(const OpenedDataset& data, const std::string& called,
+                            VerifyOptions options);
 
 }  // namespace batchflow::ctl

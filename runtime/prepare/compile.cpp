@@ -8,6 +8,7 @@
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/plan.h"
 #include "runtime/prepare/plugin_step.h"
+#include "runtime/sources/record.h"
 
 namespace batchflow {
 namespace {
@@ -54,6 +55,27 @@ Bytes largest(const SampleIndex& dataset) {
   return most;
 }
 
+void check_head(ConfigSection& section) {
+  if (section.has("kind") && section.text("kind", "") != "pipeline")
+    section.refuse("kind", "this is no pipeline", "write kind: pipeline");
+  section.require("name", "what jobs call it");
+  section.require("steps", "a list of steps; [] gives samples as stored");
+}
+
+// Where most samples have a label: those without are damaged, or the exception.
+bool has_labels(const SampleIndex& dataset) {
+  if (!dataset.classes().empty()) return true;
+  if (dataset.kind() == RecordKind::rows) return false;
+  std::uint64_t labelled = 0;
+  for (SampleId sample(0); sample.value < dataset.samples(); ++sample.value)
+    if (dataset.label(sample)) ++labelled;
+  return labelled > dataset.samples() / 2;
+}
+
+bool is_plugin(ConfigSection& step) {
+  return step.has("plugin") || step.has("python");
+}
+
 }  // namespace
 
 class PipelineCompiler {
@@ -67,27 +89,25 @@ class PipelineCompiler {
       : section_(section),
         dataset_(dataset),
         plugins_(plugins),
+        has_labels_(has_labels(dataset)),
         out_(std::make_unique<CompiledPipeline>()) {}
 
   std::unique_ptr<Pipeline> run() {
-    if (section_.has("kind") && section_.text("kind", "") != "pipeline")
-      section_.refuse("kind", "this is no pipeline", "write kind: pipeline");
-    section_.require("name", "what jobs call it");
+    check_head(section_);
     out_->name_ = section_.text("name", "");
     out_->kind_ = dataset_.kind();
     out_->stored_ = dataset_.stored_fields();
     out_->part_ = section_.text("field", "");
     if (!out_->part_.empty()) add_text("field " + out_->part_);
-    section_.require("steps", "a list of steps; [] gives samples as stored");
     section_.sections("steps", [this](ConfigSection& step) { add(step); });
     if (out_->picture_)
       end_picture();
     else
       plan_numbers();
     if (out_->afterwards_) end_plugins();
-    if (out_->spec_.find("label") == nullptr && has_labels()) {
+    if (out_->spec_.find(kLabelField) == nullptr && has_labels_) {
       out_->label_field_ = out_->spec_.fields.size();
-      out_->spec_.fields.push_back({"label", ElementType::i64, {}, false});
+      out_->spec_.fields.push_back({std::string(kLabelField), ElementType::i64, {}, false});
     }
     if (const std::string problem = out_->spec_.problem(); !problem.empty())
       section_.refuse("steps", problem, "make the samples smaller, or their names differ");
@@ -96,11 +116,6 @@ class PipelineCompiler {
   }
 
  private:
-  bool has_labels() const {
-    return !dataset_.classes().empty() ||
-           (dataset_.samples() > 0 && dataset_.label(SampleId{0}).has_value());
-  }
-
   // The digest of what stands in the text so far.
   void add_text(std::string_view line) {
     if (!out_->text_.empty()) out_->text_ += '\n';
@@ -109,7 +124,7 @@ class PipelineCompiler {
   }
 
   void add(ConfigSection& section) {
-    if (section.has("plugin") || section.has("python")) return add_plugin(section);
+    if (is_plugin(section)) return add_plugin(section);
     add(section, read_step(section));
   }
 
@@ -315,29 +330,56 @@ class PipelineCompiler {
     plan_numbers();
     for (std::size_t i = 0; i < out_->numbers_.size(); ++i) {
       const std::string& name = out_->numbers_[i].stored.name;
-      if (out_->part_.empty() ? name != "label" : name == out_->part_)
+      if (out_->part_.empty() ? name != kLabelField : name == out_->part_)
         return {out_->numbers_[i], out_->spec_.fields[i]};
     }
-    section.refuse("step",
-                   fmt::format("dataset '{}' has no field '{}'", dataset_.name(),
-                               out_->part_.empty() ? "other than label" : out_->part_),
-                   fmt::format("its first one is '{}'", out_->spec_.fields.front().name));
+    refuse_part(section, "step");
   }
 
+  [[noreturn]] void refuse_part(ConfigSection& section, std::string_view key) const {
+    std::string has;
+    for (const Field& field : stored_fields().fields)
+      has += fmt::format("{}'{}'", has.empty() ? "" : ", ", field.name);
+    section.refuse(
+        key,
+        out_->part_.empty()
+            ? fmt::format("dataset '{}' has no field but label", dataset_.name())
+            : fmt::format("dataset '{}' has no field '{}'", dataset_.name(), out_->part_),
+        fmt::format("its samples have {}", has));
+  }
+
+  bool has_parts() const {
+    return dataset_.kind() == RecordKind::tar || dataset_.kind() == RecordKind::example;
+  }
+
+  // Of a sample as it is stored.
+  BatchSpec stored_fields() const {
+    if (dataset_.kind() != RecordKind::whole) return dataset_.stored_fields();
+    return {{{"bytes", ElementType::u8, {largest(dataset_)}, true}}};
+  }
+
+  // The stored fields that are fields of the batch. Of parts, a named one stands alone, and
+  // `label` for what it was read from.
   void plan_numbers() {
     if (!out_->numbers_.empty()) return;
-    out_->spec_ = dataset_.stored_fields();
-    if (out_->spec_.fields.empty()) {
-      if (dataset_.kind() != RecordKind::whole && out_->part_.empty())
-        section_.refuse("steps", "a record of this dataset has several parts",
-                        "write field: NAME, or decode a picture");
-      out_->spec_.fields = {{out_->part_.empty() ? "bytes" : out_->part_,
-                             ElementType::u8,
-                             {largest(dataset_)},
-                             true}};
+    BatchSpec& spec = out_->spec_;
+    spec = stored_fields();
+    const std::string& part = out_->part_;
+    if (spec.fields.empty()) {
+      if (part.empty())
+        section_.refuse("steps", "samples of this dataset make no batch as they are stored",
+                        "write field: NAME, or decode a picture; the log says why");
+      spec.fields = {{part, ElementType::u8, {largest(dataset_)}, true}};
+    } else if (!part.empty() && !spec.find(part)) {
+      refuse_part(section_, "field");
+    } else if (has_parts()) {
+      std::erase_if(spec.fields, [&](const Field& field) {
+        return part.empty() ? has_labels_ && is_label_part(dataset_.kind(), field.name)
+                            : field.name != part;
+      });
     }
-    for (std::size_t i = 0; i < out_->spec_.fields.size(); ++i)
-      out_->numbers_.push_back({out_->spec_.fields[i], i, std::nullopt});
+    for (std::size_t i = 0; i < spec.fields.size(); ++i)
+      out_->numbers_.push_back({spec.fields[i], i, std::nullopt});
   }
 
   void end_picture() {
@@ -371,6 +413,7 @@ class PipelineCompiler {
   ConfigSection& section_;
   const SampleIndex& dataset_;
   const Plugins* const plugins_;
+  const bool has_labels_;
   std::unique_ptr<CompiledPipeline> out_;
   std::uint32_t steps_ = 0;
   std::string_view last_;
@@ -381,6 +424,23 @@ class PipelineCompiler {
   std::optional<ElementType> cast_;
   bool planes_ = false;
 };
+
+void check_pipeline(const ConfigNode& pipeline) {
+  read_config(pipeline, [&](ConfigSection& section) {
+    check_head(section);
+    section.has("field");
+    const ConfigNode& steps = *pipeline.find("steps");
+    std::size_t at = 0;
+    section.sections("steps", [&](ConfigSection& step) {
+      const ConfigNode& written = steps.kind == ConfigNode::Kind::list ? steps.list[at++] : steps;
+      if (!is_plugin(step)) {
+        read_step(step);
+      } else {
+        for (const ConfigEntry& parameter : written.map) step.has(parameter.key);
+      }
+    });
+  });
+}
 
 std::unique_ptr<Pipeline> compile_pipeline(ConfigSection& section, const SampleIndex& dataset) {
   return PipelineCompiler(section, dataset, nullptr).run();

@@ -123,6 +123,7 @@ bool converts(ElementType from, ElementType to) {
 
 void convert(ElementType from, const std::byte* in, ElementType to, std::byte* out,
              std::uint64_t count) {
+  if (count == 0) return;  // of which there may be no address
   if (from == to) {
     std::memcpy(out, in, count * element_bytes(from));
     return;

@@ -40,6 +40,8 @@ class Pipeline {
 bool has_plugins(const ConfigNode& pipeline);
 // Or functions in Python, which are begun and carried out as plugins are.
 bool has_functions(const ConfigNode& pipeline);
+// Throws ConfigError for what can be carried out on no dataset at all. Plugins are not begun.
+void check_pipeline(const ConfigNode& pipeline);
 // Throws ConfigError for a pipeline that cannot be carried out on this dataset.
 std::unique_ptr<Pipeline> compile_pipeline(const ConfigNode& pipeline, const SampleIndex& dataset,
                                            const StepSettings& steps);

@@ -66,6 +66,9 @@ class WorkerPreparer final : public Preparer {
     if (!find_parts(pipeline, input)) return false;
     for (const NumbersPlan& plan : pipeline.numbers()) {
       const Part* part = parts_.part(plan.stored.name);
+      // Of fields that nobody has named, each sample has those that it has.
+      const Part none{plan.stored.name, plan.stored.type, {}};
+      if (!part && plan.stored.ragged && pipeline.part().empty()) part = &none;
       if (!part) return fail(fmt::format("it has no field '{}'", plan.stored.name));
       const std::optional<Afterwards>& plugins = pipeline.afterwards();
       const bool done =

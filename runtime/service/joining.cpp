@@ -6,10 +6,10 @@
 
 #include <cerrno>
 #include <chrono>
+#include <ranges>
 #include <system_error>
 #include <utility>
 
-#include "configs/reader/scenario.h"
 #include "configs/reader/yaml.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
@@ -294,23 +294,16 @@ void Joining::join(Connection& session, const JoinRequest& request, ServedDatase
     refuse(session, "bad_request", "this connection waits for a pipeline already");
 }
 
-// Jobs name pipelines and no files.
-std::string Joining::pipeline_file(const std::string& name) const {
-  for (const std::filesystem::path& path : config_.pipelines) {
-    if (path.stem() == name) return path.string();
-  }
-  if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") !=
-      std::string::npos)
-    throw ConfigError(
-        fmt::format("pipeline '{}': a name has letters, digits, '-', '_' and '.'", name));
-  return find_config(name, "pipelines", "");
-}
-
 // A pipeline is compiled for a dataset when its first job comes.
 ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& dataset) {
   if (ServedPipeline* known = datasets_.find(name, dataset.id)) return known;
   if (opener_.is_opening(name, dataset.id)) return nullptr;
-  ConfigNode root = read_yaml_file(pipeline_file(name));
+  const auto known = known_pipelines(config_.pipelines);
+  const auto file = known.find(name);
+  if (file == known.end())
+    throw ConfigError(fmt::format("no pipeline is called '{}'; write one of {}", name,
+                                  fmt::join(std::views::keys(known), ", ")));
+  ConfigNode root = read_yaml_file(file->second);
   if (has_plugins(root)) {
     set_up(name, dataset, std::move(root),
            [this, name, id = dataset.id](std::unique_ptr<Pipeline> made) {

@@ -76,7 +76,6 @@ class Joining {
   using Made = std::function<void(std::unique_ptr<Pipeline>)>;
   void set_up(const std::string& name, ServedDataset& dataset, ConfigNode written, Made made);
   std::string names() const;
-  std::string pipeline_file(const std::string& name) const;
   // Null: functions of it are being set up, as `name`.
   ServedPipeline* brought_pipeline(const std::string& text, ServedDataset& dataset,
                                    const Connection& session, std::string& name);

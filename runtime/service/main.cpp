@@ -101,7 +101,7 @@ int serve(int argc, char** argv) {
     }
     for (const std::string& text : policies) choose_policy(config.engine, text);
     for (const std::string& text : dataset_texts)
-      config.datasets.push_back(dataset_from_argument(text));
+      config.datasets.push_back(dataset_from_argument(text, config.pipelines));
     if (!memory.empty()) {
       const std::optional<Bytes> bytes = parse_bytes(memory);
       if (!bytes)
@@ -139,8 +139,7 @@ int serve(int argc, char** argv) {
   Service service(read(), read_again);
   const int ended_by = service.run([](const std::string& line) {
     // Jobs' and files' names stand in it, which are anybody's.
-    std::fprintf(stderr, "batchflowd: %s\n", printable(line).c_str());
-    std::fflush(stderr);
+    say("batchflowd: " + line);
   });
   return ended_by == SIGINT ? 130 : 0;
 }
@@ -149,10 +148,10 @@ int serve_and_report(int argc, char** argv) {
   try {
     return serve(argc, argv);
   } catch (const ConfigError& error) {
-    std::fprintf(stderr, "batchflowd: %s\n", error.what());
+    say("batchflowd: " + std::string(error.what()));
     return 2;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "batchflowd: %s\n", error.what());
+    say("batchflowd: " + std::string(error.what()));
     return 1;
   }
 }

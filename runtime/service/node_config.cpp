@@ -11,9 +11,12 @@
 #include <string>
 #include <thread>
 
+#include "configs/reader/scenario.h"
+#include "configs/reader/yaml.h"
 #include "core/config_value.h"
 #include "fmt/format.h"
 #include "policies/registry.h"
+#include "runtime/prepare/pipeline.h"
 #include "runtime/service/dataset_splits.h"
 
 namespace batchflow {
@@ -64,7 +67,59 @@ Bytes memory_left() {
   return left;
 }
 
+// Good anywhere, and with a name at its end.
+std::filesystem::path place_of_data(const std::string& text) {
+  const std::filesystem::path path = std::filesystem::absolute(text).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const SourceFormatName& format : source_formats()) names.emplace_back(format.name);
+  return names;
+}
+
+std::vector<std::string> pipeline_names(const std::vector<std::filesystem::path>& files) {
+  std::vector<std::string> names;
+  for (const auto& [name, file] : known_pipelines(files)) names.push_back(name);
+  return names;
+}
+
+// Empty where it is not said.
+std::string read_name(ConfigSection& section, std::string_view key,
+                      const std::vector<std::string>& names) {
+  if (!section.has(key)) return {};
+  return names[section.one_of(key, {names.begin(), names.end()}, 0)];
+}
+
+NodeDataset read_dataset(ConfigSection& section,
+                         const std::vector<std::filesystem::path>& pipelines) {
+  NodeDataset dataset;
+  section.require("path", "the folder or file it is in");
+  dataset.path = place_of_data(section.text("path", ""));
+  dataset.name = section.text("name", dataset.path.filename().string());
+  if (dataset.name.empty()) section.refuse("name", "it is empty", "write what jobs call it");
+  dataset.format = read_name(section, "format", format_names());
+  dataset.pipeline = read_name(section, "pipeline", pipeline_names(pipelines));
+  dataset.tokens = static_cast<std::uint64_t>(section.integer("tokens", 0));
+  if (dataset.format == "tokens" && dataset.tokens == 0)
+    section.refuse("tokens", "how long a sample is is not known", "write tokens: 1024");
+  dataset.pin = section.flag("pin", false);
+  section.sections("splits", [&](ConfigSection& split) {
+    dataset.splits.push_back(read_split(split, dataset.splits));
+  });
+  return dataset;
+}
+
 }  // namespace
+
+std::map<std::string, std::string> known_pipelines(
+    const std::vector<std::filesystem::path>& files) {
+  std::map<std::string, std::string> all;
+  for (const std::filesystem::path& file : files) all.emplace(file.stem(), file);
+  all.merge(list_configs("pipelines"));
+  return all;
+}
 
 void check_names(const std::vector<NodeDataset>& datasets) {
   for (std::size_t i = 0; i < datasets.size(); ++i) {
@@ -98,7 +153,8 @@ Bytes NodeConfig::cache_bytes() const {
   return memory > own ? memory - own : 0;
 }
 
-NodeDataset dataset_from_argument(std::string_view text) {
+NodeDataset dataset_from_argument(std::string_view text,
+                                  const std::vector<std::filesystem::path>& pipelines) {
   NodeDataset dataset;
   std::string_view rest = text;
   const auto cut = [&rest] {
@@ -107,13 +163,19 @@ NodeDataset dataset_from_argument(std::string_view text) {
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
     return part;
   };
+  const auto one_of = [&](std::string_view key, const std::string& value,
+                          const std::vector<std::string>& names) {
+    if (std::find(names.begin(), names.end(), value) == names.end())
+      throw ConfigError(fmt::format("dataset '{}': unknown {} '{}'; write one of {}", text, key,
+                                    value, fmt::join(names, ", ")));
+    return value;
+  };
   const std::string_view first = cut();
   const std::size_t equals = first.find('=');
-  dataset.path = std::string(equals == std::string_view::npos ? first : first.substr(equals + 1));
-  if (dataset.path.empty())
+  const std::string path(equals == std::string_view::npos ? first : first.substr(equals + 1));
+  if (path.empty())
     throw ConfigError(fmt::format("dataset '{}': no path; write --dataset NAME=/path/to/it", text));
-  dataset.path = std::filesystem::absolute(dataset.path).lexically_normal();
-  if (!dataset.path.has_filename()) dataset.path = dataset.path.parent_path();
+  dataset.path = place_of_data(path);
   dataset.name = equals == std::string_view::npos ? dataset.path.filename().string()
                                                   : std::string(first.substr(0, equals));
   if (dataset.name.empty())
@@ -124,9 +186,9 @@ NodeDataset dataset_from_argument(std::string_view text) {
     const std::string_view key = part.substr(0, at);
     const std::string value(at == std::string_view::npos ? "" : part.substr(at + 1));
     if (key == "pipeline") {
-      dataset.pipeline = value;
+      dataset.pipeline = one_of(key, value, pipeline_names(pipelines));
     } else if (key == "format") {
-      dataset.format = value;
+      dataset.format = one_of(key, value, format_names());
     } else if (key == "tokens" && !value.empty() &&
                value.find_first_not_of("0123456789") == std::string::npos && value.size() < 10) {
       dataset.tokens = std::stoull(value);
@@ -141,6 +203,9 @@ NodeDataset dataset_from_argument(std::string_view text) {
                       text, part));
     }
   }
+  if (dataset.format == "tokens" && dataset.tokens == 0)
+    throw ConfigError(
+        fmt::format("dataset '{}': how long a sample is is not known; write tokens=1024", text));
   return dataset;
 }
 
@@ -216,20 +281,16 @@ NodeConfig read_node_config(ConfigSection& section) {
   config.open_datasets = section.flag("open_datasets", config.open_datasets);
   config.journal = section.flag("journal", config.journal);
   config.explain = section.flag("explain", config.explain);
-  for (const std::string& path : section.texts("pipelines")) config.pipelines.emplace_back(path);
+  for (const std::string& path : section.texts("pipelines")) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error))
+      section.refuse("pipelines", fmt::format("'{}' is no file", path),
+                     "write the paths of pipelines, as docs/pipelines.md has them");
+    check_pipeline(read_yaml_file(path));
+    config.pipelines.emplace_back(path);
+  }
   section.sections("datasets", [&](ConfigSection& one) {
-    NodeDataset dataset;
-    one.require("path", "the folder or file it is in");
-    dataset.path = one.text("path", "");
-    dataset.name = one.text("name", dataset.path.filename().string());
-    dataset.format = one.text("format", "");
-    dataset.pipeline = one.text("pipeline", "");
-    dataset.tokens = static_cast<std::uint64_t>(one.integer("tokens", 0));
-    dataset.pin = one.flag("pin", false);
-    one.sections("splits", [&](ConfigSection& split) {
-      dataset.splits.push_back(read_split(split, dataset.splits));
-    });
-    config.datasets.push_back(std::move(dataset));
+    config.datasets.push_back(read_dataset(one, config.pipelines));
   });
   section.section("spill", [&](ConfigSection& spill) {
     spill.require("path", "a folder on a local drive");
@@ -284,6 +345,9 @@ NodeConfig read_node_config(ConfigSection& section) {
     config.steps.start_timeout = steps.duration("start_timeout", config.steps.start_timeout,
                                                 std::chrono::milliseconds(1), kStepTimeMost);
     config.steps.worker = steps.text("worker", "");
+    if (steps.has("worker") && access(config.steps.worker.c_str(), X_OK) != 0)
+      steps.refuse("worker", fmt::format("'{}' is no program", config.steps.worker.string()),
+                   "leave it out: it stands beside batchflowd");
   });
   section.section("engine", [&](ConfigSection& engine) {
     config.engine = read_engine_config(engine);

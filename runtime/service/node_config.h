@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,14 +65,18 @@ struct NodeConfig {
   Bytes engine_bytes() const { return cache_bytes() - cache_bytes() / 16; }
 };
 
-// Defaults of this machine and user.
 // Throws ConfigError where two data sets have one name.
 void check_names(const std::vector<NodeDataset>& datasets);
+// The files of pipelines by their names: `files`, and those that are shipped.
+std::map<std::string, std::string> known_pipelines(const std::vector<std::filesystem::path>& files);
+// Defaults of this machine and user.
 NodeConfig default_node_config();
 // Throws ConfigError.
 NodeConfig read_node_config(ConfigSection& section);
-// `name=path[,key=value...]` of the command line; a path alone is named after its folder.
-NodeDataset dataset_from_argument(std::string_view text);
+// `name=path[,key=value...]` of the command line; a path alone is named after its folder. Its
+// pipeline is one of `pipelines`, or one that is shipped. Throws ConfigError.
+NodeDataset dataset_from_argument(std::string_view text,
+                                  const std::vector<std::filesystem::path>& pipelines = {});
 // `path,size` of the command line. Throws ConfigError.
 SpillOptions spill_from_argument(std::string_view text);
 // `[ADDRESS:]PORT` of the command line. Throws ConfigError.

@@ -13,7 +13,7 @@ namespace {
 using ByteSpan = std::span<const std::byte>;
 
 constexpr std::string_view kMagic{"BFINDEX\n", 8};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kPreamble = 16;
 
 std::uint64_t padded(std::uint64_t bytes) {
@@ -131,8 +131,9 @@ std::string IndexView::check() const {
       has(IndexSection::sizes, one_each || rows ? 0 : head_.samples) &&
       (at(IndexSection::labels).empty() || has(IndexSection::labels, head_.samples)) &&
       has(IndexSection::name_ends, head_.kind == RecordKind::tar ? head_.samples : 0) &&
-      (rows || head_.kind == RecordKind::packed ? head_.fields.problem().empty()
-                                                : head_.fields.fields.empty());
+      (head_.fields.fields.empty()
+           ? !rows && head_.kind != RecordKind::packed
+           : head_.kind != RecordKind::whole && head_.fields.problem().empty());
   if (!fits) return "its lists do not fit together";
 
   // Ends never go back, and the last one is the end.

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/frame_log.h"
+#include "runtime/sources/fields_seen.h"
 #include "runtime/sources/packed.h"
 #include "runtime/sources/record.h"
 #include "runtime/sources/source_format.h"
@@ -30,8 +31,8 @@ void note_end(IndexBuilder& builder, std::string_view path, std::string_view wha
 // The members of one tar, gathered into samples.
 class TarSamples {
  public:
-  TarSamples(IndexBuilder& builder, DatasetFile& file, std::string_view path)
-      : builder_(builder), file_(file), path_(path), first_(builder.samples()) {}
+  TarSamples(IndexBuilder& builder, DatasetFile& file, std::string_view path, FieldsSeen& fields)
+      : builder_(builder), file_(file), path_(path), fields_(fields), first_(builder.samples()) {}
 
   void read() {
     TarWalker walker(file_, &long_name_);
@@ -86,7 +87,9 @@ class TarSamples {
       key_ = key;
       begin_ = member.begin;
       label_ = kNoLabel;
+      parts_.clear();
     }
+    parts_.emplace_back(part, member.bytes);
     end_ = member.data + member.bytes;
     if (part == "cls") read_label(member);
   }
@@ -105,6 +108,8 @@ class TarSamples {
     if (!open_) return;
     builder_.add_sample(begin_, end_ - begin_, label_);
     builder_.add_name(key_);
+    fields_.begin_sample();
+    for (const auto& [part, bytes] : parts_) fields_.add(part, ElementType::u8, bytes);
     open_ = false;
   }
 
@@ -120,6 +125,7 @@ class TarSamples {
   IndexBuilder& builder_;
   DatasetFile& file_;
   std::string_view path_;
+  FieldsSeen& fields_;
   std::uint64_t first_;
   std::string long_name_;
   std::string name_;
@@ -128,11 +134,24 @@ class TarSamples {
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
   std::int64_t label_ = kNoLabel;
+  std::vector<std::pair<std::string, Bytes>> parts_;  // of the sample that is open
   std::uint64_t left_out_ = 0;
 };
 
+void keep_fields(IndexBuilder& builder, const FieldsSeen& seen) {
+  std::string problem;
+  builder.parts.head.fields = seen.fields(problem);
+  // Not one of those that are only counted when there are many.
+  auto& notes = builder.parts.head.notes;
+  if (!problem.empty())
+    notes.insert(notes.begin(),
+                 fmt::format("as they are stored, samples make no batch: {}; a pipeline has to "
+                             "name the part that it works on (field: NAME)",
+                             problem));
+}
+
 void read_tfrecords(IndexBuilder& builder, DatasetFile& file, std::string_view path,
-                    RecordParts& parts) {
+                    RecordParts& parts, FieldsSeen& fields) {
   const std::uint64_t first = builder.samples();
   std::string_view what;
   std::uint64_t at = 0;
@@ -155,6 +174,8 @@ void read_tfrecords(IndexBuilder& builder, DatasetFile& file, std::string_view p
       const Bytes bytes = kTfRecordHead + *length + kTfRecordTail;
       const ByteSpan record = file.view(at, bytes);
       const bool sound = parts.find(RecordKind::example, record, {});
+      if (sound) fields.begin_sample();
+      for (const Part& part : parts.parts()) fields.add(part.name, part.type, part.elements());
       if (!sound)
         builder.note(fmt::format("{}: record {} is corrupt: {}", path, builder.samples() - first,
                                  parts.problem()));
@@ -233,16 +254,21 @@ class PackedShards {
 
 void index_tar_shards(IndexBuilder& builder) {
   builder.parts.head.kind = RecordKind::tar;
-  builder.read_files(
-      [&](DatasetFile& file, std::string_view path) { TarSamples(builder, file, path).read(); });
+  FieldsSeen fields;
+  builder.read_files([&](DatasetFile& file, std::string_view path) {
+    TarSamples(builder, file, path, fields).read();
+  });
+  keep_fields(builder, fields);
 }
 
 void index_tfrecords(IndexBuilder& builder) {
   builder.parts.head.kind = RecordKind::example;
   RecordParts parts;
+  FieldsSeen fields;
   builder.read_files([&](DatasetFile& file, std::string_view path) {
-    read_tfrecords(builder, file, path, parts);
+    read_tfrecords(builder, file, path, parts, fields);
   });
+  keep_fields(builder, fields);
 }
 
 void index_packed_shards(IndexBuilder& builder) {

@@ -56,16 +56,11 @@ class PackWriter {
   std::uint64_t records_ = 0;
 };
 
-struct PackReport {
-  std::uint64_t samples = 0;
-  std::uint64_t corrupt = 0;          // left out
-  std::vector<std::string> problems;  // of the first few of these
-};
-
-// Packs a dataset: a whole file becomes the field `bytes`, members of a tar and features of an
-// example fields of their names (ragged where their lengths differ), a label the field `label`.
-// What is packed or rows keeps its fields. Reads tars and examples twice, to learn their fields.
-PackReport pack_dataset(const SampleIndex& index, int root, const PackOptions& options,
-                        const std::function<bool()>& stop, const IndexProgress& progress);
+// Packs a dataset: a whole file becomes the field `bytes`, a label the field `label`, all else
+// keeps its fields. `left_out`: the keys of samples that are corrupt, in ascending order. Throws
+// DatasetError, also for one that is corrupt and not among them.
+void pack_dataset(const SampleIndex& index, int root, const PackOptions& options,
+                  const std::vector<std::uint64_t>& left_out, const std::function<bool()>& stop,
+                  const IndexProgress& progress);
 
 }  // namespace batchflow

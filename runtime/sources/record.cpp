@@ -173,6 +173,11 @@ std::optional<std::int64_t> label_in_digits(std::string_view text) {
   return value;
 }
 
+bool is_label_part(RecordKind kind, std::string_view name) {
+  return name == kLabelField || (kind == RecordKind::tar && name == "cls") ||
+         (kind == RecordKind::example && name == "image/class/label");
+}
+
 std::optional<std::int64_t> stored_label(RecordKind kind, const RecordParts& parts) {
   const Part* label = nullptr;
   if (kind == RecordKind::example) label = parts.part("image/class/label");

@@ -68,6 +68,11 @@ class RecordParts {
 // A whole number in digits, as in a `.cls` member, blanks behind it aside.
 std::optional<std::int64_t> label_in_digits(std::string_view text);
 
+// The field that a label becomes, wherever it stands: in a folder's name, a `.cls`, a feature.
+inline constexpr std::string_view kLabelField = "label";
+// Whether that field stands for a part of this name, where samples have labels.
+bool is_label_part(RecordKind kind, std::string_view name);
+
 // The label a record carries: `image/class/label` or `label` of an example, `cls` of a tar, `label`
 // of a packed record. Empty: none, or it is no whole number.
 std::optional<std::int64_t> stored_label(RecordKind kind, const RecordParts& parts);

@@ -44,7 +44,8 @@ class SampleIndex {
   virtual Digest version() const = 0;  // D
   virtual RecordKind kind() const = 0;
   virtual std::uint64_t samples() const = 0;
-  // Of kinds that know their fields beforehand (packed, rows); else empty.
+  // What a batch of samples as they are stored would have. Empty: a file is its bytes; samples of
+  // tars and examples have parts that make no batch, and notes() says why.
   virtual const BatchSpec& stored_fields() const = 0;
   virtual const std::vector<std::string>& classes() const = 0;
 

@@ -1,9 +1,12 @@
 // `batchflowctl pack` as a user calls it: all or nothing.
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "configs/reader/terminal.h"
 #include "doctest/doctest.h"
 #include "tests/runtime/ctl/program.h"
+#include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/sources/dataset_files.h"
 
 using namespace batchflow;
@@ -21,18 +24,74 @@ std::size_t entries(const fs::path& folder) {
 TEST_CASE("a folder is packed into shards of the size asked for, and holds the same samples") {
   const Folder data, place, streams;
   for (int i = 0; i < 40; ++i)
-    data.write(fmt::format("{}/{:02}.jpg", i % 2 ? "cat" : "dog", i), std::string(1000, 'x'));
+    data.write(fmt::format("{}/{:02}.bmp", i % 2 ? "cat" : "dog", i), std::string(1000, 'x'));
   const Outcome outcome =
       run_ctl({"pack", data.path(), place / "packed", "--shards-of", "10kb", "--name", "pets"},
               streams.path());
   CHECK(outcome.err == "");
   CHECK(outcome.code == 0);
-  CHECK(outcome.out.find("40 samples packed") == 0);
+  CHECK(outcome.out.find("\n40 samples packed") != std::string::npos);
   CHECK(entries(place.path()) == 1);
   CHECK(fs::exists(place / "packed/pets-00004.bfpack"));
   const auto index = open_index(source(place / "packed"));
   CHECK(index->samples() == 40);
   CHECK(index->classes() == std::vector<std::string>{"cat", "dog"});
+}
+
+TEST_CASE("what verify calls corrupt is left out and named, and where a file was cut") {
+  const Folder data, place, streams;
+  const auto jpeg = [](std::uint64_t seed) {
+    const Encoded encoded = encode_jpeg(40, 30, {}, seed);
+    return std::string(reinterpret_cast<const char*>(encoded.data()), encoded.size());
+  };
+  const std::string cut = jpeg(2).substr(0, 300);
+  data.write("folder/cat/1.jpg", jpeg(1));
+  data.write("folder/cat/2.jpg", cut);
+  data.write("folder/dog/3.jpg", "");
+  data.write("folder/dog/4.jpg", "random");
+  data.write("folder/dog/5\n\u202egpj.png", "random");
+  data.write("shards/a.tar", tar_member("1.jpg", jpeg(1)) + tar_member("1.cls", "7") +
+                                 tar_member("2.jpg", cut) + tar_member("2.cls", "8") +
+                                 tar_header("3.jpg", 9999, '0') + "and the rest is missing");
+  for (const char* name : {"folder", "shards"}) {
+    const Outcome packed = run_ctl({"pack", data / name, place / name}, streams.path());
+    const Outcome verified = run_ctl({"verify", data / name, "--json"}, streams.path());
+    CHECK(packed.code == 0);
+    CHECK(verified.code == 1);
+    const auto told = nlohmann::json::parse(verified.out);
+    std::string expected;
+    for (const auto& note : told.at("notes"))
+      expected += fmt::format("note: {}\n", note.get<std::string>());
+    for (const auto& one : told.at("findings"))
+      expected +=
+          fmt::format("corrupt, left out: {}: {}\n", printable(one.at("name").get<std::string>()),
+                      one.at("why").get<std::string>());
+    expected += fmt::format("1 samples packed into {}, {} corrupt ones left out\n",
+                            (place / name).string(), told.at("findings").size());
+    CHECK(packed.out == expected);
+    CHECK(run_ctl({"verify", place / name}, streams.path()).code == 0);
+    CHECK(open_index(source(place / name))->stored_fields().find("label") != nullptr);
+  }
+  CHECK(run_ctl({"pack", data / "folder/dog", place / "none"}, streams.path()).code == 1);
+  CHECK(entries(place.path()) == 2);
+}
+
+TEST_CASE("where a sample cannot be read, which may be sound, nothing is packed") {
+  const Folder data, place, streams;
+  data.write("1.txt", "bytes");
+  std::string said;
+  // Until the file is read when it is indexed, and then three times not.
+  for (int seed = 0; seed < 200 && said.find("cannot be read (1.txt: ") == said.npos; ++seed) {
+    const std::string failing = fmt::format("sources.read.error=fail:0.7,seed={}", seed);
+    setenv("BATCHFLOW_FAILPOINTS", failing.c_str(), 1);
+    const Outcome outcome = run_ctl({"pack", data.path(), place / "new"}, streams.path());
+    unsetenv("BATCHFLOW_FAILPOINTS");
+    said = outcome.err;
+    CHECK((outcome.code == 0) == said.empty());
+    CHECK(entries(place.path()) == (said.empty() ? 1 : 0));
+    fs::remove_all(place / "new");
+  }
+  CHECK(said.find("; nothing was packed") != said.npos);
 }
 
 TEST_CASE("nothing is left where packing fails, and nothing that is there is touched") {

@@ -9,7 +9,7 @@
 
 namespace batchflow::test {
 
-class FakeDataset final : public SampleIndex {
+class FakeDataset : public SampleIndex {
  public:
   FakeDataset(RecordKind kind, BatchSpec fields, std::vector<Bytes> bytes, bool labelled = true)
       : kind_(kind), fields_(std::move(fields)), bytes_(std::move(bytes)) {

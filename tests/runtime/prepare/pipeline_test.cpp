@@ -6,6 +6,7 @@
 #include "configs/reader/yaml.h"
 #include "runtime/prepare/numbers.h"
 #include "tests/runtime/prepare/harness.h"
+#include "tests/runtime/sources/tar_bytes.h"
 #include "tests/source_dir.h"
 
 namespace batchflow {
@@ -168,6 +169,94 @@ TEST_CASE("files without a step are their bytes, end to end") {
   Slot other(*pipeline);
   const std::vector<std::byte> six(6);
   CHECK(test::prepare(*preparer, *pipeline, {six}, other) == Prepared::corrupt);
+}
+
+// As the index of a WebDataset has it.
+FakeDataset members(bool labelled) {
+  return FakeDataset(RecordKind::tar,
+                     {{{"cls", ElementType::u8, {}, false},
+                       {"jpg", ElementType::u8, {6}, true},
+                       {"txt", ElementType::u8, {9}, true}}},
+                     {2048, 2048}, labelled);
+}
+
+TEST_CASE("samples of several parts without a step are all of them; a named one stands alone") {
+  const auto names = [](const Pipeline& pipeline) {
+    std::vector<std::string> all;
+    for (const Field& field : pipeline.spec().fields) all.push_back(field.name);
+    return all;
+  };
+  using Names = std::vector<std::string>;
+  const auto with_field = [](std::string_view name, const SampleIndex& dataset,
+                             std::string_view steps = "[]") {
+    return test::compile(
+        parse_yaml(fmt::format("name: x\nfield: {}\nsteps: {}\n", name, steps), "test.yaml"),
+        dataset);
+  };
+  CHECK(names(*compile("[]", members(false))) == Names{"cls", "jpg", "txt"});
+  CHECK(names(*compile("[]", members(true))) == Names{"jpg", "txt", "label"});
+  CHECK(names(*with_field("txt", members(true))) == Names{"txt", "label"});
+  CHECK(with_field("txt", members(true))->spec().fields[0].rows_most() == 9);
+  CHECK_THROWS_WITH(with_field("text", members(true)),
+                    "test.yaml:2: key 'field': dataset 'made-up' has no field 'text'; its samples "
+                    "have 'cls', 'jpg', 'txt'");
+  CHECK_THROWS_WITH(with_field("text", FakeDataset(RecordKind::whole, {}, {5}, false)),
+                    "test.yaml:2: key 'field': dataset 'made-up' has no field 'text'; its samples "
+                    "have 'bytes'");
+  // Nothing is known of its parts: one that is named is what its samples have of it.
+  const FakeDataset unknown(RecordKind::tar, {}, {2048}, false);
+  CHECK(error_of("[]", unknown).find("samples of this dataset make no batch") != std::string::npos);
+  CHECK(names(*with_field("txt", unknown)) == Names{"txt"});
+
+  const auto preparer = make_preparer();
+  const std::string both = test::tar_member("1.jpg", "jpeg") + test::tar_member("1.txt", "text");
+  const std::string one = test::tar_member("2.jpg", "only");
+  const auto put = [&](const Pipeline& pipeline, Slot& slot, const std::string& record,
+                       std::uint32_t place) {
+    return test::prepare(*preparer, pipeline,
+                         {.bytes = std::as_bytes(std::span(record)), .place = place}, slot);
+  };
+  const auto pipeline = compile("[]", members(true));
+  Slot slot(*pipeline, 2);
+  CHECK(put(*pipeline, slot, both, 0) == Prepared::done);
+  CHECK(put(*pipeline, slot, one, 1) == Prepared::done);
+  const auto text = [&](std::size_t field, std::size_t bytes) {
+    const char* at = reinterpret_cast<const char*>(slot.memory().data()) +
+                     BlockLayout(pipeline->spec(), 2).fields[field].values;
+    return std::string(at, bytes);
+  };
+  CHECK(text(0, 8) == "jpegonly");
+  CHECK(text(1, 4) == "text");
+  std::int64_t ends[3];
+  std::memcpy(ends, slot.memory().data() + BlockLayout(pipeline->spec(), 2).fields[1].offsets,
+              sizeof ends);
+  CHECK(ends[1] == 4);
+  CHECK(ends[2] == 4);
+  // Who names it wants it of each.
+  const auto named = with_field("txt", members(true));
+  Slot texts(*named, 2);
+  CHECK(put(*named, texts, both, 0) == Prepared::done);
+  CHECK(put(*named, texts, one, 1) == Prepared::corrupt);
+  CHECK(preparer->problem() == "it has no field 'txt'");
+}
+
+// Labels as a damaged dataset has them, or one that has them now and then.
+struct SomeLabelled final : FakeDataset {
+  explicit SomeLabelled(std::vector<bool> which)
+      : FakeDataset(RecordKind::tar,
+                    {{{"cls", ElementType::u8, {1}, true}, {"jpg", ElementType::u8, {6}, true}}},
+                    std::vector<Bytes>(which.size(), 2048), false),
+        labelled(std::move(which)) {}
+  std::optional<std::int64_t> label(SampleId sample) const override {
+    return labelled[sample.value] ? std::optional<std::int64_t>(3) : std::nullopt;
+  }
+  std::vector<bool> labelled;
+};
+
+TEST_CASE("a batch has labels where most samples have, whichever comes first") {
+  CHECK(compile("[]", SomeLabelled({false, true, true}))->spec().fields[1].name == "label");
+  CHECK(compile("[]", SomeLabelled({true, false, false}))->spec().find("label") == nullptr);
+  CHECK(compile("[]", SomeLabelled({true, false, false}))->spec().fields[0].name == "cls");
 }
 
 TEST_CASE("halves are rounded to the nearest, halves of the last bit to even") {

@@ -84,6 +84,61 @@ TEST_CASE("what takes a restart is said by name, each time until it is restarted
   CHECK(again.takes_restart == plan.takes_restart);
 }
 
+// Behind the folder the file is in.
+std::string refused(const std::string& text) {
+  try {
+    read(text);
+  } catch (const ConfigError& error) {
+    const std::string what = error.what();
+    return what.substr(std::min(what.find("node.yaml:"), what.size()));
+  }
+  return "no error";
+}
+
+TEST_CASE("pipelines and formats are looked at when the file is read, not when a job comes") {
+  const std::string known =
+      "write one of bytes, imagenet-colour, imagenet-train, "
+      "imagenet-train-f32, imagenet-val, ";
+  CHECK(refused("kind: node\n\npipelines: [/nix.yaml]\n") ==
+        "node.yaml:3: key 'pipelines': '/nix.yaml' is no file; write the paths of pipelines, as "
+        "docs/pipelines.md has them");
+  CHECK(refused("datasets:\n- {path: /x}\n- {path: /p,\n   pipeline: nosuch}\n") ==
+        "node.yaml:4: key 'datasets.1.pipeline': unknown value 'nosuch'; " + known + "tokens");
+  CHECK(refused("datasets:\n- {path: /p, format: nix}\n") ==
+        "node.yaml:2: key 'datasets.0.format': unknown value 'nix'; write one of images, "
+        "webdataset, tfrecord, packed, numpy, tokens, files");
+  CHECK(refused("datasets:\n- {path: /p, format: tokens}\n") ==
+        "node.yaml:2: key 'datasets.0.tokens': how long a sample is is not known; write tokens: "
+        "1024");
+  CHECK(refused("steps: {worker: /nix}\n") ==
+        "node.yaml:1: key 'steps.worker': '/nix' is no program; leave it out: it stands beside "
+        "batchflowd");
+  CHECK(refused("datasets:\n- {path: /}\n") ==
+        "node.yaml:2: key 'datasets.0.name': it is empty; write what jobs call it");
+
+  const Folder folder;
+  const std::string mine = folder.path() / "mine.yaml";
+  const auto with_mine = [&](const std::string& text) {
+    std::ofstream(mine) << text;
+    try {
+      const NodeConfig config =
+          read("pipelines: [" + mine + "]\ndatasets: [{path: /data/p/, pipeline: mine}]\n");
+      CHECK(config.datasets.at(0).path == "/data/p");
+      return config.datasets.at(0).name + " " + config.datasets.at(0).pipeline;
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK(with_mine("kind: pipeline\nname: x\nsteps: [{plugin: ./not-built.so, scale: 3}]\n") ==
+        "p mine");
+  CHECK(with_mine("kind: pipeline\nname: x\nsteps:\n- {step: decode}\n- {step: cropp}\n")
+            .starts_with(mine + ":5: key 'steps.1.step': no step 'cropp'"));
+  CHECK(with_mine("kind: node\n") == mine +
+                                         ":1: key 'kind': this is no pipeline; write kind: "
+                                         "pipeline");
+  CHECK(with_mine("kind: [\n").find("not valid YAML") != std::string::npos);
+}
+
 TEST_CASE("quotas are read with the limits of all as defaults, and refused with a line") {
   const NodeConfig config = read(
       "kind: node\nlimits: {jobs: 3}\nusers: [{name: root, weight: 2, batch_bytes: 1gib}, {name: "
@@ -93,14 +148,6 @@ TEST_CASE("quotas are read with the limits of all as defaults, and refused with 
   CHECK(config.quotas.of(0).batch_bytes == Bytes{1} << 30);
   CHECK(config.quotas.of(4242).jobs == 1);
   CHECK(config.quotas.of(7).jobs == 3);
-  const auto refused = [](const std::string& text) {
-    try {
-      read(text);
-    } catch (const ConfigError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
   CHECK(refused("kind: node\nusers:\n- {name: nobody-at-all}\n").find("node.yaml:3") !=
         std::string::npos);
   CHECK(refused("kind: node\nusers: [{name: 1}, {name: 1}]\n").find("listed already") !=
@@ -160,6 +207,14 @@ TEST_CASE("SIGHUP: a dataset comes, another goes, and a broken file changes noth
   CHECK(said.find("nothing changes: ") == 0);
   CHECK(said.find("node.yaml:8") != std::string::npos);
   CHECK(place.job("rows").wrong == "");
+  CHECK(place.job("more").wrong.find("no dataset is called 'more'") != std::string::npos);
+
+  for (const char* wrong : {"pipelines: [/nix.yaml]\n", "- {path: /p, pipeline: nosuch}\n"}) {
+    place.write("[rows, more]", wrong);
+    const std::string why = command(place.socket, "reload").at("message");
+    CHECK_MESSAGE(why.find("nothing changes: ") == 0, why);
+    CHECK_MESSAGE(why.find("node.yaml:8: key '") != std::string::npos, why);
+  }
   CHECK(place.job("more").wrong.find("no dataset is called 'more'") != std::string::npos);
 
   place.write("[more]", "users: [{name: 0, jobs: 1}]\n");

@@ -92,6 +92,20 @@ TEST_CASE("two data sets of one name are refused, with both paths") {
   CHECK(said.find("/a/train and ") != std::string::npos);
 }
 
+TEST_CASE("a pipeline or a format that is not there is refused at the start, with those that are") {
+  const Folder folder;
+  const auto with = [&](const std::string& options) {
+    return refused(fmt::format("--dataset x={0},{1} --socket {0}/s --state {0}/st --http -1",
+                               folder.path().string(), options));
+  };
+  CHECK(with("pipeline=nosuch").find("': unknown pipeline 'nosuch'; write one of bytes, ") !=
+        std::string::npos);
+  CHECK(with("pipeline=nosuch").find("2: ") == 0);
+  CHECK(with("format=nix").find("': unknown format 'nix'; write one of images, ") !=
+        std::string::npos);
+  CHECK(with("format=tokens").find("write tokens=1024") != std::string::npos);
+}
+
 // As a service does that is killed while it starts a process, which has what it has until it is
 // another program.
 TEST_CASE("a service that was killed does not listen any more, though a child holds its socket") {

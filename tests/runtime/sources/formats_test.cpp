@@ -119,6 +119,52 @@ TEST_CASE("WebDataset: keys up to the first dot, long names, labels, extents") {
   }
 }
 
+TEST_CASE("parts of samples are fields: dense where all have as many, else ragged") {
+  Folder tar;
+  tar.write("a.tar", tar_member("1.jpg", "jpeg") + tar_member("1.cls", "4") +
+                         tar_member("1.vec", "123") + tar_member("1.jpg", "more than the first") +
+                         tar_member("2.jpg", "jp") + tar_member("2.cls", "5") +
+                         tar_member("2.vec", "456") + tar_member("2.txt", "only here") +
+                         tar_member("3.big", std::string(9999, 'x')));  // and cut
+  const auto shards = tar.read("a.tar");
+  tar.write("a.tar", shards.substr(0, shards.size() - 5000));
+  CHECK(open_index(source(tar.path()))->stored_fields() ==
+        BatchSpec{{{"cls", ElementType::u8, {}, false},
+                   {"jpg", ElementType::u8, {4}, true},
+                   {"txt", ElementType::u8, {9}, true},
+                   {"vec", ElementType::u8, {3}, false}}});
+
+  // Those of a record that is damaged do not count; the same from the index that is kept.
+  Folder records, kept;
+  std::string bytes;
+  for (int i = 0; i < 3; ++i)
+    bytes += tfrecord(example(float_feature("box", {1, 2, 3, 4}) +
+                              int_feature("tags", std::vector<std::int64_t>(i, 9))));
+  bytes[bytes.size() - 5] ^= 1;
+  records.write("a.tfrecord", bytes);
+  SourceOptions options = source(records.path());
+  options.index_folder = kept.path();
+  for (int i = 0; i < 2; ++i)
+    CHECK(
+        open_index(options)->stored_fields() ==
+        BatchSpec{{{"box", ElementType::f32, {4}, false}, {"tags", ElementType::i64, {1}, true}}});
+
+  const auto note = [&](const std::string& content) {
+    records.write("a.tfrecord", content);
+    const auto index = open_index(source(records.path()));
+    CHECK(index->stored_fields().fields.empty());
+    return index->notes().at(0);
+  };
+  CHECK(
+      note(tfrecord(example(int_feature("x", {1}))) + tfrecord(example(float_feature("x", {1})))) ==
+      "as they are stored, samples make no batch: 'x' is i64 here and f32 there; a pipeline has "
+      "to name the part that it works on (field: NAME)");
+  std::string many;
+  for (int i = 0; i < 65; ++i) many += int_feature(fmt::format("f{}", i), {1});
+  CHECK(note(tfrecord(example(many))).find("parts of more than 64 names") != std::string::npos);
+  CHECK(note(tfrecord("no example")).find("a batch needs at least one field") != std::string::npos);
+}
+
 TEST_CASE("a tar that was cut: the samples before the cut are served, the cut is named") {
   std::string tar;
   for (int i = 0; i < 5; ++i)

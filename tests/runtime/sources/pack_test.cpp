@@ -15,12 +15,12 @@ using Names = std::vector<std::string>;
 
 struct Packed {
   Folder folder;
-  PackReport report;
   std::unique_ptr<SampleIndex> index;
-  explicit Packed(const SampleIndex& from, const fs::path& root, Bytes shard_bytes = 1 << 30) {
+  explicit Packed(const SampleIndex& from, const fs::path& root, Bytes shard_bytes = 1 << 30,
+                  const std::vector<std::uint64_t>& left_out = {}) {
     std::string only;
     const Descriptor opened = open_root(root, only);
-    report = pack_dataset(from, opened.get(), {folder.path(), "x", shard_bytes}, nullptr, nullptr);
+    pack_dataset(from, opened.get(), {folder.path(), "x", shard_bytes}, left_out, nullptr, nullptr);
     index = open_index(source(folder.path()));
   }
   std::string value(std::uint64_t sample, std::string_view field) const {
@@ -46,7 +46,6 @@ TEST_CASE("class folders are packed with classes and labels, over shards") {
   write_pictures(data, 50);
   const auto from = open_index(source(data.path()));
   const Packed packed(*from, data.path(), 1500);
-  CHECK(packed.report.samples == 50);
   CHECK(packed.index->files() > 4);
   CHECK(packed.index->kind() == RecordKind::packed);
   CHECK(packed.index->classes() == Names{"cat", "dog"});
@@ -83,11 +82,16 @@ TEST_CASE("members and features become fields of their own") {
                               int_feature("tags", std::vector<std::int64_t>(i, 9))));
   bytes[bytes.size() - 5] ^= 1;  // the last payload
   records.write("a.tfrecord", bytes);
-  const Packed features(*open_index(source(records.path())), records.path());
-  CHECK(features.report.samples == 2);
-  CHECK(features.report.corrupt == 1);
-  CHECK(features.report.problems ==
-        Names{"a.tfrecord:2: the checksum of the TFRecord does not fit"});
+  const auto damaged = open_index(source(records.path()));
+  CHECK_THROWS_WITH(Packed(*damaged, records.path()),
+                    "data: a.tfrecord:2: the checksum of the TFRecord does not fit; it changes; "
+                    "start again");
+  CHECK_THROWS_WITH(
+      Packed(*damaged, records.path(), 1 << 30, {0, 1, 2}),
+      "data: all 3 samples are corrupt, and nothing was packed; `batchflowctl verify` "
+      "names them");
+  const Packed features(*damaged, records.path(), 1 << 30, {2});
+  CHECK(features.index->samples() == 2);
   CHECK(features.index->stored_fields() == BatchSpec{{{"box", ElementType::f32, {4}, false},
                                                       {"size", ElementType::i64, {}, false},
                                                       {"tags", ElementType::i64, {1}, true}}});

@@ -1,0 +1,18 @@
+#include "configs/reader/terminal.h"
+
+#include <doctest/doctest.h>
+
+using namespace batchflow;
+
+TEST_CASE("what would move a cursor or turn text around is written in letters") {
+  CHECK(printable("a\nb\x1b[2J\x7f") == "a\\x0ab\\x1b[2J\\x7f");
+  CHECK(printable("\u0085 \u009b") == "\\x85 \\x9b");
+  CHECK(printable("cat\u202egpj.exe\u2066\u2069\u200f\u061c\u2028") ==
+        "cat\\u202egpj.exe\\u2066\\u2069\\u200f\\u061c\\u2028");
+  // All else is as it was, also what is no UTF-8; but a byte that alone is a control character.
+  for (const char* text :
+       {"grün", "猫", "😀", "\u2027\u202f\u2065\u206a\u200d", "\xff\xc3", "\xe2\x80"})
+    CHECK(printable(text) == (std::string_view(text) == "\xe2\x80" ? "\xe2\\x80" : text));
+  CHECK(printable("\x9b"
+                  "2J\xc0\x9b") == "\\x9b2J\\x1b");
+}
