@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/event.h"
@@ -17,7 +18,8 @@ namespace batchflow {
 
 // A join as it was accepted, with everything it refers to.
 struct PromisedJoin {
-  JobJoined join;  // its lists and position point into this struct
+  JobJoined join;    // its lists and position point into this struct
+  std::string name;  // that a backend knows the job by; the engine has none
   std::vector<NodeId> ranks;
   Position position;
 };

@@ -32,7 +32,8 @@ void put(const Promise& promise, FieldWriter& writer) {
   writer.put(promise.job);
   switch (promise.kind) {
     case Promise::Kind::joined:
-      return writer.put(whole(promise.join));
+      writer.put(whole(promise.join));
+      return writer.put(std::string_view(promise.join.name));
     case Promise::Kind::committed:
       writer.put(promise.step);
       writer.put(promise.epoch);
@@ -62,7 +63,10 @@ std::optional<Promise> taken(std::span<const std::byte> payload, Arena& arena) {
   reader.take(promise.job);
   if (promise.kind == Promise::Kind::joined) {
     JobJoined& join = promise.join.join;
+    std::string_view name;
     reader.take(join);
+    reader.take(name);
+    promise.join.name = name;
     promise.join.ranks.assign(join.ranks.begin(), join.ranks.end());
     if (join.position) promise.join.position = *join.position;
     if (join.position == nullptr && join.order != Order::listed) return std::nullopt;

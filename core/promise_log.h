@@ -51,7 +51,7 @@ class Promises {
 // Writes the log and keeps its state.
 class PromiseLog {
  public:
-  static constexpr std::uint32_t kVersion = 4;
+  static constexpr std::uint32_t kVersion = 5;
 
   explicit PromiseLog(Bytes bytes_max);
   // Goes on from what a recovery found; its bytes are a snapshot.

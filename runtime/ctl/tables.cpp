@@ -72,7 +72,13 @@ std::string jobs_table(const json& status) {
          fmt::format("{:.0f}", number(job, "copied_batches"))});
   }
   const double others = number(status.value("others", json::object()), "jobs");
-  return (rows.size() == 1 ? "no jobs\n" : table(rows)) +
+  std::string returning;
+  for (const json& name : list(status, "returning"))
+    returning +=
+        fmt::format("{}{}", returning.empty() ? "not back from the service before: " : ", ",
+                    printable(name.get<std::string>()));
+  if (!returning.empty()) returning += '\n';
+  return (rows.size() == 1 ? "no jobs\n" : table(rows)) + returning +
          (others > 0 ? fmt::format("{:.0f} jobs of other users\n", others) : "");
 }
 

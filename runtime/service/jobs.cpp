@@ -53,6 +53,11 @@ Jobs::Job* Jobs::of(JobId id) const {
   return found == by_id_.end() ? nullptr : found->second;
 }
 
+std::string Jobs::name_of(JobId id) const {
+  const Job* job = of(id);
+  return job ? job->name : std::string();
+}
+
 void Jobs::refuse(Peer& peer, std::string_view why, std::string_view message) {
   peer.send(encode(Refused{std::string(why), std::string(message)}), {});
   peer.end();
@@ -231,6 +236,12 @@ bool Jobs::begin(Job& job) {
                       position->consumed()));
     job.position = std::move(position);
   }
+  if (returning_ && job.position && request.rejoins) {
+    if (const std::string why = returning_->objection(event.user, job.name, *job.position);
+        !why.empty())
+      return refuse_all(why);
+  }
+  if (returning_) returning_->begun(event.user, job.name);
   if (job.position) event.position = inbox_.keep(*job.position);
   by_id_[job.id.value] = &job;
   job.told = true;

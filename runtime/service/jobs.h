@@ -28,6 +28,7 @@
 #include "runtime/service/backend.h"
 #include "runtime/service/datasets.h"
 #include "runtime/service/inbox.h"
+#include "runtime/service/returning.h"
 #include "runtime/service/stalls.h"
 #include "runtime/service/users.h"
 
@@ -61,6 +62,13 @@ class Jobs final : public Customer {
 
   // For jobs that come from now on.
   void set_options(const Options& options) { options_ = options; }
+  // Of the service before.
+  void set_returning(Returning& returning) {
+    returning_ = &returning;
+    next_job_ = returning.next_job();
+  }
+  // Empty: nobody's.
+  std::string name_of(JobId job) const;
   // Where gathered batches give back their slots.
   void set_backend(Backend& backend) { backend_ = &backend; }
 
@@ -228,6 +236,7 @@ class Jobs final : public Customer {
   std::vector<Slice> slices_;      // of a step
   std::map<std::uint32_t, Job*> by_id_;
   std::uint32_t next_job_ = 0;
+  Returning* returning_ = nullptr;
   // Of jobs that have no name: another one at each start, since theirs may come back to the next.
   const std::uint32_t start_;
   std::uint64_t unnamed_ = 0;

@@ -2,9 +2,12 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
+#include "core/config_error.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 
@@ -12,19 +15,57 @@ namespace batchflow {
 
 namespace {
 constexpr std::size_t kCommitBytes = 4096;
+
+std::filesystem::path beside_of(const std::filesystem::path& path) {
+  return path.string() + ".new";
+}
+}  // namespace
+
+// The old file stays until the new one is whole.
+PromiseFile::PromiseFile(std::filesystem::path path, Bytes bytes_max, Names names)
+    : path_(std::move(path)), names_(std::move(names)), log_(bytes_max, recovered()) {
+  const std::filesystem::path beside = beside_of(path_);
+  file_.open_or_throw(beside);
+  if (!file_.append(log_.pending()) || rename(beside.c_str(), path_.c_str()) != 0) fall_behind();
+  log_.clear_pending();
 }
 
-PromiseFile::PromiseFile(std::filesystem::path path, Bytes bytes_max)
-    : path_(std::move(path)), log_(bytes_max) {
-  file_.open_or_throw(path_);
+Promises PromiseFile::recovered() {
+  std::ifstream file(path_, std::ios::binary);
+  if (!file) return {};
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  if (bytes.empty()) return {};
+  try {
+    return recover_promises(std::as_bytes(std::span(bytes)), path_.string()).promises;
+  } catch (const ConfigError& error) {
+    const std::filesystem::path aside = path_.string() + ".damaged";
+    rename(path_.c_str(), aside.c_str());
+    problem_ = fmt::format("{}; it is put aside as {}, and which jobs may come back is not known",
+                           error.what(), aside.string());
+    return {};
+  }
 }
 
 void PromiseFile::write(std::span<const Promise> promises) {
   for (const Promise& promise : promises) {
-    log_.add(promise);
+    if (promise.kind == Promise::Kind::joined) {
+      Promise named = promise;
+      named.join.name = names_(promise.job);
+      log_.add(named);
+    } else {
+      log_.add(promise);
+    }
     is_due_ = is_due_ || promise.kind != Promise::Kind::committed;
   }
   if (is_due_ || is_behind_ || log_.pending().size() >= kCommitBytes) put(!promises.empty());
+}
+
+void PromiseFile::end(JobId job) {
+  Promise promise;
+  promise.kind = Promise::Kind::left;
+  promise.job = job;
+  log_.add(promise);
+  is_due_ = true;
 }
 
 void PromiseFile::flush() {
@@ -41,18 +82,22 @@ void PromiseFile::put(bool is_more) {
   } else if (!was_behind && !log_.pending().empty()) {
     is_behind_ = !file_.append(log_.pending());
   }
-  if (is_behind_ && !was_behind)
-    problem_ = fmt::format(
-        "{}: cannot be written: {}; the service goes on, and writes it anew when it can: make room",
-        path_.string(), std::generic_category().message(errno));
+  if (is_behind_ && !was_behind) fall_behind();
   log_.clear_pending();
+}
+
+void PromiseFile::fall_behind() {
+  is_behind_ = true;
+  problem_ = fmt::format(
+      "{}: cannot be written: {}; the service goes on, and writes it anew when it can: make room",
+      path_.string(), std::generic_category().message(errno));
 }
 
 // A whole one beside it, and then in its place.
 bool PromiseFile::write_anew() {
   log_.begin_anew();
   LogFile anew;
-  const std::filesystem::path beside = path_.string() + ".new";
+  const std::filesystem::path beside = beside_of(path_);
   if (!anew.open(beside) || !anew.append(log_.pending())) return false;
   if (BF_FAILPOINT("service.promises.rename")) return errno = EIO, false;
   if (rename(beside.c_str(), path_.c_str()) != 0) return false;

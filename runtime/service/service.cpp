@@ -26,7 +26,13 @@ void Service::Parts::start() {
   state_lock = lock_state(config.state);
   engine = std::make_unique<Engine>(config.engine, policies, datasets.catalogues(), explaining());
   promises =
-      std::make_unique<PromiseFile>(config.state / "promises", config.engine.promise_log_bytes_max);
+      std::make_unique<PromiseFile>(config.state / "promises", config.engine.promise_log_bytes_max,
+                                    [this](JobId job) { return jobs.name_of(job); });
+  returning.emplace(*promises);
+  jobs.set_returning(*returning);
+  if (const auto names = returning->names(); !names.empty())
+    say(fmt::format("{} jobs were served when the service before ended, and may come back: {}",
+                    names.size(), fmt::join(names, ", ")));
   if (config.journal) recorder.open(config.state / "journal", config.engine, datasets.catalogues());
   Backend::Options options;
   options.workers_most = config.workers;

@@ -2,11 +2,18 @@
 // out, and connections are listened to meanwhile.
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <chrono>
 
 #include "runtime/service/listening.h"
 #include "runtime/service/service_parts.h"
 
 namespace batchflow {
+namespace {
+
+// A loader looks for its service as long as its user has said, at most some minutes.
+constexpr Duration kReturnWithin = std::chrono::hours(1);
+
+}  // namespace
 
 void Service::Parts::schedule() {
   if (step_due || inbox.empty()) return;
@@ -91,6 +98,7 @@ void Service::Parts::check() {
     if (error) return;
     jobs.check_waiting(now());
     jobs.wake();
+    if (now() - Instant{} > kReturnWithin) returning->give_up();
     promises->flush();
     backend->retry_waiting();
     schedule();

@@ -33,6 +33,7 @@
 #include "runtime/service/listening.h"
 #include "runtime/service/promise_file.h"
 #include "runtime/service/recorder.h"
+#include "runtime/service/returning.h"
 #include "runtime/service/service.h"
 #include "runtime/service/snapshot.h"
 #include "runtime/service/warming.h"
@@ -90,6 +91,7 @@ struct Service::Parts final : ConnectionHost {
   DecisionLog decisions;
   Recorder recorder;
   std::unique_ptr<PromiseFile> promises;
+  std::optional<Returning> returning;
   std::unique_ptr<Warming> warming;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Joining> joining;

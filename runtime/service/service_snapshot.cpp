@@ -60,6 +60,7 @@ Snapshot Service::Parts::snapshot() const {
                             dataset->tokens, dataset->pinned});
   }
   all.opening = joining->opening();
+  all.returning = returning->names();
   all.steps_bytes = config.steps_bytes;
   all.step_reports = report_steps(datasets);
   if (failpoints_on) all.failpoints = failpoint_counts();

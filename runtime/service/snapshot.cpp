@@ -79,6 +79,7 @@ Snapshot as_seen_by(uid_t user, Snapshot all) {
     all.others.computed += job.computed;
   }
   std::erase_if(all.jobs, [&](const Jobs::Told& job) { return job.user != user; });
+  all.returning.clear();
   return all;
 }
 
@@ -87,6 +88,7 @@ Snapshot as_seen_by_anybody(Snapshot all) {
     if (job.user != geteuid()) job.name = fmt::format("job {}", job.id.value);
     job.from.clear();
   }
+  all.returning.clear();
   return all;
 }
 
@@ -155,6 +157,7 @@ std::string to_json(const Snapshot& now) {
               {"locked_memory_most", now.locked_memory_most},
               {"files_most", now.files_most},
               {"opening", now.opening},
+              {"returning", now.returning},
               {"draining", now.draining},
               {"others",
                {{"jobs", now.others.jobs},

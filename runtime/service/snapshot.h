@@ -69,6 +69,7 @@ struct Snapshot {
   std::vector<StepReport> step_reports;
   std::vector<FailpointCount> failpoints;  // where any is configured
   std::vector<std::string> opening;        // datasets whose index is being made
+  std::vector<std::string> returning;      // jobs of the service before that are not back
   bool draining = false;
   // Of users whose jobs are not shown: sums alone.
   struct Others {

@@ -1,6 +1,8 @@
 #include <atomic>
+#include <climits>
 #include <thread>
 
+#include "runtime/protocol/messages.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/served_rows.h"
 
@@ -8,6 +10,16 @@ namespace batchflow::test {
 namespace {
 
 constexpr std::uint64_t kRows = 20000;
+
+bool listens(const std::string& socket) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::string problem;
+  while (!Channel::connect(socket, problem).is_open()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
 
 TEST_CASE("a service that is killed in mid-epoch, twice, is missed by nobody: each sample once") {
   for (const bf_order order : {BF_RELAXED, BF_STRICT}) {
@@ -51,11 +63,8 @@ TEST_CASE("a service that is killed twice in a row, wherever the second time fin
     CHECK(daemon.kill(SIGKILL) == -SIGKILL);
     for (int time = 0; time < 2; ++time) {
       daemon.start();
+      if (moment > 0) CHECK(listens(place.socket));
       const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-      std::string problem;
-      while (moment > 0 && !Channel::connect(place.socket, problem).is_open() &&
-             std::chrono::steady_clock::now() < until)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
       while (moment > 1 &&
              command(place.socket, "status").value("jobs", nlohmann::json()).empty() &&
              std::chrono::steady_clock::now() < until)
@@ -71,6 +80,67 @@ TEST_CASE("a service that is killed twice in a row, wherever the second time fin
 }
 
 // Ranks that are up to some batches apart when the service dies, several times an epoch.
+TEST_CASE("the next service knows who may come back, and from where on") {
+  ServedRows place(kRows);
+  Daemon daemon(place.arguments, place.socket);
+  const JobPlan plan = place.plan();
+  bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+  options.service = place.socket.c_str();
+  options.dataset = plan.dataset.c_str();
+  options.job = "away";
+  options.batch_samples = 32;
+  options.order = BF_RELAXED;
+  options.epochs = 1;
+  bf_loader* loader = nullptr;
+  REQUIRE(bf_loader_open(&options, &loader) == BF_OK);
+  const char* text = nullptr;
+  REQUIRE(bf_loader_state(loader, &text) == BF_OK);
+  JoinRequest behind;
+  behind.dataset = plan.dataset;
+  behind.job = "away";
+  behind.batch_samples = 32;
+  behind.epochs = 1;
+  behind.rejoins = true;
+  behind.state = text;
+  std::vector<std::uint64_t> keys;
+  const auto take = [&](int batches) {
+    bf_batch batch = BF_BATCH_INIT;
+    bf_status status = BF_OK;
+    for (int i = 0; i < batches && (status = bf_loader_next(loader, &batch)) == BF_OK; ++i) {
+      keys.insert(keys.end(), batch.keys, batch.keys + batch.samples);
+      bf_batch_release(loader, batch.handle);
+    }
+    return status;
+  };
+  CHECK(take(50) == BF_OK);
+  // What it trained on is written within a second.
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  const auto returning = [&] {
+    return command(place.socket, "status").at("returning").get<std::vector<std::string>>();
+  };
+  for (int time = 0; time < 2; ++time) {
+    CHECK(daemon.kill(SIGKILL) == -SIGKILL);
+    daemon.start();
+    REQUIRE(listens(place.socket));
+    CHECK(returning() == std::vector<std::string>{"away"});
+  }
+  std::string problem;
+  Channel channel = Channel::connect(place.socket, problem);
+  const auto until = Channel::Clock::now() + std::chrono::seconds(20);
+  channel.send(encode(behind), {}, until);
+  const auto answer = channel.receive(until);
+  REQUIRE(answer);
+  CHECK_MESSAGE(answer->text.find("comes back after 0 samples of epoch 0, but had trained on") !=
+                    std::string::npos,
+                answer->text);
+  CHECK(returning() == std::vector<std::string>{"away"});
+  CHECK(take(10) == BF_OK);  // more than it may have had in its hands
+  CHECK(returning().empty());
+  CHECK(take(INT_MAX) == BF_END);
+  CHECK(is_whole(keys, kRows));
+  bf_loader_close(loader);
+}
+
 TEST_CASE("three ranks outlive a service that is killed: equal batches, and each sample once") {
   for (const bf_order order : {BF_RELAXED, BF_STRICT}) {
     CAPTURE(order);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/service/returning.h"
 #include "tests/core/promised_join.h"
 #include "tests/runtime/service/live.h"
 
@@ -14,6 +15,10 @@ namespace {
 
 Promise joined(std::uint32_t job) {
   return test::joined(job, Position(Order::strict, 7, 64, 0), {NodeId(0)});
+}
+
+std::string name_of(JobId job) {
+  return "job-" + std::to_string(job.value);
 }
 
 // Which jobs the file promises anything to.
@@ -41,7 +46,7 @@ TEST_CASE("what could not be written, whole or in part, is there when it can be 
     CAPTURE(failing);
     const Folder folder;
     const std::filesystem::path path = folder.path() / "promises";
-    PromiseFile file(path, Bytes{1} << 20);
+    PromiseFile file(path, Bytes{1} << 20, name_of);
     file.write(std::vector{joined(1)});
     CHECK(file.take_problem() == "");
     {
@@ -86,7 +91,7 @@ TEST_CASE("commits wait for each other, for what is promised, or for a flush") {
   };
   std::uint64_t step = 0;
   {
-    PromiseFile file(path, Bytes{1} << 20);
+    PromiseFile file(path, Bytes{1} << 20, name_of);
     file.write(std::vector{test::joined(1, Position(Order::strict, 7, 1 << 20, 0), {NodeId(0)})});
     file.write(std::vector{commit(step++)});
     CHECK(steps_in() == 0);
@@ -103,6 +108,99 @@ TEST_CASE("commits wait for each other, for what is promised, or for a flush") {
     file.write(std::vector{commit(step++)});
   }
   CHECK(steps_in() == step);
+}
+
+constexpr std::uint64_t kUser = 0;
+
+// Of a job that has trained on so many of its 64 samples, one a step.
+Promise commit(std::uint32_t job, std::uint64_t step) {
+  Promise promise;
+  promise.kind = Promise::Kind::committed;
+  promise.job = JobId(job);
+  promise.step = step;
+  const auto place = static_cast<std::uint32_t>(step);
+  promise.slices = {{{0, 0, 0, 0}, place, place + 1}};
+  return promise;
+}
+
+Position at(std::uint32_t epoch, std::uint64_t consumed) {
+  Position::Fields fields;
+  fields.dataset_version = 7;
+  fields.samples = 64;
+  fields.epoch = epoch;
+  fields.consumed = consumed;
+  std::string problem;
+  return *Position::from(fields, problem);
+}
+
+TEST_CASE("the next service knows the jobs, and who comes back behind what he trained on") {
+  const Folder folder;
+  const std::filesystem::path path = folder.path() / "promises";
+  {
+    PromiseFile file(path, Bytes{1} << 20, name_of);
+    file.write(std::vector{joined(1), joined(2), joined(4)});
+    for (std::uint64_t step = 0; step < 3; ++step) file.write(std::vector{commit(2, step)});
+    Promise left;
+    left.kind = Promise::Kind::left;
+    left.job = JobId(1);
+    file.write(std::vector{left});
+  }
+  // However often it is killed before anybody is back.
+  for (int start = 0; start < 3; ++start) {
+    PromiseFile file(path, Bytes{1} << 20, name_of);
+    const Returning returning(file);
+    CHECK(returning.names() == std::vector<std::string>{"job-2", "job-4"});
+    CHECK(returning.next_job() == 5);
+  }
+  PromiseFile file(path, Bytes{1} << 20, name_of);
+  Returning returning(file);
+  CHECK(returning.objection(kUser, "job-2", at(0, 2))
+            .find("after 2 samples of epoch 0, but had "
+                  "trained on 3 of epoch 0") != std::string::npos);
+  for (const Position& told : {at(0, 3), at(0, 9), at(1, 0)})
+    CHECK(returning.objection(kUser, "job-2", told) == "");
+  CHECK(returning.objection(kUser + 1, "job-2", at(0, 0)) == "");
+  CHECK(returning.objection(kUser, "job-3", at(0, 0)) == "");
+  returning.begun(kUser, "job-2");
+  file.write(std::vector{joined(5)});
+  CHECK(jobs_in(path) == JobIds{4, 5});
+  returning.give_up();
+  file.flush();
+  CHECK(jobs_in(path) == JobIds{5});
+  CHECK(returning.names().empty());
+}
+
+TEST_CASE("where an epoch ends, a loader need not have heard of it") {
+  const Folder folder;
+  PromiseFile file(folder.path() / "promises", Bytes{1} << 20, name_of);
+  file.write(std::vector{joined(1)});
+  for (std::uint64_t step = 0; step < 64; ++step) file.write(std::vector{commit(1, step)});
+  Promise end;
+  end.kind = Promise::Kind::epoch_finished;
+  end.job = JobId(1);
+  file.write(std::vector{end});
+  const Returning returning(file);
+  CHECK(returning.objection(kUser, "job-1", at(0, 64)) == "");
+  CHECK(returning.objection(kUser, "job-1", at(1, 0)) == "");
+}
+
+TEST_CASE("a file of promises that is damaged is put aside, and said") {
+  const Folder folder;
+  const std::filesystem::path path = folder.path() / "promises";
+  {
+    PromiseFile file(path, Bytes{1} << 20, name_of);
+    file.write(std::vector{joined(1), joined(2)});
+  }
+  std::fstream bytes(path, std::ios::binary | std::ios::in | std::ios::out);
+  bytes.seekp(40);
+  bytes.put('!');
+  bytes.close();
+  PromiseFile file(path, Bytes{1} << 20, name_of);
+  CHECK(file.take_problem().find("it is put aside as") != std::string::npos);
+  CHECK(std::filesystem::exists(path.string() + ".damaged"));
+  CHECK(jobs_in(path).empty());
+  file.write(std::vector{joined(3)});
+  CHECK(jobs_in(path) == JobIds{3});
 }
 
 }  // namespace
