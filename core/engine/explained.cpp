@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <unordered_map>
 #include <utility>
 
 namespace batchflow {
@@ -152,8 +153,8 @@ class ExplainedScaling final : public ScalingPolicy {
   }
   std::uint32_t depth(const JobView& view) override {
     const std::uint32_t answer = policy_->depth(view);
-    if (view.job.value >= depths_.size()) depths_.resize(view.job.value + 1, UINT32_MAX);
-    if (std::exchange(depths_[view.job.value], answer) != answer) {
+    const auto [told, is_new] = depths_.try_emplace(view.job.value, answer);
+    if (is_new || std::exchange(told->second, answer) != answer) {
       teller_.tell(fmt::format("job {}: looks {} blocks ahead", view.job.value, answer),
                    fmt::format("{} ranks, a step takes {:.6g} s and {:.6g} blocks, one {:.6g} s; "
                                "window {}, stall {:.3f}",
@@ -166,7 +167,7 @@ class ExplainedScaling final : public ScalingPolicy {
  private:
   Teller teller_;
   std::unique_ptr<ScalingPolicy> policy_;
-  std::vector<std::uint32_t> depths_;  // by job
+  std::unordered_map<std::uint32_t, std::uint32_t> depths_;  // by job
 };
 
 class ExplainedEviction final : public EvictionPolicy {

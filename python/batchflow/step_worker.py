@@ -164,6 +164,7 @@ class Step:
                 if frame is not None:
                     print(f"at {frame.f_code.co_filename}:{frame.f_lineno}", file=sys.stderr,
                           flush=True)
+        threading.stack_size(512 << 10)  # of all that it may have, 8 MB would be much
         threading.Thread(target=look, daemon=True).start()
 
 

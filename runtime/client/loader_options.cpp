@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "runtime/client/error.h"
 #include "runtime/client/loader.h"
@@ -113,6 +114,7 @@ bf_status status_of(Session::Failure failure) {
       return BF_INTERRUPTED;
     case Session::Failure::no_service:
     case Session::Failure::not_yet:
+    case Session::Failure::lost:
       break;
   }
   return BF_NO_SERVICE;
@@ -148,6 +150,7 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   const auto deadline = Clock::now() + loader->timeout_;
   // A service that is ending asks to be asked again, and then is away until the next one is there.
   auto ask_until = Clock::now();
+  bool was_lost = false;  // once: it may be this very wish that ends it
   for (;;) {
     session = Session::open(
         loader->addresses_, loader->request_, loader->shown_, deadline, [] { return false; },
@@ -155,9 +158,12 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
     const auto now = Clock::now();
     if (problem.failure == Session::Failure::not_yet)
       ask_until = std::min(deadline, now + loader->reconnect_time_);
-    const bool is_ending = problem.failure == Session::Failure::not_yet ||
-                           problem.failure == Session::Failure::no_service;
-    if (session || !is_ending || now >= ask_until) break;
+    if (problem.failure == Session::Failure::lost && !std::exchange(was_lost, true))
+      ask_until = std::min(deadline, now + loader->reconnect_time_);
+    const bool is_away = problem.failure == Session::Failure::not_yet ||
+                         problem.failure == Session::Failure::lost ||
+                         problem.failure == Session::Failure::no_service;
+    if (session || !is_away || now >= ask_until) break;
     std::this_thread::sleep_for(kAskAgainAfter);
   }
   if (!session) return fail(status_of(problem.failure), std::move(problem.message));

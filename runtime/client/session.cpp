@@ -164,6 +164,8 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   auto frame = next_frame(channel, deadline, is_interrupted);
   if (!frame) {
     problem = no_answer(channel, proxy.get(), is_interrupted, "the wish to join");
+    if (problem.failure == Failure::no_service && !channel.is_open())
+      problem.failure = Failure::lost;
     return nullptr;
   }
   if (const auto refused = decode_refused(frame->text, why)) {

@@ -22,8 +22,8 @@ std::vector<std::string> service_addresses(const char* named);
 class Session {
  public:
   using Clock = Channel::Clock;
-  // not_yet: the service is there, and asks to be asked again.
-  enum class Failure : std::uint8_t { no_service, not_yet, refused, protocol, interrupted };
+  // not_yet: the service is there, and asks to be asked again. lost: it was, and has ended.
+  enum class Failure : std::uint8_t { no_service, not_yet, lost, refused, protocol, interrupted };
   struct Problem {
     Failure failure = Failure::no_service;
     std::string message;

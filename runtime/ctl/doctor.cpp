@@ -118,6 +118,9 @@ void storage(const Window& all, const JobWindow& job, Diagnosis& out) {
       "what fio says of it");
 }
 
+// Of their time, below which more workers would not help.
+constexpr double kBusyLeast = 0.6;
+
 void preparation(const Window& all, const JobWindow& job, Diagnosis& out) {
   const double workers = std::max(1.0, all.now("workers"));
   const double prepared = all.change("prepared_samples");
@@ -131,6 +134,17 @@ void preparation(const Window& all, const JobWindow& job, Diagnosis& out) {
   say_of_demand(job, out);
   say_of_cache(all, out);
   const double cores = all.now("cores");
+  // Blocks are there to be prepared, and no room to prepare them into.
+  if (busy < kBusyLeast) {
+    out.facts.push_back(
+        fmt::format("they had no work for {} of the time: {} of {} are taken by "
+                    "blocks and batches, {} by samples",
+                    percent(1 - busy), bytes_text(all.now("block_bytes")),
+                    bytes_text(all.now("cache_bytes")), bytes_text(all.now("item_bytes"))));
+    out.advice.push_back(
+        "more memory for blocks that are made ahead (--memory), or jobs that hold fewer batches");
+    return;
+  }
   // Who computes next to nothing wants as many as there are.
   const double needed = job.demand > 0 ? std::ceil(job.demand * each_s) : cores;
   if (needed > workers && workers < cores)

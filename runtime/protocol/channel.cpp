@@ -128,12 +128,19 @@ bool Channel::send(std::string_view text, std::span<const int> descriptors,
     } else if (errno == EINTR) {
       continue;
     } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
-      close(std::strerror(errno));
+      hear_last(std::strerror(errno));
     } else if (!wait_for(POLLOUT, deadline) && is_over(deadline)) {
       close("the other side does not read");
     }
   }
   return is_open();
+}
+
+// Who refuses a connection says why and closes it, before he has heard anything.
+void Channel::hear_last(std::string_view why) {
+  const std::string because(why);
+  last_ = receive(kAtOnce);
+  close(because);
 }
 
 // False: there is nothing (more) now.
@@ -170,6 +177,7 @@ bool Channel::receive_some() {
 }
 
 std::optional<Frame> Channel::receive(Clock::time_point deadline) {
+  if (last_) return std::exchange(last_, std::nullopt);
   while (is_open()) {
     if (receive_some()) {
       if (auto text = cutter_.take())

@@ -47,7 +47,8 @@ class Channel {
   const Descriptor& socket() const { return socket_; }
   void close(std::string_view why);
 
-  // All of it, or the channel is closed. Descriptors stay the caller's.
+  // All of it, or the channel is closed, and what the other side said before it closed can still be
+  // received. Descriptors stay the caller's.
   // REQUIRES: 0 < text.size() <= kFrameMost, descriptors.size() <= kDescriptorsMost
   bool send(std::string_view text, std::span<const int> descriptors, Clock::time_point deadline);
   // The next frame. Empty when none came in time, or the channel is closed.
@@ -56,10 +57,12 @@ class Channel {
  private:
   bool wait_for(short events, Clock::time_point deadline);
   bool receive_some();
+  void hear_last(std::string_view why);
 
   Descriptor socket_;
   FrameCutter cutter_;
   std::vector<Descriptor> descriptors_;  // of the frame being cut
+  std::optional<Frame> last_;            // of one that is closed
   std::string problem_ = "not connected";
 };
 

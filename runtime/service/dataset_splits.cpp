@@ -115,8 +115,9 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset,
                                           const std::function<bool()>& stop) {
   std::vector<OpenedIndex> all;
   std::shared_ptr<SampleIndex> whole;
+  std::string closed;
   const auto add = [&](std::string name, auto make) {
-    OpenedIndex& one = all.emplace_back(OpenedIndex{std::move(name), nullptr, {}});
+    OpenedIndex& one = all.emplace_back(OpenedIndex{std::move(name), nullptr, {}, {}});
     try {
       one.index = make(one.name);
     } catch (const std::exception& error) {
@@ -132,8 +133,10 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset,
     options.index_folder = index_folder;
     options.tokens_per_sample = dataset.tokens;
     options.stop = stop;
+    options.closed = &closed;
     return open_index(options);
   });
+  all.front().closed = closed;
   for (const NodeSplit& split : dataset.splits) {
     add(split_name(dataset, split), [&](const std::string& name) -> std::shared_ptr<SampleIndex> {
       if (!whole) throw DatasetError(all.front().problem);

@@ -27,6 +27,7 @@ struct OpenedIndex {
   std::string name;
   std::shared_ptr<SampleIndex> index;  // null: `problem` says why
   std::string problem;
+  std::string closed;  // SourceOptions::closed
 };
 // The whole, then its splits in the order in which they were written. Builds or finds the index.
 std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset,

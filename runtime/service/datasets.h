@@ -23,6 +23,7 @@ struct ServedDataset {
   std::filesystem::path root;
   int root_descriptor = -1;  // an open folder; files are opened below it
   std::string only;          // the file below it that is all of the dataset; empty: the folder is
+  std::string closed;        // the first path below it that not everybody may read, if any
   std::string pipeline;      // for jobs that name none
   std::string format;        // as it was said; empty: found out
   std::uint64_t tokens = 0;

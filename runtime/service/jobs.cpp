@@ -53,6 +53,11 @@ Jobs::Job* Jobs::of(JobId id) const {
   return found == by_id_.end() ? nullptr : found->second;
 }
 
+bool Jobs::any_reads(DatasetId dataset) const {
+  return std::any_of(jobs_.begin(), jobs_.end(),
+                     [&](const auto& job) { return job->dataset->id == dataset; });
+}
+
 std::string Jobs::name_of(JobId id) const {
   const Job* job = of(id);
   return job ? job->name : std::string();

@@ -93,6 +93,7 @@ class Jobs final : public Customer {
   // the next service, and go on there.
   void drain();
   bool empty() const { return jobs_.empty(); }
+  bool any_reads(DatasetId dataset) const;
   // Of a sample or class of the peer's dataset; empty if there is none.
   std::string name(Peer& peer, bool of_class, std::uint64_t key) const;
 

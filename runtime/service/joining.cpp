@@ -25,11 +25,29 @@ constexpr std::size_t kOpeningMost = 16;
 constexpr std::size_t kBroughtMost = 256;
 constexpr YamlLimits kBroughtLimits{.bytes = 1 << 16, .depth = 16, .nodes = 4096};
 
+// By a job, which named its path.
+bool is_brought(const ServedDataset& dataset) {
+  return dataset.name == dataset.root;
+}
+
+// That it is what was opened, and not another folder in its place.
+bool is_still_there(const ServedDataset& dataset) {
+  struct stat opened {
+  }, now{};
+  return fstat(dataset.root_descriptor, &opened) == 0 &&
+         stat(root_folder(dataset.root).c_str(), &now) == 0 && opened.st_dev == now.st_dev &&
+         opened.st_ino == now.st_ino;
+}
+
+bool is_trusted(const Connection& session) {
+  return session.user() == geteuid() || session.user() == 0;
+}
+
 // Who has opened the dataset's folder, or its file where that is all of it, may read it. `name` is
 // that file below `folder`, or empty.
 bool may_read(const Connection& session, int folder, const char* name,
               const std::vector<Descriptor>& descriptors) {
-  if (session.user() == geteuid() || session.user() == 0) return true;
+  if (is_trusted(session)) return true;
   struct stat root {};
   if (fstatat(folder, name, &root, AT_EMPTY_PATH) != 0) return false;
   for (const Descriptor& one : descriptors) {
@@ -110,7 +128,7 @@ void Joining::open(const NodeDataset& dataset) {
     // Not before who asks for it waits.
     std::vector<OpenedIndex> none;
     for (const std::string& name : served_names(dataset))
-      none.push_back({name, nullptr, "no thread to open it: " + error.code().message()});
+      none.push_back({name, nullptr, "no thread to open it: " + error.code().message(), {}});
     post_([this, number, dataset, none] { opened(number, dataset, none, 0); });
   }
 }
@@ -130,21 +148,30 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset,
       failed_.insert_or_assign(one.name, dataset);
     NodeDataset part = dataset;
     part.name = one.name;
-    opened(number, part, one.index, one.problem, took);
+    opened(number, part, one, took);
   }
 }
 
-void Joining::opened(std::uint64_t number, const NodeDataset& dataset,
-                     const std::shared_ptr<SampleIndex>& index, std::string problem, double took) {
+void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const OpenedIndex& made,
+                     double took) {
+  const auto& [name, index, why, closed] = made;
+  std::string problem = why;
   const auto found = opening_.find(dataset.name);
   if (found == opening_.end() || found->second.number != number) return;  // removed meanwhile
   std::vector<Waiting> waiting = std::move(found->second.waiting);
   opening_.erase(found);
   ServedDataset* served = nullptr;
-  if (index) {
+  ServedDataset* const before = datasets_.find(std::string_view(dataset.name));
+  if (index && before && before->index->version() == index->version() &&
+      before->index->listing() == index->listing() && is_still_there(*before)) {
+    served = before;
+    served->closed = closed;
+  } else if (index) {
     try {
+      if (before) remove(dataset);
       served = &datasets_.add(dataset.name, dataset.path, index);
       served->pipeline = dataset.pipeline;
+      served->closed = closed;
       served->format = dataset.format;
       served->tokens = dataset.tokens;
       for (const std::string& note : index->notes())
@@ -166,8 +193,7 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset,
     const std::shared_ptr<Connection> session = one.session.lock();
     if (!session) continue;
     if (served) {
-      one.request.dataset = served->name;
-      join(*session, std::move(one.request), std::move(one.descriptors));
+      enter(*session, one.request, one.descriptors, *served);
     } else {
       refuse(*session, "bad_dataset", problem);
     }
@@ -213,6 +239,8 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
   if (is_path) {
     const std::filesystem::path path = std::filesystem::path(request.dataset).lexically_normal();
     ServedDataset* known = datasets_.find(path);
+    // One that was brought may be another by now; while jobs read it, it stays what it was.
+    if (known && is_brought(*known) && !jobs_.any_reads(known->id)) known = nullptr;
     // One of the service's own that is still being opened is waited for by its name.
     const auto configured = std::find_if(opening_.begin(), opening_.end(), [&](const auto& one) {
       return one.second.path == path && one.first != path.string();
@@ -250,17 +278,31 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
     return refuse(
         session, "unknown_dataset",
         fmt::format("no dataset is called '{}'; there are: {}", request.dataset, names()));
-  if (!may_read(session, dataset->root_descriptor, dataset->only.c_str(), descriptors))
-    return refuse_reading(session, dataset->root, dataset->only.empty());
-  join(session, request, *dataset);
+  enter(session, request, descriptors, *dataset);
 }
 
+void Joining::enter(Connection& session, const JoinRequest& request,
+                    const std::vector<Descriptor>& descriptors, ServedDataset& dataset) {
+  if (is_brought(dataset) && !dataset.closed.empty() && !is_trusted(session))
+    return refuse(session, "not_allowed",
+                  fmt::format("{}: not everybody may read {}, and a service reads what it may, "
+                              "whoever asks; let all of this folder be read by all, or have the "
+                              "service serve it by a name (--dataset NAME={})",
+                              dataset.root.string(), dataset.closed, dataset.root.string()));
+  if (!may_read(session, dataset.root_descriptor, dataset.only.c_str(), descriptors))
+    return refuse_reading(session, dataset.root, dataset.only.empty());
+  join(session, request, dataset);
+}
+
+// Not those that jobs have brought, whose paths are their users'.
 std::string Joining::names() const {
   std::string all;
   for (const auto& one : datasets_.all()) {
-    if (!one->removed) all += (all.empty() ? "" : ", ") + one->name;
+    if (!one->removed && !is_brought(*one)) all += (all.empty() ? "" : ", ") + one->name;
   }
-  for (const auto& [name, opening] : opening_) all += (all.empty() ? "" : ", ") + name;
+  for (const auto& [name, opening] : opening_) {
+    if (name != opening.path) all += (all.empty() ? "" : ", ") + name;
+  }
   return all.empty() ? "none" : all;
 }
 

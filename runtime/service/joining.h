@@ -64,10 +64,13 @@ class Joining {
   };
   void opened(std::uint64_t number, const NodeDataset& dataset, const std::vector<OpenedIndex>& all,
               double took);
-  void opened(std::uint64_t number, const NodeDataset& dataset,
-              const std::shared_ptr<SampleIndex>& index, std::string problem, double took);
+  void opened(std::uint64_t number, const NodeDataset& dataset, const OpenedIndex& made,
+              double took);
   void wait(Connection& session, const std::string& name, JoinRequest request,
             std::vector<Descriptor> descriptors);
+  // If its user may read what is open by now.
+  void enter(Connection& session, const JoinRequest& request,
+             const std::vector<Descriptor>& descriptors, ServedDataset& dataset);
   void join(Connection& session, const JoinRequest& request, ServedDataset& dataset);
   // Null: it is being set up, see opener_.
   ServedPipeline* find_pipeline(const std::string& name, ServedDataset& dataset);

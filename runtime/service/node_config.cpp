@@ -24,8 +24,8 @@ namespace {
 
 // Of the service itself: stacks, indices' pages, sockets.
 constexpr Bytes kOwn = Bytes{64} << 20;
-// Below it no job of pictures could be admitted.
-constexpr Bytes kCacheLeast = Bytes{64} << 20;
+// Two blocks of 32 MiB and what rounding adds: with less no job of pictures could be admitted.
+constexpr Bytes kCacheLeast = Bytes{80} << 20;
 constexpr std::uint32_t kCredits = 3;
 // A rank that has ended does not come back, and the others are to know soon.
 constexpr Duration kRankTimeout = std::chrono::seconds(5);

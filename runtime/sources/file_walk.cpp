@@ -80,6 +80,10 @@ void FileWalk::meet_link(const std::string& path) {
   file({path, entry.bytes, entry.modified_ns});
 }
 
+void FileWalk::look_whether_closed(const std::string& path, bool is_open) {
+  if (!is_open && closed.empty()) closed = path;
+}
+
 void FileWalk::enter(int at, std::string& path, int depth) {
   const std::size_t prefix = path.size();
   for (const Entry& entry : entries_of(at, path)) {
@@ -89,10 +93,13 @@ void FileWalk::enter(int at, std::string& path, int depth) {
       throw DatasetError(
           fmt::format("{}: longer than {} bytes; move the data set's root down", path, kPathMost));
     if (S_ISREG(entry.mode)) {
+      look_whether_closed(path, (entry.mode & S_IROTH) != 0);
       file({path, entry.bytes, entry.modified_ns});
     } else if (S_ISLNK(entry.mode)) {
+      look_whether_closed(path, false);
       meet_link(path);
     } else if (S_ISDIR(entry.mode)) {
+      look_whether_closed(path, (entry.mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH));
       if (depth == kDepthMost)
         throw DatasetError(
             fmt::format("{}: more than {} folders deep; move the data set's root "
@@ -113,6 +120,7 @@ void FileWalk::enter(int at, std::string& path, int depth) {
 void FileWalk::run(int root, const std::string& only) {
   root_ = root;
   links = specials = 0;
+  closed.clear();
   std::string path;
   if (only.empty()) return enter(root, path, 0);
   const DatasetFile there(root, only);

@@ -25,6 +25,8 @@ struct FileWalk {
   std::function<void(std::string_view path)> folder;  // before what is in it
   std::uint64_t links = 0;                            // out of the root, to folders, to nothing
   std::uint64_t specials = 0;                         // devices, sockets, pipes
+  // The first that not everybody on the machine may read, or that might lead to one; empty: none.
+  std::string closed;
 
   // With `only`, that one file. Throws DatasetError for what cannot be read or is more than
   // kDepthMost folders deep, DatasetChanged for what goes away meanwhile.
@@ -34,6 +36,7 @@ struct FileWalk {
  private:
   void enter(int folder, std::string& path, int depth);
   void meet_link(const std::string& path);
+  void look_whether_closed(const std::string& path, bool is_open);
 
   int root_ = -1;
 };

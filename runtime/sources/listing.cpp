@@ -51,6 +51,7 @@ Listing list_files(IndexBuilder& builder, const std::string& only) {
     builder.tick(listing.files.size(), 0);
   };
   walk.run(builder.root, only);
+  if (builder.options.closed) *builder.options.closed = walk.closed;
   listing.links = walk.links;
   listing.specials = walk.specials;
   return listing;
@@ -132,6 +133,7 @@ bool still_true(const SourceOptions& options, int root, const std::string& only,
   } catch (const DatasetChanged&) {
     return false;
   }
+  if (options.closed) *options.closed = walk.closed;
   return hash.digest(head.takes_nested) == head.listing;
 }
 

@@ -42,6 +42,9 @@ class SampleIndex {
 
   virtual const std::string& name() const = 0;
   virtual Digest version() const = 0;  // D
+  // Another one when a file has come, gone, or been written to, though it is the same to its
+  // version.
+  virtual Digest listing() const { return version(); }
   virtual RecordKind kind() const = 0;
   virtual std::uint64_t samples() const = 0;
   // What a batch of samples as they are stored would have. Empty: a file is its bytes; samples of
@@ -77,6 +80,9 @@ struct SourceOptions {
   std::string token_type;               // u16 or u32; empty: by the file's ending
   std::function<bool()> stop;           // asked now and then; true ends the work with an error
   IndexProgress progress;
+  // Where not null: becomes the first path below the root that not everybody on the machine may
+  // read, or a link's; empty if there is none.
+  std::string* closed = nullptr;
 };
 
 // The index of what is there now: from its file if that is still true of the dataset, else built

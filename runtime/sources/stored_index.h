@@ -36,6 +36,7 @@ class StoredIndex final : public SampleIndex {
 
   const std::string& name() const override { return name_; }
   Digest version() const override { return view_.head().version; }
+  Digest listing() const override { return view_.head().listing; }
   RecordKind kind() const override { return view_.head().kind; }
   std::uint64_t samples() const override { return view_.head().samples; }
   const BatchSpec& stored_fields() const override { return view_.head().fields; }

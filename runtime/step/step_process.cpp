@@ -39,6 +39,9 @@ Descriptor moved_up(Descriptor descriptor) {
   return Descriptor(fcntl(descriptor.get(), F_DUPFD_CLOEXEC, kAboveWorkers));
 }
 
+// Addresses that Python and NumPy ask for and hardly touch, which the limit counts.
+constexpr Bytes kReservedByInterpreters = Bytes{64} << 20;
+
 std::filesystem::path worker_program(const StepSettings& settings) {
   if (!settings.worker.empty()) return settings.worker;
   std::error_code error;
@@ -211,6 +214,7 @@ std::string StepProcess::setup_message() const {
   setup.parameters = static_cast<std::uint32_t>(source_.parameters.size());
   setup.parent = getpid();
   setup.data_bytes = source_.settings.memory - input_bytes_ - output_bytes_ - kStepStackBytes;
+  if (!source_.interpreter.program.empty()) setup.data_bytes += kReservedByInterpreters;
   setup.input_bytes = input_bytes_;
   setup.output_bytes = output_bytes_;
   setup.input = step_array(source_.input);
@@ -280,8 +284,14 @@ StepResult StepProcess::lose() {
   problem_ =
       late_ ? fmt::format("took more than {:g} s", std::chrono::duration<double>(within).count())
             : ending_of(status);
-  if (const std::string words = last_words(); !words.empty())
+  if (const std::string words = last_words(); !words.empty()) {
     problem_ += fmt::format(", and last wrote '{}'", words);
+    if (words.find("MemoryError") != std::string::npos ||
+        words.find("bad_alloc") != std::string::npos ||
+        words.find("start new thread") != std::string::npos)
+      problem_ += fmt::format(" (a process may take {} MiB: `memory` of `steps`)",
+                              source_.settings.memory >> 20);
+  }
   end();
   return late_ ? StepResult::late : StepResult::crashed;
 }

@@ -171,7 +171,11 @@ bool filter_calls(Confined what) {
   return filter.install();
 }
 
+// What is limited further already stays so.
 bool limit(int resource, rlim_t most) {
+  rlimit now{};
+  if (getrlimit(static_cast<__rlimit_resource>(resource), &now) == 0)
+    most = std::min(most, now.rlim_max);
   const rlimit value{most, most};
   return setrlimit(static_cast<__rlimit_resource>(resource), &value) == 0;
 }

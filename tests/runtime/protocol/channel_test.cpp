@@ -72,6 +72,18 @@ TEST_CASE("channel: each descriptor belongs to the frame it was sent with") {
   CHECK(frames == 400);
 }
 
+TEST_CASE("channel: what was said before it was closed is heard by who has something to say") {
+  Pair pair;
+  CHECK(pair.right.send("not you", {}, in(1s)));
+  pair.right.close("over");
+  CHECK_FALSE(pair.left.send("may I", {}, in(1s)));
+  CHECK_FALSE(pair.left.is_open());
+  const auto last = pair.left.receive(in(1s));
+  REQUIRE(last);
+  CHECK(last->text == "not you");
+  CHECK_FALSE(pair.left.receive(in(1s)));
+}
+
 TEST_CASE("channel: who does not read, does not write or writes nonsense is left in bounded time") {
   {
     Pair pair;

@@ -1,6 +1,7 @@
 // A data set that is another one than its index says: told apart at once, never mixed.
 #include <atomic>
 
+#include "tests/runtime/service/command.h"
 #include "tests/runtime/service/seen.h"
 #include "tests/runtime/service/served_rows.h"
 
@@ -32,6 +33,49 @@ TEST_CASE(
   CHECK(anew.wrong == "");
   REQUIRE(anew.epochs.size() == 2);
   for (const auto& [epoch, keys] : anew.epochs) CHECK(is_whole(keys, 3000));
+}
+
+TEST_CASE("a folder that jobs bring is what it is when the first of them comes") {
+  const Folder folder;
+  NodeConfig config = config_in(folder.path());
+  config.open_datasets = true;
+  const auto rows = folder.path() / "rows";
+  std::filesystem::create_directory(rows);
+  write_rows(rows / "rows.npy", 2000, 16);
+  JobPlan plan;
+  plan.service = config.socket;
+  plan.dataset = rows;
+  const LiveService service(config);
+  const auto datasets = [&] { return command(config.socket, "status").at("datasets").size(); };
+  const auto check = [&](std::uint64_t count) {
+    const Handed handed = run_job(plan);
+    CHECK(handed.wrong == "");
+    REQUIRE(handed.epochs.size() == 2);
+    for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, count));
+    CHECK(datasets() == 1);
+  };
+  check(2000);
+  const auto read = [&] {
+    return command(config.socket, "status").at("read_samples").get<std::uint64_t>();
+  };
+  const std::uint64_t once = read();
+  check(2000);
+  CHECK(read() == once);  // the same data, out of the cache
+  write_rows(rows / "rows.npy", 3000, 16);
+  check(3000);
+  // Written anew, with as many bytes: its version does not tell, its time does.
+  const std::uint64_t before = read();
+  std::filesystem::last_write_time(
+      rows / "rows.npy", std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  check(3000);
+  CHECK(read() >= before + 3000);
+  // Another folder in its place.
+  std::filesystem::rename(rows, folder.path() / "old");
+  std::filesystem::create_directory(rows);
+  write_rows(rows / "rows.npy", 500, 16);
+  check(500);
+  std::filesystem::remove_all(rows);
+  CHECK(run_job(plan).wrong.find("No such file") != std::string::npos);
 }
 
 // By their sizes: whoever has the index knows no more of them.

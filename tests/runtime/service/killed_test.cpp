@@ -141,6 +141,32 @@ TEST_CASE("the next service knows who may come back, and from where on") {
   bf_loader_close(loader);
 }
 
+TEST_CASE("a rank that waits for the others waits for the next service as well") {
+  ServedRows place(kRows);
+  Daemon daemon(place.arguments, place.socket);
+  std::vector<Handed> handed(2);
+  std::vector<std::thread> ranks;
+  const auto begin = [&](std::uint32_t rank) {
+    JobPlan plan = place.plan();
+    plan.name = "pair";
+    plan.world = 2;
+    plan.rank = rank;
+    plan.timeout_s = 60;
+    ranks.emplace_back([&handed, plan, rank] { handed[rank] = run_job(plan); });
+  };
+  begin(0);
+  const auto waits = [&] { return !command(place.socket, "status").at("jobs").empty(); };
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!waits() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(daemon.kill(SIGKILL) == -SIGKILL);
+  daemon.start();
+  CHECK(listens(place.socket));
+  begin(1);
+  for (std::thread& rank : ranks) rank.join();
+  for (const Handed& one : handed) CHECK(one.wrong == "");
+}
+
 TEST_CASE("three ranks outlive a service that is killed: equal batches, and each sample once") {
   for (const bf_order order : {BF_RELAXED, BF_STRICT}) {
     CAPTURE(order);

@@ -278,9 +278,9 @@ TEST_CASE("less memory and more is at once the bound of all that is kept") {
   CHECK(reload("288mib").find("memory") == 0);
   CHECK(job().first == 96 * kMib);
   // Staging stays as it was made.
-  CHECK(reload("255mib").find("nothing changes: memory: 255 MiB are too little: 128 MiB go to "
-                              "staging and 64 MiB to the service itself, and at least 64 MiB must "
-                              "be left for batches; give it 256 MiB or more") == 0);
+  CHECK(reload("271mib").find("nothing changes: memory: 271 MiB are too little: 128 MiB go to "
+                              "staging and 64 MiB to the service itself, and at least 80 MiB must "
+                              "be left for batches; give it 272 MiB or more") == 0);
   CHECK(reload("640mib").find("memory") == 0);
   const auto after = job();
   CHECK(after.first == 448 * kMib);

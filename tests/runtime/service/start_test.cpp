@@ -22,8 +22,8 @@ TEST_CASE("too little memory, or more than the machine has, is refused with numb
   config.memory = Bytes{100} << 20;
   CHECK(problem_of(config) ==
         "memory: 100 MiB are too little: 25 MiB go to staging and 64 MiB to the service itself, "
-        "and at least 64 MiB must be left for batches; give it 171 MiB or more (--memory)");
-  config.memory = Bytes{171} << 20;
+        "and at least 80 MiB must be left for batches; give it 192 MiB or more (--memory)");
+  config.memory = Bytes{192} << 20;
   CHECK(problem_of(config) == "");
   config.memory = Bytes{1} << 60;
   CHECK(problem_of(config).find("memory: 1099511627776 MiB are asked for, and the machine has ") ==

@@ -248,6 +248,37 @@ TEST_CASE("a folder is opened for nobody who could not read it") {
   CHECK(command(socket, "status").at("datasets").empty());
 }
 
+TEST_CASE("of a folder that another user names all is for everybody, or nothing is served") {
+  Place place;
+  place.config.open_datasets = true;
+  place.config.datasets.clear();
+  const std::filesystem::path rows = place.folder.path() / "rows";
+  const std::filesystem::path open = place.folder.path() / "open";
+  const std::filesystem::path below = place.folder.path() / "below";
+  std::filesystem::copy(rows, open);
+  std::filesystem::create_directory(below);
+  std::filesystem::copy(rows, below / "private");
+  chmod((below / "private").c_str(), 0700);
+  chmod((rows / "rows.npy").c_str(), 0600);
+  const std::string socket = place.config.socket;
+  Stranger stranger([&] {
+    JobPlan plan = place.plan("stranger");
+    if (run_job(plan).wrong.find("not everybody may read rows.npy") == std::string::npos) return 1;
+    plan.dataset = below;
+    if (run_job(plan).wrong.find("not everybody may read private") == std::string::npos) return 2;
+    plan.dataset = open;
+    if (!run_job(plan).wrong.empty()) return 3;
+    // What others have brought is theirs.
+    if (!command(socket, "status").at("datasets").empty()) return 4;
+    plan.dataset = "nothing";
+    if (run_job(plan).wrong.find("there are: none") == std::string::npos) return 5;
+    return 0;
+  });
+  const LiveService service(place.config);
+  CHECK(run_job(place.plan("mine")).wrong == "");
+  stranger.check();
+}
+
 TEST_CASE("frames that never end are bounded over all connections of a user") {
   Place place;
   place.config.quotas.of_some[geteuid()].frame_bytes = Bytes{1} << 20;

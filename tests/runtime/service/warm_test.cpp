@@ -1,5 +1,7 @@
 // Reading ahead: by the engine, for jobs that come later, and nothing of it is a job that people
 // see.
+#include <sys/resource.h>
+
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/live.h"
 
@@ -64,6 +66,21 @@ TEST_CASE("all of a data set is read, and a job that comes finds most of it in t
   status = command(rows.config.socket, "status");
   // What is read before the engine has given the cache its room is not kept.
   CHECK(status.at("read_samples").get<std::uint64_t>() - read <= kRows / 4);
+}
+
+TEST_CASE("reading ahead is explained in little memory") {
+  const auto most = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;  // KiB
+  };
+  Rows rows;
+  rows.config.explain = true;
+  const LiveService service(rows.config);
+  const long before = most();
+  CHECK(begin(rows).at("type") == "answer");
+  CHECK(rows.warmed().at("over") == true);
+  CHECK(most() - before < 512 << 10);
 }
 
 TEST_CASE("a job that comes while a data set is read ahead is none the worse for it") {
