@@ -59,7 +59,7 @@ class FaultyPlace {
         << "engine: {retry_wait: 1ms, read_attempts: 15, promise_log_bytes_max: 4kib,\n"
         << "  corrupt_ratio_max: 20%, block_bytes: " << (spills ? "1mib" : "64kib") << "}\n";
     if (spills) {
-      out << "memory: 152mib\nhttp: {port: -1}\nstorage: {staging: 16mib}\n"
+      out << "memory: 160mib\nhttp: {port: -1}\nstorage: {staging: 16mib}\n"
           << "datasets: [{name: large, path: " << path("large") << "}]\n"
           << "spill: {path: " << path("drive") << ", bytes: 96mib}\n";
       return;
