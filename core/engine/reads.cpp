@@ -205,7 +205,8 @@ void Reads::done(const ReadDone& event) {
   if (s_.reads.live(index)) release_if_unused(index);
 }
 
-// Whether all of them were asked for by the last attempt.
+// Whether all of them were asked for by the last attempt. A read without a list is a block's, and
+// those who wait for it are makings of that block.
 bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
   asked_ = read.missing.empty() ? read.samples : read.missing;
   if (asked_.empty()) {
@@ -223,11 +224,9 @@ bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
 void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
   ReadJob& read = s_.reads[index];
   ++s_.counters.failed_reads;
+  read.request = s_.requests.again(read.request.id);
   read.in_part |= !failed.empty();
-  if (read.waiters.empty()) {
-    read.request = s_.requests.again(read.request.id);
-    return end_without_result(index, std::nullopt);
-  }
+  if (read.waiters.empty()) return end_without_result(index, std::nullopt);
   if (!are_of(read, failed)) {
     s_.protocol_error();
   } else if (!failed.empty() && failed.size() < asked_.size()) {
@@ -235,7 +234,6 @@ void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
     std::sort(read.missing.begin(), read.missing.end());
     read.missing.erase(std::unique(read.missing.begin(), read.missing.end()), read.missing.end());
   }
-  read.request = s_.requests.again(read.request.id);
   if (++read.attempts < s_.config.read_attempts) {
     const Duration wait =
         s_.config.retry_wait * (std::int64_t{1} << std::min(read.attempts - 1, 10u));

@@ -156,9 +156,8 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
         loader->addresses_, loader->request_, loader->shown_, deadline, [] { return false; },
         problem);
     const auto now = Clock::now();
-    if (problem.failure == Session::Failure::not_yet)
-      ask_until = std::min(deadline, now + loader->reconnect_time_);
-    if (problem.failure == Session::Failure::lost && !std::exchange(was_lost, true))
+    if (problem.failure == Session::Failure::not_yet ||
+        (problem.failure == Session::Failure::lost && !std::exchange(was_lost, true)))
       ask_until = std::min(deadline, now + loader->reconnect_time_);
     const bool is_away = problem.failure == Session::Failure::not_yet ||
                          problem.failure == Session::Failure::lost ||

@@ -175,8 +175,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
     shown = open_folder(refused->show);
     if (shown) return open(addresses, request, shown, deadline, is_interrupted, problem);
     problem.message = fmt::format(
-        "the dataset {} lies in {}, which cannot be opened: {}; let this "
-        "user read that folder",
+        "the dataset {} lies in {}, which cannot be opened: {}; let this user read that folder",
         request.dataset, refused->show, std::strerror(errno));
     return nullptr;
   }

@@ -22,9 +22,8 @@ std::string refusal_text(const Refuse& order) {
     case Refusal::no_room:
       return fmt::format(
           "there is no room for its batches: it needs {} of memory and {} are left; "
-          "give the service more memory (--memory), smaller blocks (engine: block_bytes), or ask "
-          "for "
-          "batches that are no larger than a block",
+          "give the service more memory (--memory) or smaller blocks (engine: block_bytes), or "
+          "ask for batches that are no larger than a block",
           bytes(order.needed), bytes(order.available));
     case Refusal::unknown_dataset:
       return "the service does not know the dataset any more";

@@ -7,8 +7,8 @@
 namespace batchflow {
 namespace {
 
-// A loader has told what its user trained on when it gave the next batch, so it is never behind.
-// The last batch of an epoch ends it here, and there it has not.
+// A batch is given before it is trained on, so who tells what he gave is never behind. At the end
+// of an epoch the engine has begun the next one, of which a loader may not know yet.
 bool is_behind(const Position& told, const Position& trained) {
   if (told.epoch() == trained.epoch()) return told.consumed() < trained.consumed();
   return told.epoch() < trained.epoch() &&
@@ -39,8 +39,7 @@ std::string Returning::objection(std::uint64_t user, const std::string& name,
   if (!is_same || !is_behind(told, trained)) return {};
   return fmt::format(
       "job '{}' comes back after {} samples of epoch {}, but had trained on {} of epoch {}: it "
-      "would "
-      "be given samples again; begin with the state it saved last, as another job",
+      "would be given samples again; begin with the state it saved last, as another job",
       name, told.consumed(), told.epoch(), trained.consumed(), trained.epoch());
 }
 
