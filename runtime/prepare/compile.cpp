@@ -18,7 +18,6 @@ constexpr double kDecodeNsPerByte = 2.2;
 constexpr double kAugmentNsPerByte = 2.0;
 // What a JPEG of photographic quality grows by, where nothing is known of its size.
 constexpr Bytes kGrowth = 5;
-constexpr std::uint64_t kSamplesLookedAt = 1000;
 
 Digest digest_of(std::string_view text, Digest before) {
   Digest digest = hash(before, text.size());
@@ -30,29 +29,9 @@ Duration cost(Bytes bytes, double ns_per_byte) {
   return Duration(static_cast<std::int64_t>(static_cast<double>(bytes) * ns_per_byte));
 }
 
-Bytes pixel_bytes(const Dimensions& size) {
-  return Bytes{size.width} * size.height * kChannels;
-}
-
-// In the mean of samples spread over the dataset.
+// Sizes of pictures are not known before they are decoded.
 Bytes decoded_guess(const SampleIndex& dataset) {
-  const Catalogue catalogue = dataset.catalogue();
-  const std::uint64_t n = dataset.samples();
-  const std::uint64_t looked_at = std::min(n, kSamplesLookedAt);
-  Bytes sum = 0;
-  for (std::uint64_t i = 0; i < looked_at; ++i) {
-    const auto size = catalogue.dimensions(SampleId{i * (n / looked_at)});
-    if (!size) return catalogue.mean_bytes() * kGrowth;
-    sum += pixel_bytes(*size);
-  }
-  return PictureBuffer::kHeader + sum / std::max<std::uint64_t>(1, looked_at);
-}
-
-Bytes largest(const SampleIndex& dataset) {
-  Bytes most = 1;
-  for (std::uint64_t i = 0; i < dataset.samples(); ++i)
-    most = std::max(most, dataset.extent(SampleId{i}).bytes);
-  return most;
+  return dataset.sums().total / std::max<std::uint64_t>(1, dataset.samples()) * kGrowth;
 }
 
 void check_head(ConfigSection& section) {
@@ -66,10 +45,7 @@ void check_head(ConfigSection& section) {
 bool has_labels(const SampleIndex& dataset) {
   if (!dataset.classes().empty()) return true;
   if (dataset.kind() == RecordKind::rows) return false;
-  std::uint64_t labelled = 0;
-  for (SampleId sample(0); sample.value < dataset.samples(); ++sample.value)
-    if (dataset.label(sample)) ++labelled;
-  return labelled > dataset.samples() / 2;
+  return dataset.sums().labelled > dataset.samples() / 2;
 }
 
 bool is_plugin(ConfigSection& step) {
@@ -355,7 +331,7 @@ class PipelineCompiler {
   // Of a sample as it is stored.
   BatchSpec stored_fields() const {
     if (dataset_.kind() != RecordKind::whole) return dataset_.stored_fields();
-    return {{{"bytes", ElementType::u8, {largest(dataset_)}, true}}};
+    return {{{"bytes", ElementType::u8, {dataset_.sums().largest}, true}}};
   }
 
   // The stored fields that are fields of the batch. Of parts, a named one stands alone, and
@@ -369,7 +345,7 @@ class PipelineCompiler {
       if (part.empty())
         section_.refuse("steps", "samples of this dataset make no batch as they are stored",
                         "write field: NAME, or decode a picture; the log says why");
-      spec.fields = {{part, ElementType::u8, {largest(dataset_)}, true}};
+      spec.fields = {{part, ElementType::u8, {dataset_.sums().largest}, true}};
     } else if (!part.empty() && !spec.find(part)) {
       refuse_part(section_, "field");
     } else if (has_parts()) {

@@ -73,6 +73,8 @@ class Preparer {
                            std::uint32_t place, std::vector<std::byte>* keep_decoded) = 0;
   // What was wrong with the last one that was not done.
   virtual std::string_view problem() const = 0;
+  // The processes of steps that are given up.
+  virtual void end_steps() = 0;
 };
 std::unique_ptr<Preparer> make_preparer();
 

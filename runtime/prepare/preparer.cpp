@@ -32,6 +32,7 @@ class WorkerPreparer final : public Preparer {
   }
 
   std::string_view problem() const override { return problem_; }
+  void end_steps() override { plugins_.end_given_up(); }
 
  private:
   bool picture(const CompiledPipeline& pipeline, const Input& input, const BlockWriter& out,

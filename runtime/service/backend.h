@@ -5,6 +5,7 @@
 // Lives on the service's thread. Other threads report through `Post`, which runs a function there.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -106,6 +107,15 @@ class Backend {
   Duration preparing() const { return workers_->busy(); }
   // Samples that could not be prepared, and why.
   const Troubles& troubles() const { return troubles_; }
+  // Reads it or prepares of it now.
+  bool is_at(DatasetId dataset) const {
+    return any_at([dataset](const auto& one) { return one.dataset == dataset; });
+  }
+  bool is_at(PipelineId pipeline) const {
+    return any_at([pipeline](const auto& one) { return one.pipeline == pipeline; });
+  }
+  // Processes of steps that are given up end soon.
+  void end_steps() { workers_->end_steps(); }
   std::size_t waits_for_memory() const { return unplaced_.size() + ungathered_.size(); }
   std::vector<CacheShare> cache() const;
 
@@ -157,6 +167,15 @@ class Backend {
     Preparing entry;
     StallBook::Shortage shortage;
   };
+  template <class Of>
+  bool any_at(Of&& of) const {
+    return std::any_of(readings_.begin(), readings_.end(),
+                       [&](const Reading& one) { return !one.samples.empty() && of(one); }) ||
+           std::any_of(preparing_.begin(), preparing_.end(),
+                       [&](const auto& one) { return of(one.second); }) ||
+           std::any_of(unplaced_.begin(), unplaced_.end(),
+                       [&](const Unplaced& one) { return of(one.entry); });
+  }
   struct Copying {
     Transfer order;
     PipelineId pipeline;

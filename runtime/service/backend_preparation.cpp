@@ -30,7 +30,7 @@ void Backend::on(const Prepare& order) {
   PreparationOrder out;
   out.request = order.request;
   out.worker = order.worker;
-  out.pipeline = pipeline.pipeline.get();
+  out.pipeline = pipeline.pipeline;
   out.layout = pipeline.layout(order.lineage.block_samples);
   const Digest prefix = pipeline.pipeline->info().prefix_hash;
   if (const ShareId share = order.decoded_share; !share.is_none()) {

@@ -134,7 +134,7 @@ ReadPiece Backend::source_piece(std::uint32_t index, std::size_t place) {
   one.bytes = extent.bytes;
   ReadPiece piece;
   piece.root = dataset.root_descriptor;
-  piece.path = dataset.paths[extent.file].c_str();
+  piece.path = dataset.index->path(extent.file).data();
   piece.file = std::uint64_t{dataset.id.value} << 32 | extent.file;
   piece.whole_file = dataset.index->kind() == RecordKind::whole;
   piece.offset = extent.offset;

@@ -180,6 +180,11 @@ std::string drop(const Question& asked) {
 
 std::string warm(const Question& asked) {
   ServedDataset& dataset = dataset_of(asked);
+  if (!dataset.index)
+    throw ConfigError(
+        fmt::format("no job has read '{}' for long, and it was let go; have it served "
+                    "by a name (--dataset NAME={})",
+                    dataset.name, dataset.name));
   const ServedPipeline& pipeline =
       asked.service.joining.pipeline_for(asked.text("pipeline"), dataset, Order::relaxed);
   if (!asked.service.warming.begin(dataset, pipeline))

@@ -117,9 +117,13 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset,
   std::shared_ptr<SampleIndex> whole;
   std::string closed;
   const auto add = [&](std::string name, auto make) {
-    OpenedIndex& one = all.emplace_back(OpenedIndex{std::move(name), nullptr, {}, {}});
+    OpenedIndex& one = all.emplace_back(OpenedIndex{std::move(name), nullptr, nullptr, {}, {}});
     try {
-      one.index = make(one.name);
+      const std::shared_ptr<SampleIndex> index = make(one.name);
+      // Here, as nobody waits for this thread but those who wait for the dataset.
+      one.catalogue = std::make_shared<Catalogue>(index->catalogue());
+      index->sums();
+      one.index = index;
     } catch (const std::exception& error) {
       one.problem = error.what();
     }

@@ -26,6 +26,7 @@ NodeSplit read_split(ConfigSection& section, const std::vector<NodeSplit>& befor
 struct OpenedIndex {
   std::string name;
   std::shared_ptr<SampleIndex> index;  // null: `problem` says why
+  std::shared_ptr<Catalogue> catalogue;
   std::string problem;
   std::string closed;  // SourceOptions::closed
 };

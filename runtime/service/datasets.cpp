@@ -29,37 +29,49 @@ Bytes slot_bytes_a_sample(const BatchSpec& spec, std::uint64_t samples, Bytes bl
 
 }  // namespace
 
-ServedDataset::~ServedDataset() {
+void ServedDataset::let_go() {
   if (root_descriptor >= 0) close(root_descriptor);
+  root_descriptor = -1;
+  index = nullptr;
 }
 
 std::shared_ptr<const BlockLayout> ServedPipeline::layout(std::uint32_t samples) {
   std::shared_ptr<const BlockLayout>& made = layouts_[samples];
-  if (!made) made = std::make_shared<const BlockLayout>(pipeline->spec(), samples);
+  if (!made) made = std::make_shared<const BlockLayout>(spec, samples);
   return made;
 }
 
 ServedDataset& Datasets::add(std::string name, const std::filesystem::path& root,
-                             std::shared_ptr<SampleIndex> index) {
+                             std::shared_ptr<SampleIndex> index, Catalogue catalogue) {
   auto made = std::make_unique<ServedDataset>();
-  const std::filesystem::path folder = root_folder(root, &made->only);
-  made->root_descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (made->root_descriptor < 0) {
-    throw DatasetError(fmt::format("{}: cannot be opened: {}; let the service's user read it",
-                                   folder.string(), std::generic_category().message(errno)));
-  }
   made->id = DatasetId(static_cast<std::uint32_t>(datasets_.size()));
   made->name = std::move(name);
   made->root = root;
-  for (std::uint32_t file = 0; file < index->files(); ++file)
-    made->paths.emplace_back(index->path(file));
-  catalogues_.add(made->id, index->catalogue());
-  made->index = std::move(index);
+  add_again(*made, std::move(index));
+  catalogues_.add(made->id, std::move(catalogue));
   return *datasets_.emplace_back(std::move(made));
+}
+
+void Datasets::add_again(ServedDataset& dataset, std::shared_ptr<SampleIndex> index) {
+  const std::filesystem::path folder = root_folder(dataset.root, &dataset.only);
+  dataset.root_descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (dataset.root_descriptor < 0) {
+    throw DatasetError(fmt::format("{}: cannot be opened: {}; let the service's user read it",
+                                   folder.string(), std::generic_category().message(errno)));
+  }
+  dataset.version = index->version();
+  dataset.listing = index->listing();
+  dataset.index = std::move(index);
 }
 
 ServedPipeline& Datasets::add(std::string name, DatasetId dataset,
                               std::unique_ptr<Pipeline> pipeline, Bytes block_bytes) {
+  for (const auto& one : pipelines_) {
+    const bool same = !one->pipeline && one->name == name && one->dataset == dataset;
+    if (!same || one->spec != pipeline->spec() || one->hash != pipeline->info().hash) continue;
+    one->pipeline = std::move(pipeline);
+    return *one;
+  }
   auto made = std::make_unique<ServedPipeline>();
   made->id = PipelineId(static_cast<std::uint32_t>(pipelines_.size()));
   made->name = std::move(name);
@@ -68,6 +80,8 @@ ServedPipeline& Datasets::add(std::string name, DatasetId dataset,
   info.prepared_bytes = slot_bytes_a_sample(
       pipeline->spec(), datasets_.at(dataset.value)->index->samples(), block_bytes);
   catalogues_.add(made->id, info);
+  made->spec = pipeline->spec();
+  made->hash = info.hash;
   made->pipeline = std::move(pipeline);
   return *pipelines_.emplace_back(std::move(made));
 }
@@ -88,7 +102,7 @@ ServedDataset* Datasets::find(const std::filesystem::path& root) {
 
 ServedPipeline* Datasets::find(std::string_view name, DatasetId dataset) {
   const auto found = std::find_if(pipelines_.begin(), pipelines_.end(), [&](const auto& one) {
-    return one->name == name && one->dataset == dataset;
+    return one->pipeline && one->name == name && one->dataset == dataset;
   });
   return found == pipelines_.end() ? nullptr : found->get();
 }

@@ -27,13 +27,19 @@ struct ServedDataset {
   std::string pipeline;      // for jobs that name none
   std::string format;        // as it was said; empty: found out
   std::uint64_t tokens = 0;
-  std::shared_ptr<SampleIndex> index;
-  std::vector<std::string> paths;  // of its files
-  bool pinned = false;             // kept although no job reads it
-  bool removed = false;            // no job may join it any more; those that read it go on
+  std::shared_ptr<SampleIndex> index;  // null: let go
+  Digest version = 0, listing = 0;     // of its index
+  bool pinned = false;                 // kept although no job reads it
+  bool removed = false;                // no job may join it any more; those that read it go on
+  uid_t brought_by = 0;                // where it is brought
+  Instant used{};                      // where it is brought: last
 
   ServedDataset() = default;
-  ~ServedDataset();
+  ~ServedDataset() { let_go(); }
+  // By a job, which named its path.
+  bool is_brought() const { return name == root; }
+  // Its index and folder, not what is cached of it. REQUIRES: nothing reads it
+  void let_go();
   ServedDataset(const ServedDataset&) = delete;
   ServedDataset& operator=(const ServedDataset&) = delete;
 };
@@ -42,7 +48,11 @@ struct ServedPipeline {
   PipelineId id;
   std::string name;
   DatasetId dataset;
-  std::unique_ptr<Pipeline> pipeline;
+  std::shared_ptr<const Pipeline> pipeline;  // null: let go
+  BatchSpec spec;                            // of what it makes
+  Digest hash = 0;                           // of all its steps
+  bool brought = false;                      // by a job, as a text
+  Instant used{};                            // where it or its dataset is brought: last
   // Layouts by the number of samples they have room for, made once.
   std::shared_ptr<const BlockLayout> layout(std::uint32_t samples);
 
@@ -54,13 +64,15 @@ class Datasets {
  public:
   // Opens the root. Throws DatasetError.
   ServedDataset& add(std::string name, const std::filesystem::path& root,
-                     std::shared_ptr<SampleIndex> index);
+                     std::shared_ptr<SampleIndex> index, Catalogue catalogue);
+  // One that was let go, and is what it was. Throws DatasetError.
+  void add_again(ServedDataset& dataset, std::shared_ptr<SampleIndex> index);
   // `block_bytes` is what the engine fits its blocks to: what a sample takes of a slot depends on
-  // it.
+  // it. One of that name that was let go is that pipeline again.
   ServedPipeline& add(std::string name, DatasetId dataset, std::unique_ptr<Pipeline> pipeline,
                       Bytes block_bytes);
 
-  // Those removed are not found.
+  // Datasets that are removed and pipelines that are let go are not found.
   ServedDataset* find(std::string_view name);
   ServedDataset* find(const std::filesystem::path& root);
   ServedPipeline* find(std::string_view name, DatasetId dataset);

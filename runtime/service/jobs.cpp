@@ -58,6 +58,11 @@ bool Jobs::any_reads(DatasetId dataset) const {
                      [&](const auto& job) { return job->dataset->id == dataset; });
 }
 
+bool Jobs::any_uses(PipelineId pipeline) const {
+  return std::any_of(jobs_.begin(), jobs_.end(),
+                     [&](const auto& job) { return job->pipeline->id == pipeline; });
+}
+
 std::string Jobs::name_of(JobId id) const {
   const Job* job = of(id);
   return job ? job->name : std::string();

@@ -94,6 +94,7 @@ class Jobs final : public Customer {
   void drain();
   bool empty() const { return jobs_.empty(); }
   bool any_reads(DatasetId dataset) const;
+  bool any_uses(PipelineId pipeline) const;
   // Of a sample or class of the peer's dataset; empty if there is none.
   std::string name(Peer& peer, bool of_class, std::uint64_t key) const;
 

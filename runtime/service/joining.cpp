@@ -21,14 +21,11 @@ namespace {
 
 // Of datasets that are being opened at once, whoever asks for them.
 constexpr std::size_t kOpeningMost = 16;
-// Pipelines that one user's jobs have brought: they stay for as long as the service.
+// Pipelines that one user's jobs have brought, and folders, that are not let go yet.
 constexpr std::size_t kBroughtMost = 256;
+// Samples of all folders that one user's jobs have ever brought: the engine keeps their sizes.
+constexpr std::uint64_t kBroughtSamplesMost = std::uint64_t{1} << 28;
 constexpr YamlLimits kBroughtLimits{.bytes = 1 << 16, .depth = 16, .nodes = 4096};
-
-// By a job, which named its path.
-bool is_brought(const ServedDataset& dataset) {
-  return dataset.name == dataset.root;
-}
 
 // That it is what was opened, and not another folder in its place.
 bool is_still_there(const ServedDataset& dataset) {
@@ -77,6 +74,13 @@ void refuse_reading(Connection& session, const std::filesystem::path& root, bool
   session.end();
 }
 
+// Of its steps' processes, for each worker.
+Bytes step_bytes(const Pipeline& pipeline) {
+  Bytes bytes = 0;
+  for (const auto& step : pipeline.plugins()) bytes += step->bytes_each();
+  return bytes;
+}
+
 std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order order) {
   if (asked.empty()) asked = dataset.pipeline;
   if (!asked.empty()) return asked;
@@ -87,17 +91,14 @@ std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order
 
 }  // namespace
 
-Joining::Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Jobs& jobs, Post post,
-                 Say say, Now now, SetApart set_apart)
+Joining::Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Jobs& jobs,
+                 JoiningHost host)
     : config_(config),
       datasets_(datasets),
       inbox_(inbox),
       jobs_(jobs),
-      post_(std::move(post)),
-      say_(std::move(say)),
-      now_(std::move(now)),
-      set_apart_(std::move(set_apart)),
-      opener_(post_) {}
+      host_(std::move(host)),
+      opener_(host_.post) {}
 
 Joining::~Joining() {
   stopping_ = true;
@@ -106,10 +107,10 @@ Joining::~Joining() {
   }
 }
 
-void Joining::open(const NodeDataset& dataset) {
+void Joining::open(const NodeDataset& dataset, uid_t by) {
   const std::uint64_t number = next_++;
   for (const std::string& name : served_names(dataset)) {
-    opening_[name] = {number, dataset.path, {}};
+    opening_[name] = {number, dataset.path, by, {}};
     failed_.erase(name);
   }
   const auto work = [this, number, dataset] {
@@ -118,7 +119,7 @@ void Joining::open(const NodeDataset& dataset) {
         open_with_splits(dataset, config_.state / "indices", [this] { return stopping_.load(); });
     const double took =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began_opening).count();
-    post_([this, number, dataset, all, took] { opened(number, dataset, all, took); });
+    host_.post([this, number, dataset, all, took] { opened(number, dataset, all, took); });
   };
   try {
     if (BF_FAILPOINT("service.dataset.thread"))
@@ -128,8 +129,9 @@ void Joining::open(const NodeDataset& dataset) {
     // Not before who asks for it waits.
     std::vector<OpenedIndex> none;
     for (const std::string& name : served_names(dataset))
-      none.push_back({name, nullptr, "no thread to open it: " + error.code().message(), {}});
-    post_([this, number, dataset, none] { opened(number, dataset, none, 0); });
+      none.push_back(
+          {name, nullptr, nullptr, "no thread to open it: " + error.code().message(), {}});
+    host_.post([this, number, dataset, none] { opened(number, dataset, none, 0); });
   }
 }
 
@@ -154,41 +156,31 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset,
 
 void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const OpenedIndex& made,
                      double took) {
-  const auto& [name, index, why, closed] = made;
+  const auto& [name, index, catalogue, why, closed] = made;
   std::string problem = why;
   const auto found = opening_.find(dataset.name);
   if (found == opening_.end() || found->second.number != number) return;  // removed meanwhile
   std::vector<Waiting> waiting = std::move(found->second.waiting);
+  const uid_t by = found->second.by;
   opening_.erase(found);
   ServedDataset* served = nullptr;
   ServedDataset* const before = datasets_.find(std::string_view(dataset.name));
-  if (index && before && before->index->version() == index->version() &&
-      before->index->listing() == index->listing() && is_still_there(*before)) {
-    served = before;
-    served->closed = closed;
-  } else if (index) {
-    try {
-      if (before) remove(dataset);
-      served = &datasets_.add(dataset.name, dataset.path, index);
-      served->pipeline = dataset.pipeline;
-      served->closed = closed;
-      served->format = dataset.format;
-      served->tokens = dataset.tokens;
-      for (const std::string& note : index->notes())
-        say_(fmt::format("dataset {}: {}", dataset.name, note));
-      inbox_.add(CatalogueKnown{served->id, index->version()});
-      if (dataset.pin) keep(*served, Keep::always);
-      say_(
-          fmt::format("dataset {}: {} samples, {:.1f} MiB, {} classes, version {:016x}, opened in "
-                      "{:.2f} s",
-                      dataset.name, index->samples(),
-                      static_cast<double>(index->catalogue().total_bytes()) / 1048576,
-                      index->classes().size(), index->version(), took));
-    } catch (const std::exception& error) {
-      problem = error.what();
+  try {
+    const bool same = index && before && before->version == index->version() &&
+                      before->listing == index->listing();
+    if (same && !before->index) {
+      datasets_.add_again(*before, index);
+      served = before;
+    } else if (same && is_still_there(*before)) {
+      served = before;
+    } else if (index) {
+      served = &add(dataset, index, std::move(*catalogue), by, took);
     }
+    if (served) served->closed = closed;
+  } catch (const std::exception& error) {
+    problem = error.what();
   }
-  if (!served) say_(fmt::format("dataset {}: {}", dataset.name, problem));
+  if (!served) host_.say(fmt::format("dataset {}: {}", dataset.name, problem));
   for (Waiting& one : waiting) {
     const std::shared_ptr<Connection> session = one.session.lock();
     if (!session) continue;
@@ -198,6 +190,39 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
       refuse(*session, "bad_dataset", problem);
     }
   }
+}
+
+ServedDataset& Joining::add(const NodeDataset& dataset, std::shared_ptr<SampleIndex> index,
+                            Catalogue&& catalogue, uid_t by, double took) {
+  const bool is_brought = dataset.name == dataset.path;
+  std::uint64_t& samples = brought_samples_[by];
+  if (is_brought && !catalogue.is_uniform() && samples + catalogue.samples() > kBroughtSamplesMost)
+    throw DatasetError(fmt::format(
+        "jobs of user {} have brought folders of {} samples since the service began, and {} are "
+        "the most; serve this one by a name (--dataset NAME={}), or start the service anew",
+        by, samples, kBroughtSamplesMost, dataset.path.string()));
+  if (ServedDataset* const before = datasets_.find(std::string_view(dataset.name))) {
+    remove(*before);
+    if (is_brought) keep(*before, Keep::dropped);
+  }
+  const std::string summary = fmt::format(
+      "dataset {}: {} samples, {:.1f} MiB, {} classes, version {:016x}, opened in {:.2f} s",
+      dataset.name, index->samples(), static_cast<double>(catalogue.total_bytes()) / 1048576,
+      index->classes().size(), index->version(), took);
+  if (is_brought && !catalogue.is_uniform()) samples += catalogue.samples();
+  ServedDataset& served =
+      datasets_.add(dataset.name, dataset.path, std::move(index), std::move(catalogue));
+  served.pipeline = dataset.pipeline;
+  served.format = dataset.format;
+  served.tokens = dataset.tokens;
+  served.brought_by = by;
+  served.used = host_.now();
+  for (const std::string& note : served.index->notes())
+    host_.say(fmt::format("dataset {}: {}", dataset.name, note));
+  inbox_.add(CatalogueKnown{served.id, served.version});
+  if (dataset.pin) keep(served, Keep::always);
+  host_.say(summary);
+  return served;
 }
 
 void Joining::remove(const NodeDataset& dataset) {
@@ -210,10 +235,14 @@ void Joining::remove(const NodeDataset& dataset) {
       }
       opening_.erase(found);
     } else if (ServedDataset* const served = datasets_.find(std::string_view(name))) {
-      served->removed = true;
-      if (served->pinned) keep(*served, Keep::as_needed);
+      remove(*served);
     }
   }
+}
+
+void Joining::remove(ServedDataset& dataset) {
+  dataset.removed = true;
+  if (dataset.pinned) keep(dataset, Keep::as_needed);
 }
 
 void Joining::keep(ServedDataset& dataset, Keep keep) {
@@ -240,7 +269,7 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
     const std::filesystem::path path = std::filesystem::path(request.dataset).lexically_normal();
     ServedDataset* known = datasets_.find(path);
     // One that was brought may be another by now; while jobs read it, it stays what it was.
-    if (known && is_brought(*known) && !jobs_.any_reads(known->id)) known = nullptr;
+    if (known && known->is_brought() && !jobs_.any_reads(known->id)) known = nullptr;
     // One of the service's own that is still being opened is waited for by its name.
     const auto configured = std::find_if(opening_.begin(), opening_.end(), [&](const auto& one) {
       return one.second.path == path && one.first != path.string();
@@ -259,7 +288,18 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
       if (opening_.count(name) == 0) {
         if (opening_.size() >= kOpeningMost)
           return refuse(session, kNotYet, "many datasets are being opened; ask again soon");
-        open({name, path, {}, {}, 0, {}});
+        const auto his =
+            std::count_if(datasets_.all().begin(), datasets_.all().end(), [&](const auto& one) {
+              return one->is_brought() && one->index && one->brought_by == session.user();
+            });
+        if (his >= static_cast<std::ptrdiff_t>(kBroughtMost))
+          return refuse(
+              session, kNotYet,
+              fmt::format("jobs of user {} have brought {} folders, which are let go {} "
+                          "s after their last job (brought_kept)",
+                          session.user(), his,
+                          std::chrono::ceil<std::chrono::seconds>(config_.brought_kept).count()));
+        open({name, path, {}, {}, 0, {}}, session.user());
       }
       return wait(session, name, std::move(request), std::move(descriptors));
     }
@@ -283,7 +323,7 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
 
 void Joining::enter(Connection& session, const JoinRequest& request,
                     const std::vector<Descriptor>& descriptors, ServedDataset& dataset) {
-  if (is_brought(dataset) && !dataset.closed.empty() && !is_trusted(session))
+  if (dataset.is_brought() && !dataset.closed.empty() && !is_trusted(session))
     return refuse(session, "not_allowed",
                   fmt::format("{}: not everybody may read {}, and a service reads what it may, "
                               "whoever asks; let all of this folder be read by all, or have the "
@@ -298,7 +338,7 @@ void Joining::enter(Connection& session, const JoinRequest& request,
 std::string Joining::names() const {
   std::string all;
   for (const auto& one : datasets_.all()) {
-    if (!one->removed && !is_brought(*one)) all += (all.empty() ? "" : ", ") + one->name;
+    if (!one->removed && !one->is_brought()) all += (all.empty() ? "" : ", ") + one->name;
   }
   for (const auto& [name, opening] : opening_) {
     if (name != opening.path) all += (all.empty() ? "" : ", ") + name;
@@ -316,7 +356,10 @@ void Joining::join(Connection& session, const JoinRequest& request, ServedDatase
   } catch (const std::exception& error) {
     return refuse(session, "unknown_pipeline", error.what());
   }
-  if (pipeline) return jobs_.join(session, request, dataset, *pipeline, now_());
+  if (pipeline) {
+    dataset.used = pipeline->used = host_.now();
+    return jobs_.join(session, request, dataset, *pipeline, host_.now());
+  }
   const auto then = [this, name, request, is_brought, id = dataset.id,
                      waiting = session.weak_from_this()] {
     const std::shared_ptr<Connection> one = waiting.lock();
@@ -330,7 +373,7 @@ void Joining::join(Connection& session, const JoinRequest& request, ServedDatase
       return refuse(*one, "unknown_dataset",
                     fmt::format("dataset '{}' is served no more", its.name));
     if (!made) return refuse(*one, "unknown_pipeline", failed->second);
-    jobs_.join(*one, request, its, *made, now_());
+    jobs_.join(*one, request, its, *made, host_.now());
   };
   if (!opener_.wait(name, dataset.id, &session, then))
     refuse(session, "bad_request", "this connection waits for a pipeline already");
@@ -364,9 +407,11 @@ ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset
   if (const auto known = brought.find(key); known != brought.end()) return known->second;
   if (brought.size() >= kBroughtMost)
     throw ConfigError(
-        fmt::format("jobs of user {} have brought {} pipelines already; name one of the service's "
-                    "(pipelines: of its node file)",
-                    session.user(), brought.size()));
+        fmt::format("jobs of user {} have brought {} pipelines, which are let go {} s after their "
+                    "last job (brought_kept); name one of the service's (pipelines: of its node "
+                    "file)",
+                    session.user(), brought.size(),
+                    std::chrono::ceil<std::chrono::seconds>(config_.brought_kept).count()));
   ConfigNode root = parse_yaml(text, "the job's pipeline", kBroughtLimits);
   if (has_plugins(root))
     throw ConfigError(
@@ -396,7 +441,34 @@ ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset
 ServedPipeline& Joining::add_brought(DatasetId dataset, std::unique_ptr<Pipeline> made) {
   const std::string name = fmt::format("#{:016x}", made->info().hash);
   ServedPipeline* const same = datasets_.find(name, dataset);
-  return same ? *same : add_pipeline(name, dataset, std::move(made));
+  ServedPipeline& added = same ? *same : add_pipeline(name, dataset, std::move(made));
+  added.brought = true;
+  return added;
+}
+
+void Joining::let_go() {
+  const Instant now = host_.now();
+  const auto is_due = [&](auto& one, bool in_use) {
+    if (in_use) one.used = now;
+    return now - one.used >= config_.brought_kept && !in_use;
+  };
+  for (const auto& one : datasets_.pipelines()) {
+    const ServedDataset& dataset = datasets_.dataset(one->dataset);
+    const bool goes = one->brought || dataset.is_brought() || dataset.removed;
+    if (!one->pipeline || !goes || !is_due(*one, jobs_.any_uses(one->id) || host_.uses(one->id)))
+      continue;
+    for (auto& [user, brought] : brought_)
+      std::erase_if(brought, [&](const auto& text) { return text.second == one.get(); });
+    const Bytes bytes = step_bytes(*one->pipeline);
+    for (const auto& step : one->pipeline->plugins()) step->give_up();
+    one->pipeline = nullptr;
+    if (bytes > 0) host_.give_back(bytes);
+  }
+  for (const auto& one : datasets_.all()) {
+    if (one->index && one->is_brought() && !one->pinned &&
+        is_due(*one, jobs_.any_reads(one->id) || opener_.is_at(one->id) || host_.reads(one->id)))
+      one->let_go();
+  }
 }
 
 std::unique_ptr<Pipeline> Joining::compile(const ConfigNode& root, const ServedDataset& dataset) {
@@ -408,12 +480,12 @@ std::unique_ptr<Pipeline> Joining::compile(const ConfigNode& root, const ServedD
 
 ServedPipeline& Joining::add_pipeline(const std::string& name, DatasetId dataset,
                                       std::unique_ptr<Pipeline> compiled) {
-  Bytes bytes = 0;
-  for (const auto& step : compiled->plugins()) bytes += step->bytes_each();
-  if (bytes > 0) set_apart_(bytes);
+  const Bytes bytes = step_bytes(*compiled);
+  if (bytes > 0) host_.set_apart(bytes);
   ServedPipeline& made =
       datasets_.add(name, dataset, std::move(compiled), config_.engine.block_bytes);
-  inbox_.add(PipelineKnown{made.id, made.pipeline->info().hash});
+  made.used = host_.now();
+  inbox_.add(PipelineKnown{made.id, made.hash});
   return made;
 }
 
@@ -431,7 +503,7 @@ void Joining::set_up(const std::string& name, ServedDataset& dataset, ConfigNode
                  } catch (const ConfigError& error) {
                    problem = fmt::format("pipeline '{}': {}", name, error.what());
                  }
-                 say_(problem);
+                 host_.say(problem);
                  refused_[{name, id.value}] = problem;
                });
 }

@@ -23,21 +23,29 @@
 
 namespace batchflow {
 
+// What it needs of the service around it.
+struct JoiningHost {
+  std::function<void(const std::string& line)> say;
+  // Runs a function on the service's thread, and has the engine stepped after it.
+  std::function<void(std::function<void()>)> post;
+  std::function<Instant()> now;
+  // Sets so much memory apart for each worker's processes of steps. Throws ConfigError.
+  std::function<void(Bytes)> set_apart;
+  // The same in turn, of steps that are given up.
+  std::function<void(Bytes)> give_back;
+  // Now, without a job of anybody's.
+  std::function<bool(DatasetId)> reads;
+  std::function<bool(PipelineId)> uses;
+};
+
 class Joining {
  public:
-  using Say = std::function<void(const std::string& line)>;
-  // Runs a function on the service's thread, and has the engine stepped after it.
-  using Post = std::function<void(std::function<void()>)>;
-  using Now = std::function<Instant()>;
-  // Sets so much memory apart for each worker's processes of steps. Throws ConfigError.
-  using SetApart = std::function<void(Bytes)>;
-
-  Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Jobs& jobs, Post post,
-          Say say, Now now, SetApart set_apart);
+  Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Jobs& jobs, JoiningHost host);
   ~Joining();  // waits for what is being opened
 
   // Builds or finds the index beside everything else; who asks for the dataset meanwhile waits.
-  void open(const NodeDataset& dataset);
+  // `by`: whose job has brought it, where one has.
+  void open(const NodeDataset& dataset, uid_t by = 0);
   // Answers now, or when the dataset is open.
   void join(Connection& session, JoinRequest request, std::vector<Descriptor> descriptors);
   // Nobody may join it or its splits any more. Jobs that read it go on.
@@ -46,6 +54,8 @@ class Joining {
   // The pipeline of that name, compiled for the dataset; empty: the one jobs get that name none.
   // Throws ConfigError, also while steps of it that are plugins are being set up.
   ServedPipeline& pipeline_for(std::string name, ServedDataset& dataset, Order order);
+  // Of what jobs have brought, that which none has used for long: call now and then.
+  void let_go();
   // It waits no more.
   void gone(const Connection& session);
   // Datasets whose index is being made.
@@ -60,12 +70,16 @@ class Joining {
   struct Opening {
     std::uint64_t number = 0;
     std::filesystem::path path;
+    uid_t by = 0;
     std::vector<Waiting> waiting;
   };
   void opened(std::uint64_t number, const NodeDataset& dataset, const std::vector<OpenedIndex>& all,
               double took);
   void opened(std::uint64_t number, const NodeDataset& dataset, const OpenedIndex& made,
               double took);
+  void remove(ServedDataset& dataset);
+  ServedDataset& add(const NodeDataset& dataset, std::shared_ptr<SampleIndex> index,
+                     Catalogue&& catalogue, uid_t by, double took);
   void wait(Connection& session, const std::string& name, JoinRequest request,
             std::vector<Descriptor> descriptors);
   // If its user may read what is open by now.
@@ -89,10 +103,7 @@ class Joining {
   Datasets& datasets_;
   Inbox& inbox_;
   Jobs& jobs_;
-  Post post_;
-  Say say_;
-  Now now_;
-  SetApart set_apart_;
+  JoiningHost host_;
   std::map<std::string, Opening> opening_;        // by the dataset's name
   std::map<std::uint64_t, std::thread> openers_;  // by number
   // Of which nothing could be opened, by the names of their parts: who asks next has it tried
@@ -100,6 +111,7 @@ class Joining {
   std::map<std::string, NodeDataset, std::less<>> failed_;
   std::uint64_t next_ = 0;
   std::map<uid_t, std::map<std::string, ServedPipeline*>> brought_;  // by dataset and text
+  std::map<uid_t, std::uint64_t> brought_samples_;                   // ever
   std::atomic<bool> stopping_{false};
   std::map<std::pair<std::string, std::uint32_t>, std::string> refused_;  // why, when last set up
   PipelineOpener opener_;

@@ -224,7 +224,13 @@ SpillOptions spill_from_argument(std::string_view text) {
 
 void check_policy(std::string_view kind, std::string_view text) {
   const std::string_view of = kind.substr(0, kind.find('.'));
-  policy_list().choose(policy_kind(of == "eviction" ? of : kind), text);
+  const PolicyChoice choice = policy_list().choose(policy_kind(of == "eviction" ? of : kind), text);
+  if (choice.entry->clairvoyant)
+    throw ConfigError(fmt::format(
+        "{} '{}' needs to be told the future, which a live service is not: it is for comparing "
+        "others with (batchflow-sim cache); write minio, which is made for epochs, or another of "
+        "batchflowctl policy list",
+        kind, text));
 }
 
 void listen_remotely(RemoteOptions& tcp, std::string_view text) {
@@ -270,6 +276,9 @@ void choose_policy(EngineConfig& config, std::string_view text) {
 NodeConfig read_node_config(ConfigSection& section) {
   NodeConfig config = default_node_config();
   section.one_of("kind", {"node"}, 0);
+  if (section.has("policies"))
+    section.refuse("policies", "they stand in the engine's section",
+                   "write engine: {policies: {dispatch: fifo}}, or preset: there");
   config.memory = section.bytes("memory", config.memory);
   config.workers = static_cast<std::uint32_t>(section.integer("workers", 0, 0, 4096));
   // A place beside the working folder: what is told of it is good anywhere.
@@ -279,6 +288,8 @@ NodeConfig read_node_config(ConfigSection& section) {
   config.socket = place("socket", config.socket);
   config.state = place("state", config.state);
   config.open_datasets = section.flag("open_datasets", config.open_datasets);
+  config.brought_kept =
+      section.duration("brought_kept", config.brought_kept, Duration(0), kDurationMost);
   config.journal = section.flag("journal", config.journal);
   config.explain = section.flag("explain", config.explain);
   for (const std::string& path : section.texts("pipelines")) {
@@ -351,6 +362,7 @@ NodeConfig read_node_config(ConfigSection& section) {
   });
   section.section("engine", [&](ConfigSection& engine) {
     config.engine = read_engine_config(engine);
+    for (const std::string& text : config.engine.policies.eviction) check_policy("eviction", text);
     if (!engine.has("credits")) config.engine.credits = kCredits;
     if (!engine.has("rank_timeout")) config.engine.rank_timeout = kRankTimeout;
   });

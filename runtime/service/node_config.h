@@ -44,6 +44,7 @@ struct NodeConfig {
   std::vector<NodeDataset> datasets;
   std::vector<std::filesystem::path> pipelines;  // files beside those that are shipped
   bool open_datasets = false;  // jobs may name folders that are not listed, if they can read them
+  Duration brought_kept = std::chrono::minutes(10);  // after the last job that used it
   Quotas quotas;
   Duration exit_when_idle{0};  // without anybody connected, the service ends after it; 0: never
   Duration drain = std::chrono::seconds(30);  // how long SIGTERM lets jobs go on, at most

@@ -4,6 +4,7 @@
 // Lives on the service's thread; each compilation is a thread of its own.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -36,6 +37,10 @@ class PipelineOpener {
             const StepSettings& settings, Done done);
   bool is_opening(const std::string& name, DatasetId dataset) const {
     return opening_.contains({name, dataset.value});
+  }
+  bool is_at(DatasetId dataset) const {
+    return std::any_of(opening_.begin(), opening_.end(),
+                       [&](const auto& one) { return one.first.second == dataset.value; });
   }
   // False: `who` waits for one already. REQUIRES: is_opening(name, dataset)
   bool wait(const std::string& name, DatasetId dataset, const void* who, Then then);

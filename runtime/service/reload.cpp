@@ -95,7 +95,7 @@ void compare_engines(const EngineConfig& running, const EngineConfig& wanted, Re
 
 bool ReloadPlan::changes_nothing() const {
   return removed.empty() && added.empty() && pipelines.empty() && pins.empty() &&
-         policies.empty() && settings.empty() && !memory && !workers && !limits;
+         policies.empty() && settings.empty() && looked_up.empty() && !memory && !workers;
 }
 
 std::string ReloadPlan::summary() const {
@@ -112,7 +112,7 @@ std::string ReloadPlan::summary() const {
   parts.insert(parts.end(), settings.begin(), settings.end());
   if (memory) parts.emplace_back("memory");
   if (workers) parts.emplace_back("workers");
-  if (limits) parts.emplace_back("limits");
+  parts.insert(parts.end(), looked_up.begin(), looked_up.end());
   return parts.empty() ? "nothing changes" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -122,9 +122,16 @@ ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
   compare_engines(running.engine, wanted.engine, plan);
   plan.memory = running.memory != wanted.memory;
   plan.workers = running.workers != wanted.workers;
-  plan.limits = running.quotas != wanted.quotas || running.drain != wanted.drain ||
-                running.open_datasets != wanted.open_datasets ||
-                running.pipelines != wanted.pipelines || running.steps != wanted.steps;
+  const auto looked_up = [&](bool differs, const char* what) {
+    if (differs) plan.looked_up.emplace_back(what);
+  };
+  looked_up(running.quotas.of_all != wanted.quotas.of_all, "limits");
+  looked_up(running.quotas.of_some != wanted.quotas.of_some, "users");
+  looked_up(running.drain != wanted.drain, "drain");
+  looked_up(running.open_datasets != wanted.open_datasets, "open_datasets");
+  looked_up(running.brought_kept != wanted.brought_kept, "brought_kept");
+  looked_up(running.pipelines != wanted.pipelines, "pipelines");
+  looked_up(running.steps != wanted.steps, "steps");
   const auto fixed = [&](bool differs, const char* what) {
     if (differs) plan.takes_restart.emplace_back(what);
   };

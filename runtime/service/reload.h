@@ -18,7 +18,7 @@ struct ReloadPlan {
   std::vector<std::string> settings;   // of the engine: key=value
   bool memory = false;
   bool workers = false;
-  bool limits = false;  // and everything else that is looked up when it is needed
+  std::vector<std::string> looked_up;      // sections that are, when they are needed
   std::vector<std::string> takes_restart;  // sentences
 
   bool changes_nothing() const;

@@ -50,8 +50,16 @@ void Service::Parts::start() {
   jobs.set_backend(*backend);
   warming->set_backend(*backend);
   joining = std::make_unique<Joining>(
-      config, datasets, inbox, jobs, post, [this](const std::string& line) { say(line); },
-      [this] { return now(); }, [this](Bytes bytes) { set_apart(bytes); });
+      config, datasets, inbox, jobs,
+      JoiningHost{
+          .say = [this](const std::string& line) { say(line); },
+          .post = post,
+          .now = [this] { return now(); },
+          .set_apart = [this](Bytes bytes) { set_apart(bytes); },
+          .give_back = [this](Bytes bytes) { give_back(bytes); },
+          .reads = [this](DatasetId one) { return warming->reads(one) || backend->is_at(one); },
+          .uses = [this](PipelineId one) { return warming->uses(one) || backend->is_at(one); },
+      });
   commands = std::make_unique<Commands>(Commands::Service{
       *engine, config.engine, decisions, config.explain, recorder, inbox, jobs, users, datasets,
       *joining, *warming, [this] { return snapshot(); }, [this] { drain(); },
@@ -149,6 +157,16 @@ void Service::Parts::end() {
 
 void Service::Parts::set_apart(Bytes bytes_each) {
   set_apart_for_steps(config, bytes_each * workers_at_start);
+  tell_memory();
+}
+
+void Service::Parts::give_back(Bytes bytes_each) {
+  backend->end_steps();
+  config.steps_bytes -= bytes_each * workers_at_start;
+  tell_memory();
+}
+
+void Service::Parts::tell_memory() {
   inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
   backend->set_memory(config.cache_bytes());
 }

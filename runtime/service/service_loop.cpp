@@ -101,6 +101,7 @@ void Service::Parts::check() {
     if (now() - Instant{} > kReturnWithin) returning->give_up();
     promises->flush();
     backend->retry_waiting();
+    joining->let_go();
     schedule();
     end_if_idle();
     check();

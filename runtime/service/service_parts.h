@@ -137,6 +137,8 @@ struct Service::Parts final : ConnectionHost {
   void end();
   // Of the cache, for worker processes of steps.
   void set_apart(Bytes bytes_each);
+  void give_back(Bytes bytes_each);
+  void tell_memory();
   Explain explaining();
   void say(const std::string& line);
 

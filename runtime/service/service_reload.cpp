@@ -67,6 +67,7 @@ std::string Service::Parts::apply(const NodeConfig& wanted) {
   config.workers = next.workers;
   config.drain = next.drain;
   config.open_datasets = next.open_datasets;
+  config.brought_kept = next.brought_kept;
   config.pipelines = next.pipelines;
   config.steps = next.steps;
   written = after_reload(written, wanted);

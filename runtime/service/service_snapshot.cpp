@@ -52,12 +52,12 @@ Snapshot Service::Parts::snapshot() const {
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) all.files_most = limit.rlim_cur;
   all.draining = draining;
   for (const auto& dataset : datasets.all()) {
-    if (dataset->removed) continue;
+    if (dataset->removed || !dataset->index) continue;
     const SampleIndex& index = *dataset->index;
     all.datasets.push_back({dataset->name, dataset->root.string(), index.samples(),
                             datasets.catalogues().find(dataset->id, index.version())->total_bytes(),
                             index.version(), index.classes().size(), dataset->format,
-                            dataset->tokens, dataset->pinned});
+                            dataset->tokens, dataset->pinned, dataset->is_brought()});
   }
   all.opening = joining->opening();
   all.returning = returning->names();

@@ -80,7 +80,10 @@ Snapshot as_seen_by(uid_t user, Snapshot all) {
   }
   std::erase_if(all.jobs, [&](const Jobs::Told& job) { return job.user != user; });
   all.returning.clear();
-  std::erase_if(all.datasets, [](const auto& one) { return one.name == one.path; });
+  std::erase_if(all.datasets, [](const auto& one) { return one.brought; });
+  for (CacheShare& one : all.cache) {
+    if (one.dataset.starts_with('/')) one.dataset = "another user's folder";
+  }
   std::erase_if(all.opening, [](const std::string& name) { return name.starts_with('/'); });
   return all;
 }

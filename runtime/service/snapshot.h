@@ -27,6 +27,7 @@ struct Snapshot {
     std::string format;  // as it was said; empty: found out
     std::uint64_t tokens = 0;
     bool pinned = false;
+    bool brought = false;  // by a job, which named its path
   };
   std::string version;
   pid_t process = 0;

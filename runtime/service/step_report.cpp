@@ -5,6 +5,7 @@ namespace batchflow {
 std::vector<StepReport> report_steps(const Datasets& datasets) {
   std::vector<StepReport> all;
   for (const auto& pipeline : datasets.pipelines()) {
+    if (!pipeline->pipeline) continue;
     for (const std::shared_ptr<StepPlugin>& step : pipeline->pipeline->plugins()) {
       const StepDeclaration& declared = step->declared();
       all.push_back({pipeline->name, datasets.all().at(pipeline->dataset.value)->name,

@@ -31,7 +31,7 @@ bool Warming::begin(const ServedDataset& dataset, const ServedPipeline& pipeline
     return false;
   std::erase_if(warmed_, same);
   const std::uint64_t samples = dataset.index->samples();
-  warmed_[next_] = {dataset.name, pipeline.name, 0, samples, false, {}};
+  warmed_[next_] = {dataset.id, pipeline.id, dataset.name, pipeline.name, 0, samples, false, {}};
   JobJoined event;
   event.job = JobId(next_++);
   event.user = hash(geteuid());
@@ -45,6 +45,17 @@ bool Warming::begin(const ServedDataset& dataset, const ServedPipeline& pipeline
   event.ranks = inbox_.keep(std::vector<NodeId>{NodeId(0)});
   inbox_.add(event);
   return true;
+}
+
+bool Warming::reads(DatasetId dataset) const {
+  return std::any_of(warmed_.begin(), warmed_.end(),
+                     [&](const auto& one) { return one.second.id == dataset && !one.second.over; });
+}
+
+bool Warming::uses(PipelineId pipeline) const {
+  return std::any_of(warmed_.begin(), warmed_.end(), [&](const auto& one) {
+    return one.second.by == pipeline && !one.second.over;
+  });
 }
 
 std::vector<Warming::Told> Warming::told() const {

@@ -19,6 +19,8 @@ namespace batchflow {
 class Warming final : public Customer {
  public:
   struct Told {
+    DatasetId id;
+    PipelineId by;
     std::string dataset;
     std::string pipeline;
     std::uint64_t samples = 0;  // so far
@@ -34,6 +36,8 @@ class Warming final : public Customer {
 
   // False: it is being warmed already.
   bool begin(const ServedDataset& dataset, const ServedPipeline& pipeline);
+  bool reads(DatasetId dataset) const;
+  bool uses(PipelineId pipeline) const;
   // Those under way, and the last one of each dataset and pipeline.
   std::vector<Told> told() const;
 

@@ -85,6 +85,14 @@ void WorkerPool::prepare(PreparationOrder order) {
   (*found)->changed.notify_one();
 }
 
+void WorkerPool::end_steps() {
+  for (const auto& worker : workers_) {
+    const std::lock_guard lock(worker->mutex);
+    worker->ends_steps = true;
+    worker->changed.notify_one();
+  }
+}
+
 void WorkerPool::run(Worker& worker) {
   pthread_setname_np(pthread_self(), "bf-prepare");
   setpriority(PRIO_PROCESS, 0, kNiceness);  // of this thread alone, on Linux
@@ -93,7 +101,13 @@ void WorkerPool::run(Worker& worker) {
     PreparationOrder order;
     {
       std::unique_lock lock(worker.mutex);
-      worker.changed.wait(lock, [&] { return worker.ending || !worker.orders.empty(); });
+      worker.changed.wait(
+          lock, [&] { return worker.ending || worker.ends_steps || !worker.orders.empty(); });
+      if (std::exchange(worker.ends_steps, false)) {
+        lock.unlock();
+        preparer->end_steps();
+        continue;
+      }
       if (worker.orders.empty()) break;
       order = std::move(worker.orders.front());
       worker.orders.pop_front();

@@ -36,7 +36,7 @@ struct PreparationOrder {
   };
   Request request;
   WorkerId worker;
-  const Pipeline* pipeline = nullptr;
+  std::shared_ptr<const Pipeline> pipeline;
   std::shared_ptr<const BlockLayout> layout;
   Slot slot;
   bool anew = true;  // all samples of the block, in turn; false: some of a block that is there
@@ -79,6 +79,8 @@ class WorkerPool {
   // It finishes what it is making, says that it is quiet, and ends.
   void retire(WorkerId worker);
   void prepare(PreparationOrder order);
+  // Each ends its processes of steps that are given up, when it has made what it is making.
+  void end_steps();
   // How long all workers together have been at it.
   Duration busy() const { return Duration(busy_ns_.load(std::memory_order_relaxed)); }
 
@@ -89,6 +91,7 @@ class WorkerPool {
     std::condition_variable changed;
     std::deque<PreparationOrder> orders;
     bool ending = false;
+    bool ends_steps = false;
     std::thread thread;
   };
   void run(Worker& worker);

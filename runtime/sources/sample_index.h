@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -36,6 +37,13 @@ struct Extent {
   Bytes bytes = 0;
 };
 
+// Over all samples of an index.
+struct IndexSums {
+  Bytes total = 0;
+  Bytes largest = 1;
+  std::uint64_t labelled = 0;
+};
+
 class SampleIndex {
  public:
   virtual ~SampleIndex() = default;
@@ -58,13 +66,20 @@ class SampleIndex {
   virtual std::string sample_name(SampleId sample) const = 0;
 
   virtual std::uint32_t files() const = 0;
-  virtual std::string_view path(std::uint32_t file) const = 0;  // below the root
+  virtual std::string_view path(std::uint32_t file) const = 0;  // below the root; a zero follows
   virtual Bytes file_bytes(std::uint32_t file) const = 0;
 
   // What the engine needs to know of it.
   virtual Catalogue catalogue() const = 0;
   // What people should know of it: files passed over, a tar that was cut, an index made anew.
   virtual std::vector<std::string> notes() const { return {}; }
+
+  // Looks through all samples when it is first called: do that where it may take its time.
+  const IndexSums& sums() const;
+
+ private:
+  mutable std::once_flag summed_;
+  mutable IndexSums sums_;
 };
 
 // Of a long piece of work, for a progress bar: done of how many (0: not known yet), in `what`.

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -65,6 +66,18 @@ std::string_view StoredIndex::path(std::uint32_t file) const {
 Bytes StoredIndex::file_bytes(std::uint32_t file) const {
   BF_CHECK(file < files());
   return view_.file_bytes(file);
+}
+
+const IndexSums& SampleIndex::sums() const {
+  std::call_once(summed_, [this] {
+    for (SampleId sample(0); sample.value < samples(); ++sample.value) {
+      const Bytes bytes = extent(sample).bytes;
+      sums_.total += bytes;
+      sums_.largest = std::max(sums_.largest, bytes);
+      if (label(sample)) ++sums_.labelled;
+    }
+  });
+  return sums_;
 }
 
 Catalogue StoredIndex::catalogue_of(const SampleIndex& index) {

@@ -62,6 +62,10 @@ class StepPlugin {
     return input <= source_.settings.memory / 4 && output <= source_.settings.memory / 4;
   }
 
+  // Nobody prepares by it any more: its processes may end.
+  void give_up() { given_up_ = true; }
+  bool is_given_up() const { return given_up_; }
+
   // It has failed often without a success between: for a while it is not tried.
   bool is_broken() const;
   void started() { ++starts_; }
@@ -84,6 +88,7 @@ class StepPlugin {
   std::atomic<std::uint64_t> samples_{0}, corrupt_{0}, starts_{0}, crashes_{0}, late_{0};
   std::atomic<std::int64_t> busy_ns_{0};
   std::atomic<unsigned> strikes_{0};
+  std::atomic<bool> given_up_{false};
   std::atomic<std::int64_t> broken_until_{0};  // of the steady clock
   mutable std::mutex mutex_;
   std::deque<SampleId> culprits_;  // at which processes ended of late

@@ -86,6 +86,11 @@ const std::byte* StepRunner::run(std::span<const std::uint64_t> shape, std::uint
   return one.process.output();
 }
 
+void StepRunner::end_given_up() {
+  current_ = nullptr;
+  std::erase_if(running_, [](const auto& one) { return one.second.plugin->is_given_up(); });
+}
+
 std::uint64_t StepRunner::rows() const {
   return current_->process.rows();
 }

@@ -33,6 +33,9 @@ class StepRunner {
   bool failed() const { return failed_; }
   const std::string& problem() const { return problem_; }
 
+  // The processes of plugins that are given up.
+  void end_given_up();
+
  private:
   struct Running {
     explicit Running(std::shared_ptr<StepPlugin> of)

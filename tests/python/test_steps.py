@@ -1,6 +1,7 @@
 """Functions as steps of a pipeline: right values, the same bytes again, shared and counted, and
 what a function that fails costs."""
 
+import collections
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import unittest
 
 import batchflow
 from batchflow import steps
-from support import Served, needs, value_at
+from support import Served, needs, value_at, wait_until
 
 try:
     import numpy as np
@@ -205,6 +206,36 @@ class Steps(Served):
             """)
         self.assertEqual(done.stdout, f"True {self.ROWS} [] {4 * self.ROWS}\n", done.stderr)
         self.assertFalse((self.folder / "written").exists())
+
+
+@needs("numpy")
+class GivenBack(Served):
+    ROWS = 500
+
+    @property
+    def ARGUMENTS(self):
+        node = self.folder / "node.yaml"
+        node.write_text("{kind: node, steps: {memory: 40mib}, brought_kept: 0s}")
+        return ("--config", str(node))
+
+    def test_memory_and_processes_are_given_back_after_the_last_job(self):
+        def workers():
+            found = subprocess.run(["pgrep", "-P", str(self.daemon.process.pid)],
+                                   capture_output=True, text=True)
+            return len(found.stdout.split())
+
+        for _ in range(2):
+            with batchflow.DataLoader("rows", 32, pipeline=[shifted], output="numpy",
+                                      epochs=1) as loader:
+                batches = iter(loader)
+                next(batches)
+                self.assertGreater(workers(), 0)
+                self.assertGreater(self.daemon.status()["steps_bytes"], 0)
+                self.assertEqual(["shifted"], list(steps_told(self.daemon)))
+                collections.deque(batches, maxlen=0)  # a batch that is held keeps its job
+            wait_until(lambda: self.daemon.status()["steps_bytes"] == 0 and workers() == 0,
+                       what="that nothing is set apart")
+            self.assertEqual({}, steps_told(self.daemon))
 
 
 @needs("numpy")

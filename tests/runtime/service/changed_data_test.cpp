@@ -78,6 +78,62 @@ TEST_CASE("a folder that jobs bring is what it is when the first of them comes")
   CHECK(run_job(plan).wrong.find("No such file") != std::string::npos);
 }
 
+// Descriptors of this process at a folder.
+std::size_t open_at(const std::filesystem::path& folder) {
+  std::size_t found = 0;
+  for (const auto& one : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(one, gone) == folder) ++found;
+  }
+  return found;
+}
+
+TEST_CASE("what jobs have brought is let go after the last of them, and what is cached stays") {
+  const Folder folder;
+  NodeConfig config = config_in(folder.path());
+  config.open_datasets = true;
+  config.brought_kept = Duration(0);
+  const auto rows = folder.path() / "rows";
+  std::filesystem::create_directory(rows);
+  write_rows(rows / "rows.npy", 2000, 16);
+  JobPlan plan;
+  plan.service = config.socket;
+  plan.dataset = rows;
+  plan.pipeline = R"({"kind": "pipeline", "name": "mine", "steps": []})";
+  const LiveService service(config);
+  const auto asked = [&](const char* key) { return command(config.socket, "status").at(key); };
+  const auto is_let_go = [&] { return asked("datasets").empty() && open_at(rows) == 0; };
+  std::uint64_t read = 0;
+  for (int time = 0; time < 3; ++time) {
+    std::atomic<std::uint64_t> batches{0};
+    plan.count = &batches;
+    plan.pause_us = 20'000;
+    Handed handed;
+    std::thread job([&] { handed = run_job(plan); });
+    CHECK(reaches(batches, 1));
+    CHECK(open_at(rows) >= 1);  // the job's own beside it
+    CHECK(asked("datasets").size() == 1);
+    job.join();
+    CHECK(handed.wrong == "");
+    REQUIRE(handed.epochs.size() == 2);
+    for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, 2000));
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!is_let_go() && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    CHECK(is_let_go());
+    const auto now = asked("read_samples").get<std::uint64_t>();
+    if (time == 0) CHECK(now == 2000);
+    if (time == 1) CHECK(now == read);
+    if (time == 2) CHECK(now == read + 2000);
+    read = now;
+    if (time == 1)
+      std::filesystem::last_write_time(rows / "rows.npy",
+                                       std::filesystem::file_time_type::clock::now());
+  }
+  const auto warmed = command(config.socket, "warm", {{"dataset", rows.string()}});
+  CHECK(warmed.value("message", "").find("it was let go") != std::string::npos);
+}
+
 // By their sizes: whoever has the index knows no more of them.
 TEST_CASE("files that are replaced by shorter or longer ones are corrupt, and the rest is served") {
   constexpr std::uint64_t kFiles = 400;

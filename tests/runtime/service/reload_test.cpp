@@ -46,6 +46,25 @@ TEST_CASE("datasets come and go by name; one at another place does both") {
   CHECK(plan_reload(node(), wanted).summary() == "dataset rows goes");
 }
 
+TEST_CASE("what is looked up when it is needed is named as it is written") {
+  NodeConfig wanted = node();
+  wanted.steps.timeout = std::chrono::seconds(3);
+  CHECK(plan_reload(node(), wanted).summary() == "steps");
+  wanted.quotas.of_all.jobs = 7;
+  wanted.brought_kept = Duration(0);
+  CHECK(plan_reload(node(), wanted).summary() == "limits, brought_kept, steps");
+}
+
+TEST_CASE("a service takes no policy that would have to know the future, nor one out of place") {
+  CHECK_THROWS_WITH(read("kind: node\nengine: {policies: {eviction: {encoded: belady}}}"),
+                    doctest::Contains("needs to be told the future"));
+  CHECK_THROWS_WITH(check_policy("eviction.decoded", "belady-bypass"),
+                    doctest::Contains("needs to be told the future"));
+  CHECK_NOTHROW(check_policy("eviction", "sieve"));
+  CHECK_THROWS_WITH(read("kind: node\npolicies: {dispatch: fifo}"),
+                    doctest::Contains("they stand in the engine's section"));
+}
+
 TEST_CASE("policies and settings are told to the engine in its own words") {
   NodeConfig wanted = node();
   wanted.engine.policies.dispatch = "fifo";
