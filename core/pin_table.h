@@ -15,6 +15,9 @@ class PinTable {
  public:
   std::size_t size() const { return size_; }  // items with at least one pin
   std::uint32_t count(ItemId item) const;
+  void prefetch(ItemId item) const {
+    if (!entries_.empty()) __builtin_prefetch(&entries_[home(item.value)], 1);
+  }
   std::uint32_t add(ItemId item);  // the pins the item has now
   // REQUIRES: count(item) > 0
   std::uint32_t drop(ItemId item);  // the pins that are left

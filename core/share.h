@@ -84,6 +84,7 @@ class Share {
   // Asks memory for what `resident` will look at; worth it for items that are scattered.
   void prefetch(ItemId item) const {
     if (item.value < items_) __builtin_prefetch(&resident_[item.value >> 6]);
+    pins_.prefetch(item);
   }
   std::size_t residents() const { return residents_; }
   Slots slots(ItemId item) const { return more_slots_.empty() ? 1 : 1 + more_slots_[item.value]; }
@@ -135,6 +136,7 @@ class Share {
   class PinView final : public Pins {
    public:
     bool pinned(ItemId item) const override { return any() && table_.count(item) != 0; }
+    void prefetch(ItemId item) const { table_.prefetch(item); }
     std::uint32_t add(ItemId item) { return changed(table_.add(item)); }
     std::uint32_t drop(ItemId item) { return changed(table_.drop(item)); }
 

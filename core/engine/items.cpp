@@ -56,7 +56,13 @@ void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
 }
 
 void Items::let_go(Making& making) {
-  for (const ItemPin& pin : making.pins) s_.memory[pin.share].share->unpin(pin.item);
+  for (std::size_t i = 0; i < making.pins.size(); ++i) {
+    if (i + kPrefetched < making.pins.size()) {
+      const ItemPin& soon = making.pins[i + kPrefetched];
+      s_.memory[soon.share].share->prefetch(soon.item);
+    }
+    s_.memory[making.pins[i].share].share->unpin(making.pins[i].item);
+  }
   making.pins.clear();
 }
 

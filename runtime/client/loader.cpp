@@ -17,7 +17,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kSlice = 50ms;  // after which a sleeper, and a reader, looks at the socket
+constexpr auto kSlice = 50ms;  // after which a sleeper looks at the socket
+// After which one looks who finds a batch each time: some microseconds that the batch would wait.
+constexpr auto kBusySlice = 250ms;
 constexpr auto kBackoffFirst = 50ms;
 constexpr auto kBackoffMost = 1s;
 
@@ -90,7 +92,9 @@ bf_status Loader::next_before(Clock::time_point begin, Clock::duration most, boo
     // The socket's end is noticed beside a full ring, too.
     const auto now = Clock::now();
     bool alive = true;
-    if (waited || now - looked_at_socket_ > kSlice) {
+    const auto slice = read_record() ? kBusySlice : kSlice;
+    if (!session_) continue;
+    if (waited || now - looked_at_socket_ > slice) {
       looked_at_socket_ = now;
       alive = session_->look_at_socket();
     }

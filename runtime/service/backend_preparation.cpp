@@ -47,6 +47,7 @@ void Backend::on(const Prepare& order) {
   std::vector<SampleId> ids;
   if (order.lineage.order != Order::weighted)
     expander_.expand(order.lineage, dataset.index->samples(), ids);
+  out.samples.reserve(std::max(ids.size(), order.ingredients.size()));
   if (order.ingredients.empty()) {
     Reading* reading = reading_of(order.staging);
     for (std::uint32_t place = 0; place < ids.size(); ++place)

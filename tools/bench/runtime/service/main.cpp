@@ -343,6 +343,11 @@ int bench(int argc, char** argv) {
   app.add_option("--most", options.most, "Batches of the longest job")
       ->check(CLI::Range(10'000, 100'000'000));
   app.add_flag("--small", small, "One short round: whether it works");
+  const std::vector<std::string> all = {"rate", "served", "thousand", "large"};
+  std::vector<std::string> parts = all;
+  app.add_option("--only", parts, "These parts: rate, served, thousand, large")
+      ->delimiter(',')
+      ->check(CLI::IsMember(all));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -354,10 +359,13 @@ int bench(int argc, char** argv) {
   constexpr std::size_t kPicture = 3 * 224 * 224;
   write_rows(rows, 64 * 256, 32);
   write_rows(large, 64 * 4, kPicture);
-  batches_a_second(options, folder, rows);
-  cost_by_served(options, folder, rows);
-  at_a_thousand(options, folder, rows);
-  large_batches(options, folder, large, 64 * kPicture * sizeof(float));
+  const auto wanted = [&](const char* part) {
+    return std::find(parts.begin(), parts.end(), part) != parts.end();
+  };
+  if (wanted("rate")) batches_a_second(options, folder, rows);
+  if (wanted("served")) cost_by_served(options, folder, rows);
+  if (wanted("thousand")) at_a_thousand(options, folder, rows);
+  if (wanted("large")) large_batches(options, folder, large, 64 * kPicture * sizeof(float));
   return 0;
 }
 
