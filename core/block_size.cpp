@@ -23,6 +23,13 @@ std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes) {
   return size;
 }
 
+std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes, std::uint64_t samples,
+                                std::uint64_t blocks_least) {
+  std::uint32_t size = block_samples_for(prepared_bytes_mean, block_bytes);
+  while (size > kBlockSamplesLeast && divide_up(samples, size) < blocks_least) size /= 2;
+  return size;
+}
+
 std::uint32_t lane_blocks_for(std::uint64_t blocks, std::uint64_t window_blocks) {
   const std::uint64_t at_least_128_lanes = divide_up(blocks, 128);
   const std::uint64_t in_half_window = std::min(divide_up(blocks, 32), window_blocks / 2);

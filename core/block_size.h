@@ -14,11 +14,19 @@ namespace batchflow {
 inline constexpr std::uint32_t kBlockSamplesMost = 4096;
 inline constexpr std::uint32_t kLaneBlocksMost = 4096;
 
+// Smaller ones, for a dataset that would have few, cost more than they gain.
+inline constexpr std::uint32_t kBlockSamplesLeast = 16;
+
 inline constexpr Bytes kBlockBytes = Bytes{32} << 20;
 
 // B: the power of two nearest to block bytes / mean bytes of a prepared sample, in 1..4096; the
 // greater one if two are as near.
 std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes = kBlockBytes);
+
+// The same for a dataset of `samples`: halved until they are `blocks_least` blocks, or
+// kBlockSamplesLeast each.
+std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes, std::uint64_t samples,
+                                std::uint64_t blocks_least);
 
 // L: from K blocks in a generation and the blocks that the stream's window holds.
 std::uint32_t lane_blocks_for(std::uint64_t blocks, std::uint64_t window_blocks);

@@ -114,6 +114,7 @@ EngineConfig read_engine_config(ConfigSection& section) {
   config.ready_window = count(section, "ready_window", config.ready_window, 1, 64);
   config.generation_epochs = count(section, "generation_epochs", config.generation_epochs, 1, 254);
   config.block_bytes = section.bytes("block_bytes", config.block_bytes, 1);
+  config.blocks_least = count(section, "blocks_least", config.blocks_least, 1, 1 << 20);
   config.item_slot_bytes = section.bytes("item_slot_bytes", config.item_slot_bytes, 1);
   config.corrupt_ratio_max = section.ratio("corrupt_ratio_max", config.corrupt_ratio_max);
   config.rank_timeout =

@@ -42,6 +42,7 @@ struct EngineConfig {
   std::uint32_t ready_window = 16;      // hard span within which ready blocks may be taken first
   std::uint32_t generation_epochs = 8;  // after which a job opens a new generation
   Bytes block_bytes = Bytes{32} << 20;  // of a prepared block, to which B is fitted
+  std::uint32_t blocks_least = 1;       // of a dataset: smaller ones, where it would have fewer
   Bytes item_slot_bytes = 4096;         // in which encoded samples are counted
   Ratio corrupt_ratio_max{Ratio::kWhole / 1000};      // of the dataset's samples
   Duration rank_timeout = std::chrono::seconds(300);  // until a lost rank ends its job

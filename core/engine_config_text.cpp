@@ -31,10 +31,11 @@ std::string value_of(Number number) {
 std::string text_of(const EngineConfig& config) {
   // A setting that is added to EngineConfig and not here does not compile: each needs a name.
   const auto& [preset, policies, seed, credits, ready_window, generation_epochs, block_bytes,
-               item_slot_bytes, corrupt_ratio_max, rank_timeout, read_attempts, delivery_attempts,
-               retry_wait, share_streams, share_nodes, helper_nodes, workers_per_rank,
-               workers_held_during_reads, hold_ingredients, blocks_in_flight_per_worker,
-               look_ahead_most, late_after_p99, journal_bytes_max, promise_log_bytes_max] = config;
+               blocks_least, item_slot_bytes, corrupt_ratio_max, rank_timeout, read_attempts,
+               delivery_attempts, retry_wait, share_streams, share_nodes, helper_nodes,
+               workers_per_rank, workers_held_during_reads, hold_ingredients,
+               blocks_in_flight_per_worker, look_ahead_most, late_after_p99, journal_bytes_max,
+               promise_log_bytes_max] = config;
   const auto& [allocation, eviction, selection, dispatch, scaling] = policies;
   std::string text;
   const auto put = [&text](std::string_view key, const auto& value) {
@@ -53,6 +54,7 @@ std::string text_of(const EngineConfig& config) {
   put("ready_window", ready_window);
   put("generation_epochs", generation_epochs);
   put("block_bytes", block_bytes);
+  put("blocks_least", blocks_least);
   put("item_slot_bytes", item_slot_bytes);
   put("corrupt_ratio_max", corrupt_ratio_max);
   put("rank_timeout", rank_timeout);

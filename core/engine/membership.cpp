@@ -186,7 +186,8 @@ Bytes Membership::sample_bytes(const JobJoined& event) const {
 // that hold those.
 std::uint32_t Membership::block_samples(const JobJoined& event, const Position& position) const {
   const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset.value)].catalogue;
-  std::uint32_t block = block_samples_for(sample_bytes(event), s_.config.block_bytes);
+  std::uint32_t block = block_samples_for(sample_bytes(event), s_.config.block_bytes,
+                                          catalogue.samples(), s_.config.blocks_least);
   const LanePosition& lanes = position.lanes();
   if (position.has_generation() && !lanes.at_epoch_start() && !lanes.epoch_done()) {
     block = std::max(block, lanes.sizes.block_samples);

@@ -18,12 +18,13 @@ namespace {
 
 // Of the slot of a block of the size that the engine will choose: fields, keys, marks, and what is
 // left empty between them.
-Bytes slot_bytes_a_sample(const BatchSpec& spec, std::uint64_t samples, Bytes block_bytes) {
+Bytes slot_bytes_a_sample(const BatchSpec& spec, std::uint64_t samples,
+                          const EngineConfig& engine) {
   Bytes bytes = 17;
   for (const Field& field : spec.fields)
     bytes += field.row_bytes() * field.rows_most() + (field.ragged ? 8 : 0);
-  const auto block = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(block_samples_for(bytes, block_bytes), samples));
+  const auto block = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+      block_samples_for(bytes, engine.block_bytes, samples, engine.blocks_least), samples));
   return (SlotMemory::slot_bytes(BlockLayout(spec, block).bytes) + block - 1) / block;
 }
 
@@ -65,7 +66,7 @@ void Datasets::add_again(ServedDataset& dataset, std::shared_ptr<SampleIndex> in
 }
 
 ServedPipeline& Datasets::add(std::string name, DatasetId dataset,
-                              std::unique_ptr<Pipeline> pipeline, Bytes block_bytes) {
+                              std::unique_ptr<Pipeline> pipeline, const EngineConfig& engine) {
   for (const auto& one : pipelines_) {
     const bool same = !one->pipeline && one->name == name && one->dataset == dataset;
     if (!same || one->spec != pipeline->spec() || one->hash != pipeline->info().hash) continue;
@@ -77,8 +78,8 @@ ServedPipeline& Datasets::add(std::string name, DatasetId dataset,
   made->name = std::move(name);
   made->dataset = dataset;
   PipelineInfo info = pipeline->info();
-  info.prepared_bytes = slot_bytes_a_sample(
-      pipeline->spec(), datasets_.at(dataset.value)->index->samples(), block_bytes);
+  info.prepared_bytes =
+      slot_bytes_a_sample(pipeline->spec(), datasets_.at(dataset.value)->index->samples(), engine);
   catalogues_.add(made->id, info);
   made->spec = pipeline->spec();
   made->hash = info.hash;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/catalogue.h"
+#include "core/engine_config.h"
 #include "core/types.h"
 #include "runtime/prepare/pipeline.h"
 #include "runtime/sources/sample_index.h"
@@ -67,10 +68,10 @@ class Datasets {
                      std::shared_ptr<SampleIndex> index, Catalogue catalogue);
   // One that was let go, and is what it was. Throws DatasetError.
   void add_again(ServedDataset& dataset, std::shared_ptr<SampleIndex> index);
-  // `block_bytes` is what the engine fits its blocks to: what a sample takes of a slot depends on
-  // it. One of that name that was let go is that pipeline again.
+  // What a sample takes of a slot depends on the blocks that the engine will cut. One of that name
+  // that was let go is that pipeline again.
   ServedPipeline& add(std::string name, DatasetId dataset, std::unique_ptr<Pipeline> pipeline,
-                      Bytes block_bytes);
+                      const EngineConfig& engine);
 
   // Datasets that are removed and pipelines that are let go are not found.
   ServedDataset* find(std::string_view name);

@@ -482,8 +482,7 @@ ServedPipeline& Joining::add_pipeline(const std::string& name, DatasetId dataset
                                       std::unique_ptr<Pipeline> compiled) {
   const Bytes bytes = step_bytes(*compiled);
   if (bytes > 0) host_.set_apart(bytes);
-  ServedPipeline& made =
-      datasets_.add(name, dataset, std::move(compiled), config_.engine.block_bytes);
+  ServedPipeline& made = datasets_.add(name, dataset, std::move(compiled), config_.engine);
   made.used = host_.now();
   inbox_.add(PipelineKnown{made.id, made.hash});
   return made;

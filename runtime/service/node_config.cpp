@@ -27,6 +27,9 @@ constexpr Bytes kOwn = Bytes{64} << 20;
 // Two blocks of 32 MiB and what rounding adds: with less no job of pictures could be admitted.
 constexpr Bytes kCacheLeast = Bytes{80} << 20;
 constexpr std::uint32_t kCredits = 3;
+// With one or two blocks an epoch jobs that are not in step share nothing; from some on it makes no
+// difference (docs/decisions.md).
+constexpr std::uint32_t kBlocksLeast = 8;
 // A rank that has ended does not come back, and the others are to know soon.
 constexpr Duration kRankTimeout = std::chrono::seconds(5);
 constexpr Duration kStepTimeMost = std::chrono::hours(1);
@@ -144,6 +147,7 @@ NodeConfig default_node_config() {
     config.state = from_environment("HOME", ".local/state/batchflow");
   if (config.state.empty()) config.state = "/var/lib/batchflow";
   config.engine.credits = kCredits;
+  config.engine.blocks_least = kBlocksLeast;
   config.engine.rank_timeout = kRankTimeout;
   return config;
 }
@@ -364,6 +368,7 @@ NodeConfig read_node_config(ConfigSection& section) {
     config.engine = read_engine_config(engine);
     for (const std::string& text : config.engine.policies.eviction) check_policy("eviction", text);
     if (!engine.has("credits")) config.engine.credits = kCredits;
+    if (!engine.has("blocks_least")) config.engine.blocks_least = kBlocksLeast;
     if (!engine.has("rank_timeout")) config.engine.rank_timeout = kRankTimeout;
   });
   return config;

@@ -17,6 +17,18 @@ TEST_CASE("blocks are near 32 MiB") {
   CHECK(block_samples_for(0) == 4096);
 }
 
+TEST_CASE("a small dataset has some blocks all the same, as far as each has sixteen samples") {
+  constexpr Bytes kPrepared = 224 * 224 * 3;
+  constexpr Bytes kBytes = Bytes{32} << 20;
+  CHECK(block_samples_for(kPrepared, kBytes, 100, 1) == 256);
+  CHECK(block_samples_for(kPrepared, kBytes, 2048, 8) == 256);
+  CHECK(block_samples_for(kPrepared, kBytes, 1792, 8) == 128);  // 7 blocks of 256
+  CHECK(block_samples_for(kPrepared, kBytes, 1793, 8) == 256);
+  CHECK(block_samples_for(kPrepared, kBytes, 640, 8) == 64);
+  CHECK(block_samples_for(kPrepared, kBytes, 10, 8) == 16);
+  CHECK(block_samples_for(Bytes{4} << 20, kBytes, 10, 8) == 8);  // they are smaller as they are
+}
+
 TEST_CASE("the nearest power of two, the greater one half-way") {
   const Bytes half_way = (Bytes{32} << 20) / 24;  // 24 of them and a bit: between 16 and 32
   CHECK(block_samples_for(half_way) == 32);

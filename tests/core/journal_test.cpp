@@ -224,6 +224,7 @@ TEST_CASE("an engine's configuration as text is the same one, every setting chan
   config.ready_window = 9;
   config.generation_epochs = 11;
   config.block_bytes = 12345;
+  config.blocks_least = 9;
   config.item_slot_bytes = 77;
   config.corrupt_ratio_max = Ratio{123'456'789'012};
   config.rank_timeout = Duration(1'234'567'891);

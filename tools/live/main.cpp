@@ -46,6 +46,7 @@ struct Plan {
   std::string pipeline = "imagenet-train";
   std::vector<std::string> presets = {"independent", "default"};
   std::string memory = "1gib";
+  std::string config;
   std::uint32_t workers = 0;
   bool check = false;
   std::string json;
@@ -89,6 +90,7 @@ pid_t start_service(const fs::path& folder, const fs::path& data, const Plan& pl
                                     "-1",
                                     "--policy",
                                     "preset=" + preset};
+  if (!plan.config.empty()) words.insert(words.end(), {"--config", plan.config});
   if (plan.workers > 0) {
     words.insert(words.end(), {"--workers", std::to_string(plan.workers)});
   }
@@ -224,6 +226,7 @@ int serve(int argc, char** argv) {
   app.add_option("--pipeline", plan.pipeline, "How pictures are prepared");
   app.add_option("--presets", plan.presets, "Policies to compare")->delimiter(',');
   app.add_option("--memory", plan.memory, "Of the service");
+  app.add_option("--config", plan.config, "Its node file")->check(CLI::ExistingFile);
   app.add_option("--workers", plan.workers, "Threads that prepare; 0: one a core");
   app.add_option("--json", plan.json, "Write results there");
   app.add_flag("--check", plan.check, "Fail unless all jobs had each sample once an epoch");

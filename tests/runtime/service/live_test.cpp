@@ -96,6 +96,35 @@ TEST_CASE("jobs that share get each sample once each, and it is prepared once fo
   }
 }
 
+// In blocks of 32 MiB these rows would be one an epoch, which each job would prepare for itself.
+TEST_CASE("jobs that begin apart share a small data set, too") {
+  const Folder folder;
+  NodeConfig config = config_in(folder.path());
+  std::filesystem::create_directory(folder.path() / "rows");
+  write_rows(folder.path() / "rows" / "rows.npy", 256, 16);
+  config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0});
+  const LiveService service(config);
+  JobPlan plan;
+  plan.service = config.socket;
+  plan.epochs = 20;
+  plan.batch = 8;
+  plan.pause_us = 1000;
+  std::vector<Handed> handed(3);
+  std::vector<std::thread> jobs;
+  for (Handed& one : handed) {
+    jobs.emplace_back([&one, plan] { one = run_job(plan); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  for (std::thread& job : jobs) job.join();
+  for (const Handed& one : handed) {
+    CHECK(one.wrong == "");
+    REQUIRE(one.epochs.size() == 20);
+    for (const auto& [epoch, keys] : one.epochs) CHECK(is_whole(keys, 256));
+  }
+  const auto prepared = command(config.socket, "status").at("prepared_samples").get<double>();
+  CHECK(prepared / (3 * 20 * 256) < 0.8);
+}
+
 TEST_CASE("ranks of a job get equal counts, and together each sample once") {
   Rows rows;
   const LiveService service(rows.config);
