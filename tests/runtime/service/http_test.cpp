@@ -26,7 +26,6 @@ TEST_CASE("a page, metrics and a status are served, and nothing else") {
   plan.service = config.socket;
   plan.name = "a \"job\" <b>";
   plan.epochs = 1;
-  plan.batches_most = 5;
   CHECK(run_job(plan).wrong == "");
   const int port = service.http_port();
 
