@@ -40,12 +40,17 @@ std::string output_of(const std::string& command) {
   return out;
 }
 
-struct Case {
-  const char* name;
-  unsigned jobs;
-  bool as_float;
-  double aim;
+// Of one kind of batch: samples a second, a round each.
+struct Turns {
+  std::vector<double> ours, theirs, ratios;
 };
+
+void print(const std::string& what, const Turns& turns, double aim) {
+  const Spread ratio = spread_of(turns.ratios);
+  std::printf("%-26s %10.0f/s %10.0f/s %8.2f %7.2f - %6.2f %6.1f\n", what.c_str(),
+              spread_of(turns.ours).middle, spread_of(turns.theirs).middle, ratio.middle,
+              ratio.least, ratio.most, aim);
+}
 
 int bench(int argc, char** argv) {
   unsigned rounds = 5, pictures = 2048;
@@ -98,31 +103,43 @@ int bench(int argc, char** argv) {
               "least - most", "aim");
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
   const std::string data = (folder / "pictures").string();
-  for (const Case& one :
-       {Case{"one job, uint8", 1, false, 2.5}, Case{"one job, float32", 1, true, 2.5},
-        Case{"four jobs, uint8", 4, false, 8}, Case{"four jobs, float32", 4, true, 10}}) {
-    std::vector<double> ours, theirs, ratios;
+  const auto served = [&](unsigned jobs, bool as_float) -> double {
+    std::string zeros = "0";
+    for (unsigned i = 1; i < jobs; ++i) zeros += ",0";
+    const fs::path result = folder / "result.json";
+    output_of(
+        fmt::format("{} --data {} --compute-ms {} --batch 64 --epochs 2 --presets default "
+                    "--memory 2gib --pipeline {} --check --json {}",
+                    (here / "batchflow-live").string(), data, zeros,
+                    as_float ? "imagenet-train-f32" : "imagenet-train", result.string()));
+    std::ifstream in(result);
+    return json::parse(in)["runs"][0]["aggregate"]["samples_per_s"];
+  };
+  const auto loaded = [&](unsigned jobs, bool as_float) -> double {
+    return json::parse(
+        output_of(fmt::format("{} {} --data {} --jobs {} --epochs 2 --batch 64 --workers {} {}",
+                              python, BATCHFLOW_ROOT "/tools/live/torch_jobs.py", data, jobs, cores,
+                              as_float ? "--float" : "")))["samples_per_s"];
+  };
+  for (const bool as_float : {false, true}) {
+    Turns one, four;
+    // What all cores prepare for one job would serve four, if it were prepared once for all.
+    std::vector<double> of_once;
     for (unsigned round = 0; round < rounds; ++round) {
-      std::string zeros = "0";
-      for (unsigned i = 1; i < one.jobs; ++i) zeros += ",0";
-      const fs::path result = folder / "result.json";
-      output_of(
-          fmt::format("{} --data {} --compute-ms {} --batch 64 --epochs 2 --presets default "
-                      "--memory 2gib --pipeline {} --check --json {}",
-                      (here / "batchflow-live").string(), data, zeros,
-                      one.as_float ? "imagenet-train-f32" : "imagenet-train", result.string()));
-      std::ifstream in(result);
-      ours.push_back(json::parse(in)["runs"][0]["aggregate"]["samples_per_s"]);
-      theirs.push_back(json::parse(
-          output_of(fmt::format("{} {} --data {} --jobs {} --epochs 2 --batch 64 --workers {} {}",
-                                python, BATCHFLOW_ROOT "/tools/live/torch_jobs.py", data, one.jobs,
-                                cores, one.as_float ? "--float" : "")))["samples_per_s"]);
-      ratios.push_back(ours.back() / theirs.back());
+      for (Turns* turns : {&one, &four}) {
+        const unsigned jobs = turns == &one ? 1 : 4;
+        turns->ours.push_back(served(jobs, as_float));
+        turns->theirs.push_back(loaded(jobs, as_float));
+        turns->ratios.push_back(turns->ours.back() / turns->theirs.back());
+      }
+      of_once.push_back(four.ours.back() / (4 * one.ours.back()));
     }
-    const Spread ratio = spread_of(ratios);
-    std::printf("%-26s %10.0f/s %10.0f/s %8.2f %7.2f - %6.2f %6.1f\n", one.name,
-                spread_of(ours).middle, spread_of(theirs).middle, ratio.middle, ratio.least,
-                ratio.most, one.aim);
+    const char* type = as_float ? "float32" : "uint8";
+    print(fmt::format("one job, {}", type), one, 2.5);
+    print(fmt::format("four jobs, {}", type), four, as_float ? 10 : 8);
+    const Spread once = spread_of(of_once);
+    std::printf("%-52s %8.2f %7.2f - %6.2f %6.1f\n", "  of four times what one gets, prepared once",
+                once.middle, once.least, once.most, 0.9);
     std::fflush(stdout);
   }
   return 0;
