@@ -25,10 +25,10 @@ ItemId item_of(SampleId sample) {
 
 }  // namespace
 
-std::uint64_t Reads::key(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) {
-  BF_CHECK(node < 1u << 12 && dataset.value < 1u << 10 && sample.value < std::uint64_t{1} << 41);
-  return std::uint64_t{form == Form::decoded} << 63 | std::uint64_t{node} << 51 |
-         std::uint64_t{dataset.value} << 41 | sample.value;
+std::uint64_t Reads::sample_key(std::uint32_t shared, SampleId sample, Form form) {
+  static_assert(kSamplesMost < std::uint64_t{1} << 40);
+  BF_CHECK(shared < 1u << 23 && sample.value < std::uint64_t{1} << 40);
+  return std::uint64_t{form == Form::decoded} << 63 | std::uint64_t{shared} << 40 | sample.value;
 }
 
 std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
@@ -73,7 +73,8 @@ void Reads::order(ReadJob& read) {
 }
 
 std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const {
-  return in_flight_.find(key(node, dataset, sample, form));
+  const std::uint32_t shared = shared_at_.find(shared_key(node, dataset));
+  return shared == kNone ? kNone : in_flight_.find(sample_key(shared, sample, form));
 }
 
 Reads::Bringer Reads::bringer(std::uint32_t share, ItemId item) const {
@@ -141,28 +142,25 @@ void Reads::leave_listed(Batch& batch, std::uint32_t index) {
 
 void Reads::show_samples(std::uint32_t index) {
   const ReadJob& read = s_.reads[index];
-  const std::uint64_t of_all = key(read.node, read.dataset, SampleId(0), Form::encoded);
-  const std::uint32_t others = shared_.find(of_all);
-  shared_.set(of_all, others == kNone ? 1 : others + 1);
-  for (const SampleId sample : read.samples) {
-    in_flight_.set(key(read.node, read.dataset, sample, read.form), index);
-  }
+  const std::uint64_t here = shared_key(read.node, read.dataset);
+  std::uint32_t shared = shared_at_.find(here);
+  if (shared == kNone) shared_at_.set(here, shared = shared_.make());
+  ++shared_[shared].reads;
+  for (const SampleId sample : read.samples)
+    in_flight_.set(sample_key(shared, sample, read.form), index);
 }
 
 void Reads::forget_samples(std::uint32_t index) {
   ReadJob& read = s_.reads[index];
   if (!std::exchange(read.shared, false)) return;
-  const std::uint64_t of_all = key(read.node, read.dataset, SampleId(0), Form::encoded);
-  const std::uint32_t others = shared_.find(of_all) - 1;
-  if (others == 0) {
-    shared_.erase(of_all);
-  } else {
-    shared_.set(of_all, others);
-  }
+  const std::uint64_t here = shared_key(read.node, read.dataset);
+  const std::uint32_t shared = shared_at_.at(here);
   // Another read of the same sample may have taken its place.
-  for (const SampleId sample : read.samples) {
-    in_flight_.erase(key(read.node, read.dataset, sample, read.form), index);
-  }
+  for (const SampleId sample : read.samples)
+    in_flight_.erase(sample_key(shared, sample, read.form), index);
+  if (--shared_[shared].reads > 0) return;
+  shared_at_.erase(here);
+  shared_.release(shared);
 }
 
 // A read into a share is over when it is done; one into staging when nobody holds it. What is there

@@ -43,14 +43,13 @@ class Reads {
   // for the read until it is done.
   std::uint32_t open(const Spec& spec, std::span<const SampleId> samples);
 
-  static std::uint64_t key(std::uint32_t node, DatasetId dataset, SampleId sample, Form form);
   Listener& listener() { return listener_; }
 
   // The read under way, or still staged, for a sample on a node; kNone if there is none.
   std::uint32_t find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const;
   // Whether there may be one for any of its samples.
   bool any(std::uint32_t node, DatasetId dataset) const {
-    return shared_.find(key(node, dataset, SampleId(0), Form::encoded)) != kNone;
+    return shared_at_.has(shared_key(node, dataset));
   }
 
   // Who brings an item that is resident already: a read, or a making that decodes it. Nobody: it is
@@ -78,6 +77,15 @@ class Reads {
   void lose_node(std::uint32_t node, NodeId id);
 
  private:
+  // Of a dataset's samples on a node, those that reads in flight show to others.
+  struct Shared {
+    std::uint32_t reads = 0;
+    void reset() { reads = 0; }
+  };
+  static std::uint64_t shared_key(std::uint32_t node, DatasetId dataset) {
+    return std::uint64_t{node} << 32 | dataset.value;
+  }
+  static std::uint64_t sample_key(std::uint32_t shared, SampleId sample, Form form);
   void order(ReadJob& read);
   void show_samples(std::uint32_t read);
   void forget_samples(std::uint32_t read);
@@ -91,9 +99,10 @@ class Reads {
 
   EngineState& s_;
   Listener& listener_;
-  FlatMap in_flight_;
-  FlatMap shared_;  // by node and dataset: how many reads have their samples in `in_flight_`
-  FlatMap coming_;  // by share and item: a read, or a making with the highest bit set
+  Pool<Shared> shared_;
+  FlatMap shared_at_;  // by node and dataset
+  FlatMap in_flight_;  // reads, by sample and place in shared_
+  FlatMap coming_;     // by share and item: a read, or a making with the highest bit set
   std::vector<std::uint32_t> told_;  // scratch
   std::vector<SampleId> asked_;      // scratch
   std::vector<Draw> draws_;          // scratch

@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/ctl/asking.h"
 #include "runtime/ctl/commands.h"
+#include "runtime/ctl/order.h"
 #include "runtime/ctl/tables.h"
 
 namespace batchflow::ctl {
@@ -20,16 +21,15 @@ namespace {
 
 using nlohmann::json;
 
-void print(const std::string& text) {
-  write_file_atomically("-", text, check_interrupted);
-}
-
 // Until all of it has been read. Interrupted, the service goes on alone.
-int warm(const std::string& service, const std::string& dataset, const std::string& wanted) {
+int warm(const std::string& service, const std::string& dataset, const std::string& wanted,
+         const OutputFlags& outputs) {
+  outputs.check();
   Asking asking(service);
   const std::string pipeline =
       asking.ask("warm", {{"dataset", dataset}, {"pipeline", wanted}}).value("pipeline", "");
   std::string how_far;
+  json told;
   {
     ProgressBar bar("warming " + printable(dataset));
     for (bool over = false; !over;) {
@@ -40,6 +40,7 @@ int warm(const std::string& service, const std::string& dataset, const std::stri
       for (const json& one : answer.at("warming")) {
         if (one.value("dataset", "") != dataset || one.value("pipeline", "") != pipeline) continue;
         over = one.value("over", true);
+        told = one;
         if (const std::string problem = one.value("problem", ""); !problem.empty())
           throw Failure(dataset + ": " + problem);
         const auto done = one.value("samples", std::uint64_t{0});
@@ -50,7 +51,11 @@ int warm(const std::string& service, const std::string& dataset, const std::stri
       }
     }
   }
-  print(printable(fmt::format("{}: {} for {}", dataset, how_far, pipeline)) + "\n");
+  if (outputs.wanted("json")) {
+    outputs.write("json", told.dump(2) + "\n");
+  } else {
+    outputs.write_text(printable(fmt::format("{}: {} for {}", dataset, how_far, pipeline)) + "\n");
+  }
   return 0;
 }
 
@@ -82,33 +87,22 @@ void add_quota_command(CLI::App& app, const std::string& service, Action& action
   set->add_option("limits", *limits,
                   "key=value: jobs, batch_bytes, connections, messages_per_s, frame_bytes, weight")
       ->required();
-  set->callback([&service, &action, user, limits] {
-    action = [&service, user, limits] {
-      Asking(service).ask("quota_set", {{"user", *user}, {"limits", *limits}});
-      return 0;
-    };
+  add_order(*set, service, action, "quota_set", [user, limits] {
+    return json{{"user", *user}, {"limits", *limits}};
   });
 }
 
 }  // namespace
 
 void add_operate_commands(CLI::App& app, const std::string& service, Action& action) {
-  app.add_subcommand("drain", "Jobs end their epochs and are let go; then the service ends")
-      ->fallthrough()
-      ->callback([&service, &action] {
-        action = [&service] {
-          Asking(service).ask("drain");
-          return 0;
-        };
-      });
-  app.add_subcommand("reload", "The node file is read again, as on SIGHUP")
-      ->fallthrough()
-      ->callback([&service, &action] {
-        action = [&service] {
-          print(Asking(service).ask("reload").value("text", "") + "\n");
-          return 0;
-        };
-      });
+  add_order(
+      *app.add_subcommand("drain", "Jobs end their epochs and are let go; then the service ends")
+           ->fallthrough(),
+      service, action, "drain");
+  add_order(
+      *app.add_subcommand("reload", "The node file is read again, as on SIGHUP")->fallthrough(),
+      service, action, "reload", nothing,
+      [](const json& answer) { return printable(answer.value("text", "")) + "\n"; });
   CLI::App* ahead =
       app.add_subcommand("warm", "Reads a data set once, for what the cache keeps of it")
           ->fallthrough();
@@ -117,8 +111,12 @@ void add_operate_commands(CLI::App& app, const std::string& service, Action& act
   ahead->add_option("dataset", *dataset, "As `datasets` names it")->required();
   ahead->add_option("--pipeline", *pipeline,
                     "For jobs of this pipeline; default: the data set's own");
-  ahead->callback([&service, &action, dataset, pipeline] {
-    action = [&service, dataset, pipeline] { return warm(service, *dataset, *pipeline); };
+  const auto warmed = std::make_shared<OutputFlags>();
+  warmed->add(*ahead, "json", "JSON");
+  ahead->callback([&service, &action, dataset, pipeline, warmed] {
+    action = [&service, dataset, pipeline, warmed] {
+      return warm(service, *dataset, *pipeline, *warmed);
+    };
   });
   struct Keeping {
     const char* name;
@@ -133,12 +131,7 @@ void add_operate_commands(CLI::App& app, const std::string& service, Action& act
     CLI::App* command = app.add_subcommand(one.name, one.help)->fallthrough();
     const auto kept = std::make_shared<std::string>();
     command->add_option("dataset", *kept, "As `datasets` names it")->required();
-    command->callback([&service, &action, kept, name = std::string(one.name)] {
-      action = [&service, kept, name] {
-        Asking(service).ask(name, {{"dataset", *kept}});
-        return 0;
-      };
-    });
+    add_order(*command, service, action, one.name, [kept] { return json{{"dataset", *kept}}; });
   }
   add_quota_command(app, service, action);
 }

@@ -9,6 +9,7 @@
 #include "runtime/ctl/asking.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/fields.h"
+#include "runtime/ctl/order.h"
 #include "runtime/ctl/tables.h"
 
 namespace batchflow::ctl {
@@ -59,12 +60,7 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
           ->fallthrough();
   const auto text = std::make_shared<std::string>();
   set->add_option("policy", *text, "kind=name[:parameter=value]")->required();
-  set->callback([&service, &action, text] {
-    action = [&service, text] {
-      Asking(service).ask("policy_set", {{"policy", *text}});
-      return 0;
-    };
-  });
+  add_order(*set, service, action, "policy_set", [text] { return json{{"policy", *text}}; });
 }
 
 void add_job_command(CLI::App& app, const std::string& service, Action& action) {
@@ -73,12 +69,7 @@ void add_job_command(CLI::App& app, const std::string& service, Action& action) 
   CLI::App* end = command->add_subcommand("kill", "End it; its ranks are told")->fallthrough();
   const auto name = std::make_shared<std::string>();
   end->add_option("name", *name, "As `jobs` names it")->required();
-  end->callback([&service, &action, name] {
-    action = [&service, name] {
-      Asking(service).ask("job_kill", {{"job", *name}});
-      return 0;
-    };
-  });
+  add_order(*end, service, action, "job_kill", [name] { return json{{"job", *name}}; });
 }
 
 }  // namespace batchflow::ctl

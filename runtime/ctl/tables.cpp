@@ -61,15 +61,17 @@ std::string jobs_table(const json& status) {
                                                  "copied"}};
   for (const json& job : list(status, "jobs")) {
     const double wait = number(job, "wait_s");
-    rows.push_back(
-        {printable(text(job, "name")), printable(text(job, "dataset")),
-         printable(text(job, "pipeline")), ranks_text(job),
-         fmt::format("{:.0f}", number(job, "batch_samples")),
-         job.value("running", false) ? fmt::format("{:.0f}", number(job, "epoch")) : "waits",
-         fmt::format("{:.0f}", number(job, "steps")), fmt::format("{:.0f}", number(job, "samples")),
-         share_text(wait, wait + number(job, "compute_s")),
-         fmt::format("{:.0f}", number(job, "held_batches")),
-         fmt::format("{:.0f}", number(job, "copied_batches"))});
+    rows.push_back({printable(text(job, "name")), printable(text(job, "dataset")),
+                    printable(text(job, "pipeline")), ranks_text(job),
+                    fmt::format("{:.0f}", number(job, "batch_samples")),
+                    job.value("left", false)      ? "left"
+                    : job.value("running", false) ? fmt::format("{:.0f}", number(job, "epoch"))
+                                                  : "waits",
+                    fmt::format("{:.0f}", number(job, "steps")),
+                    fmt::format("{:.0f}", number(job, "samples")),
+                    share_text(wait, wait + number(job, "compute_s")),
+                    fmt::format("{:.0f}", number(job, "held_batches")),
+                    fmt::format("{:.0f}", number(job, "copied_batches"))});
   }
   const double others = number(status.value("others", json::object()), "jobs");
   std::string returning;

@@ -148,8 +148,18 @@ ServedDataset& dataset_of(const Question& asked) {
   return *dataset;
 }
 
-std::string pin(const Question& asked) {
+ServedDataset& open_dataset_of(const Question& asked) {
   ServedDataset& dataset = dataset_of(asked);
+  if (!dataset.index)
+    throw ConfigError(
+        fmt::format("no job has read '{}' for long, and it was let go; have it served "
+                    "by a name (--dataset NAME={})",
+                    dataset.name, dataset.name));
+  return dataset;
+}
+
+std::string pin(const Question& asked) {
+  ServedDataset& dataset = open_dataset_of(asked);
   asked.service.joining.keep(dataset, Keep::always);
   asked.service.say(
       fmt::format("dataset {} is pinned by user {}", dataset.name, user_name(asked.user)));
@@ -168,7 +178,7 @@ std::string unpin(const Question& asked) {
 std::string drop(const Question& asked) {
   ServedDataset& dataset = dataset_of(asked);
   for (const Jobs::Told& job : asked.service.snapshot().jobs) {
-    if (job.dataset == dataset.name)
+    if (job.dataset == dataset.name && !job.left)
       throw ConfigError(fmt::format("job '{}' reads dataset '{}'; drop it when no job does",
                                     job.name, dataset.name));
   }
@@ -179,12 +189,7 @@ std::string drop(const Question& asked) {
 }
 
 std::string warm(const Question& asked) {
-  ServedDataset& dataset = dataset_of(asked);
-  if (!dataset.index)
-    throw ConfigError(
-        fmt::format("no job has read '{}' for long, and it was let go; have it served "
-                    "by a name (--dataset NAME={})",
-                    dataset.name, dataset.name));
+  ServedDataset& dataset = open_dataset_of(asked);
   const ServedPipeline& pipeline =
       asked.service.joining.pipeline_for(asked.text("pipeline"), dataset, Order::relaxed);
   if (!asked.service.warming.begin(dataset, pipeline))

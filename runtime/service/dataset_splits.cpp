@@ -115,7 +115,7 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset,
                                           const std::function<bool()>& stop) {
   std::vector<OpenedIndex> all;
   std::shared_ptr<SampleIndex> whole;
-  std::string closed;
+  std::string closed = dataset.path;  // until its files have been looked at
   const auto add = [&](std::string name, auto make) {
     OpenedIndex& one = all.emplace_back(OpenedIndex{std::move(name), nullptr, nullptr, {}, {}});
     try {

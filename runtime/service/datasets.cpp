@@ -30,6 +30,18 @@ Bytes slot_bytes_a_sample(const BatchSpec& spec, std::uint64_t samples,
 
 }  // namespace
 
+PlaceId place_id(int descriptor, const char* path) {
+  struct statx status {};
+  const int flags = path ? 0 : AT_EMPTY_PATH;
+  if (statx(descriptor, path ? path : "", flags, STATX_INO | STATX_BTIME, &status) != 0) return {};
+  PlaceId id{std::uint64_t{status.stx_dev_major} << 32 | status.stx_dev_minor, status.stx_ino};
+  if ((status.stx_mask & STATX_BTIME) != 0) {
+    id.born_s = status.stx_btime.tv_sec;
+    id.born_ns = status.stx_btime.tv_nsec;
+  }
+  return id;
+}
+
 void ServedDataset::let_go() {
   if (root_descriptor >= 0) close(root_descriptor);
   root_descriptor = -1;
@@ -50,6 +62,7 @@ ServedDataset& Datasets::add(std::string name, const std::filesystem::path& root
   made->root = root;
   add_again(*made, std::move(index));
   catalogues_.add(made->id, std::move(catalogue));
+  served_.insert_or_assign(made->name, made->id);
   return *datasets_.emplace_back(std::move(made));
 }
 
@@ -60,6 +73,7 @@ void Datasets::add_again(ServedDataset& dataset, std::shared_ptr<SampleIndex> in
     throw DatasetError(fmt::format("{}: cannot be opened: {}; let the service's user read it",
                                    folder.string(), std::generic_category().message(errno)));
   }
+  dataset.place = place_id(dataset.root_descriptor, nullptr);
   dataset.version = index->version();
   dataset.listing = index->listing();
   dataset.index = std::move(index);
@@ -67,11 +81,13 @@ void Datasets::add_again(ServedDataset& dataset, std::shared_ptr<SampleIndex> in
 
 ServedPipeline& Datasets::add(std::string name, DatasetId dataset,
                               std::unique_ptr<Pipeline> pipeline, const EngineConfig& engine) {
-  for (const auto& one : pipelines_) {
-    const bool same = !one->pipeline && one->name == name && one->dataset == dataset;
-    if (!same || one->spec != pipeline->spec() || one->hash != pipeline->info().hash) continue;
-    one->pipeline = std::move(pipeline);
-    return *one;
+  const std::pair key(dataset.value, name);
+  if (const auto before = compiled_.find(key); before != compiled_.end()) {
+    ServedPipeline& one = this->pipeline(before->second);
+    if (!one.pipeline && one.spec == pipeline->spec() && one.hash == pipeline->info().hash) {
+      one.pipeline = std::move(pipeline);
+      return one;
+    }
   }
   auto made = std::make_unique<ServedPipeline>();
   made->id = PipelineId(static_cast<std::uint32_t>(pipelines_.size()));
@@ -84,28 +100,37 @@ ServedPipeline& Datasets::add(std::string name, DatasetId dataset,
   made->spec = pipeline->spec();
   made->hash = info.hash;
   made->pipeline = std::move(pipeline);
+  compiled_.insert_or_assign(key, made->id);
   return *pipelines_.emplace_back(std::move(made));
 }
 
 ServedDataset* Datasets::find(std::string_view name) {
-  const auto found = std::find_if(datasets_.begin(), datasets_.end(), [&](const auto& one) {
-    return !one->removed && one->name == name;
-  });
-  return found == datasets_.end() ? nullptr : found->get();
+  const auto found = served_.find(name);
+  return found == served_.end() ? nullptr : &dataset(found->second);
 }
 
+// A configured one before one that was brought.
 ServedDataset* Datasets::find(const std::filesystem::path& root) {
-  const auto found = std::find_if(datasets_.begin(), datasets_.end(), [&](const auto& one) {
-    return !one->removed && one->root == root;
-  });
-  return found == datasets_.end() ? nullptr : found->get();
+  ServedDataset* brought = nullptr;
+  for (const auto& [name, id] : served_) {
+    ServedDataset& one = dataset(id);
+    if (one.root != root) continue;
+    if (!one.is_brought()) return &one;
+    brought = &one;
+  }
+  return brought;
+}
+
+void Datasets::remove(ServedDataset& dataset) {
+  dataset.removed = true;
+  served_.erase(dataset.name);
 }
 
 ServedPipeline* Datasets::find(std::string_view name, DatasetId dataset) {
-  const auto found = std::find_if(pipelines_.begin(), pipelines_.end(), [&](const auto& one) {
-    return one->pipeline && one->name == name && one->dataset == dataset;
-  });
-  return found == pipelines_.end() ? nullptr : found->get();
+  const auto found = compiled_.find({dataset.value, std::string(name)});
+  if (found == compiled_.end()) return nullptr;
+  ServedPipeline& one = pipeline(found->second);
+  return one.pipeline ? &one : nullptr;
 }
 
 }  // namespace batchflow

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/catalogue.h"
@@ -17,6 +18,15 @@
 #include "runtime/sources/sample_index.h"
 
 namespace batchflow {
+
+// Which folder or file is at a path: another one there has another.
+struct PlaceId {
+  std::uint64_t device = 0, number = 0;
+  std::int64_t born_s = 0, born_ns = 0;  // 0 where the file system does not tell
+  friend bool operator==(const PlaceId&, const PlaceId&) = default;
+};
+// Null path: of what the descriptor has open.
+PlaceId place_id(int descriptor, const char* path);
 
 struct ServedDataset {
   DatasetId id;
@@ -30,6 +40,7 @@ struct ServedDataset {
   std::uint64_t tokens = 0;
   std::shared_ptr<SampleIndex> index;  // null: let go
   Digest version = 0, listing = 0;     // of its index
+  PlaceId place;                       // of its folder
   bool pinned = false;                 // kept although no job reads it
   bool removed = false;                // no job may join it any more; those that read it go on
   uid_t brought_by = 0;                // where it is brought
@@ -73,6 +84,8 @@ class Datasets {
   ServedPipeline& add(std::string name, DatasetId dataset, std::unique_ptr<Pipeline> pipeline,
                       const EngineConfig& engine);
 
+  // No job may join it any more; those that read it go on.
+  void remove(ServedDataset& dataset);
   // Datasets that are removed and pipelines that are let go are not found.
   ServedDataset* find(std::string_view name);
   ServedDataset* find(const std::filesystem::path& root);
@@ -87,6 +100,8 @@ class Datasets {
  private:
   std::vector<std::unique_ptr<ServedDataset>> datasets_;    // by id
   std::vector<std::unique_ptr<ServedPipeline>> pipelines_;  // by id
+  std::map<std::string, DatasetId, std::less<>> served_;    // those that are not removed
+  std::map<std::pair<std::uint32_t, std::string>, PipelineId> compiled_;  // by dataset and name
   Catalogues catalogues_;
 };
 

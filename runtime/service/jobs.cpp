@@ -53,12 +53,27 @@ Jobs::Job* Jobs::of(JobId id) const {
   return found == by_id_.end() ? nullptr : found->second;
 }
 
+bool Jobs::Job::has_left() const {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [](const RankEnd* end) { return !end || end->left; });
+}
+
+bool Jobs::none_reads() const {
+  return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->has_left(); });
+}
+
 bool Jobs::any_reads(DatasetId dataset) const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& job) {
+    return job->dataset->id == dataset && !job->has_left();
+  });
+}
+
+bool Jobs::any_is_of(DatasetId dataset) const {
   return std::any_of(jobs_.begin(), jobs_.end(),
                      [&](const auto& job) { return job->dataset->id == dataset; });
 }
 
-bool Jobs::any_uses(PipelineId pipeline) const {
+bool Jobs::any_is_of(PipelineId pipeline) const {
   return std::any_of(jobs_.begin(), jobs_.end(),
                      [&](const auto& job) { return job->pipeline->id == pipeline; });
 }

@@ -92,9 +92,11 @@ class Jobs final : public Customer {
   // No job begins any more, and each that runs is let go where its epoch ends: its ranks look for
   // the next service, and go on there.
   void drain();
-  bool empty() const { return jobs_.empty(); }
+  bool any_is_of(DatasetId dataset) const;
+  bool any_is_of(PipelineId pipeline) const;
+  // Of those that want more: others have left, and hold some of what they had.
   bool any_reads(DatasetId dataset) const;
-  bool any_uses(PipelineId pipeline) const;
+  bool none_reads() const;
   // Of a sample or class of the peer's dataset; empty if there is none.
   std::string name(Peer& peer, bool of_class, std::uint64_t key) const;
 
@@ -118,6 +120,7 @@ class Jobs final : public Customer {
     std::uint32_t remote_ranks = 0;  // of these, on other machines:
     std::set<std::string> from;
     bool running = false;
+    bool left = false;  // it wants no more, and holds some of what it had
     std::uint32_t epoch = 0;
     std::uint64_t steps = 0;    // consumed, by the slowest rank
     std::uint64_t samples = 0;  // delivered
@@ -196,7 +199,8 @@ class Jobs final : public Customer {
     bool told = false;  // to the engine
     bool running = false;
     bool over = false;
-    bool let_go = false;    // by a drain: to its ranks it is as if the service had died
+    bool let_go = false;  // by a drain: to its ranks it is as if the service had died
+    bool has_left() const;
     Bytes batch_bytes = 0;  // of all batches its ranks may hold at once
     Told sums;
   };

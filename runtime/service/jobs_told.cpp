@@ -43,6 +43,7 @@ std::vector<Jobs::Told> Jobs::told(Instant now) const {
     one.batch_samples = job->request.batch_samples;
     one.world_size = job->request.world_size;
     one.running = job->running;
+    one.left = job->has_left();
     one.batch_bytes = job->batch_bytes;
     if (!one.running) one.waits_to_begin = now - job->since;
     one.waits_for = stalls_.stage(job->pipeline->id);

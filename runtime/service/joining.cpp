@@ -29,11 +29,7 @@ constexpr YamlLimits kBroughtLimits{.bytes = 1 << 16, .depth = 16, .nodes = 4096
 
 // That it is what was opened, and not another folder in its place.
 bool is_still_there(const ServedDataset& dataset) {
-  struct stat opened {
-  }, now{};
-  return fstat(dataset.root_descriptor, &opened) == 0 &&
-         stat(root_folder(dataset.root).c_str(), &now) == 0 && opened.st_dev == now.st_dev &&
-         opened.st_ino == now.st_ino;
+  return place_id(AT_FDCWD, root_folder(dataset.root).c_str()) == dataset.place;
 }
 
 bool is_trusted(const Connection& session) {
@@ -61,6 +57,15 @@ bool may_read(const Connection& session, int folder, const char* name,
 void refuse(Connection& session, std::string_view why, const std::string& message) {
   session.send(encode(Refused{std::string(why), message}), {});
   session.end();
+}
+
+void refuse_closed(Connection& session, const std::filesystem::path& root,
+                   const std::string& closed) {
+  refuse(session, "not_allowed",
+         fmt::format("{}: not everybody may read {}, and a service reads what it may, whoever "
+                     "asks; let all of this folder be read by all, or have the service serve it by "
+                     "a name (--dataset NAME={})",
+                     root.string(), closed, root.string()));
 }
 
 // A client opens the folder of a dataset that its job has named; a file only if the job names that.
@@ -168,10 +173,8 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
   try {
     const bool same = index && before && before->version == index->version() &&
                       before->listing == index->listing();
-    if (same && !before->index) {
-      datasets_.add_again(*before, index);
-      served = before;
-    } else if (same && is_still_there(*before)) {
+    if (same && is_still_there(*before)) {
+      if (!before->index) datasets_.add_again(*before, index);
       served = before;
     } else if (index) {
       served = &add(dataset, index, std::move(*catalogue), by, took);
@@ -181,11 +184,14 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
     problem = error.what();
   }
   if (!served) host_.say(fmt::format("dataset {}: {}", dataset.name, problem));
+  const bool is_brought = dataset.name == dataset.path;
   for (Waiting& one : waiting) {
     const std::shared_ptr<Connection> session = one.session.lock();
     if (!session) continue;
     if (served) {
       enter(*session, one.request, one.descriptors, *served);
+    } else if (is_brought && !closed.empty() && !is_trusted(*session)) {
+      refuse_closed(*session, dataset.path, closed);  // what is wrong in there is not for him
     } else {
       refuse(*session, "bad_dataset", problem);
     }
@@ -201,7 +207,9 @@ ServedDataset& Joining::add(const NodeDataset& dataset, std::shared_ptr<SampleIn
         "jobs of user {} have brought folders of {} samples since the service began, and {} are "
         "the most; serve this one by a name (--dataset NAME={}), or start the service anew",
         by, samples, kBroughtSamplesMost, dataset.path.string()));
+  bool pin = dataset.pin;
   if (ServedDataset* const before = datasets_.find(std::string_view(dataset.name))) {
+    pin = pin || (is_brought && before->pinned);
     remove(*before);
     if (is_brought) keep(*before, Keep::dropped);
   }
@@ -220,7 +228,7 @@ ServedDataset& Joining::add(const NodeDataset& dataset, std::shared_ptr<SampleIn
   for (const std::string& note : served.index->notes())
     host_.say(fmt::format("dataset {}: {}", dataset.name, note));
   inbox_.add(CatalogueKnown{served.id, served.version});
-  if (dataset.pin) keep(served, Keep::always);
+  if (pin) keep(served, Keep::always);
   host_.say(summary);
   return served;
 }
@@ -241,7 +249,7 @@ void Joining::remove(const NodeDataset& dataset) {
 }
 
 void Joining::remove(ServedDataset& dataset) {
-  dataset.removed = true;
+  datasets_.remove(dataset);
   if (dataset.pinned) keep(dataset, Keep::as_needed);
 }
 
@@ -288,17 +296,18 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
       if (opening_.count(name) == 0) {
         if (opening_.size() >= kOpeningMost)
           return refuse(session, kNotYet, "many datasets are being opened; ask again soon");
-        const auto his =
-            std::count_if(datasets_.all().begin(), datasets_.all().end(), [&](const auto& one) {
-              return one->is_brought() && one->index && one->brought_by == session.user();
-            });
-        if (his >= static_cast<std::ptrdiff_t>(kBroughtMost))
-          return refuse(
-              session, kNotYet,
-              fmt::format("jobs of user {} have brought {} folders, which are let go {} "
-                          "s after their last job (brought_kept)",
-                          session.user(), his,
-                          std::chrono::ceil<std::chrono::seconds>(config_.brought_kept).count()));
+        const auto has_too_many = [&] {
+          return std::count_if(
+                     datasets_.all().begin(), datasets_.all().end(), [&](const auto& one) {
+                       return one->is_brought() && one->index && one->brought_by == session.user();
+                     }) >= static_cast<std::ptrdiff_t>(kBroughtMost);
+        };
+        if (has_too_many()) let_folders_go(Duration(0));
+        if (has_too_many())
+          return refuse(session, "quota",
+                        fmt::format("jobs of user {} read {} folders that they have named by "
+                                    "their paths; have some served by a name (--dataset NAME={})",
+                                    session.user(), kBroughtMost, name));
         open({name, path, {}, {}, 0, {}}, session.user());
       }
       return wait(session, name, std::move(request), std::move(descriptors));
@@ -324,11 +333,7 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
 void Joining::enter(Connection& session, const JoinRequest& request,
                     const std::vector<Descriptor>& descriptors, ServedDataset& dataset) {
   if (dataset.is_brought() && !dataset.closed.empty() && !is_trusted(session))
-    return refuse(session, "not_allowed",
-                  fmt::format("{}: not everybody may read {}, and a service reads what it may, "
-                              "whoever asks; let all of this folder be read by all, or have the "
-                              "service serve it by a name (--dataset NAME={})",
-                              dataset.root.string(), dataset.closed, dataset.root.string()));
+    return refuse_closed(session, dataset.root, dataset.closed);
   if (!may_read(session, dataset.root_descriptor, dataset.only.c_str(), descriptors))
     return refuse_reading(session, dataset.root, dataset.only.empty());
   join(session, request, dataset);
@@ -405,13 +410,12 @@ ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset
   std::map<std::string, ServedPipeline*>& brought = brought_[session.user()];
   const std::string key = fmt::format("{} {}", dataset.id.value, text);
   if (const auto known = brought.find(key); known != brought.end()) return known->second;
+  if (brought.size() >= kBroughtMost) let_pipelines_go(Duration(0));
   if (brought.size() >= kBroughtMost)
     throw ConfigError(
-        fmt::format("jobs of user {} have brought {} pipelines, which are let go {} s after their "
-                    "last job (brought_kept); name one of the service's (pipelines: of its node "
-                    "file)",
-                    session.user(), brought.size(),
-                    std::chrono::ceil<std::chrono::seconds>(config_.brought_kept).count()));
+        fmt::format("jobs of user {} use {} pipelines that they have brought; name one of the "
+                    "service's (pipelines: of its node file)",
+                    session.user(), brought.size()));
   ConfigNode root = parse_yaml(text, "the job's pipeline", kBroughtLimits);
   if (has_plugins(root))
     throw ConfigError(
@@ -447,16 +451,24 @@ ServedPipeline& Joining::add_brought(DatasetId dataset, std::unique_ptr<Pipeline
 }
 
 void Joining::let_go() {
-  const Instant now = host_.now();
-  const auto is_due = [&](auto& one, bool in_use) {
-    if (in_use) one.used = now;
-    return now - one.used >= config_.brought_kept && !in_use;
-  };
+  let_pipelines_go(config_.brought_kept);
+  let_folders_go(config_.brought_kept);
+}
+
+// What belongs to a data set that was removed goes as soon as nobody uses it.
+template <class One>
+bool Joining::is_idle(One& one, bool is_removed, bool is_used, Duration kept) {
+  if (is_used) one.used = host_.now();
+  return !is_used && (is_removed || host_.now() - one.used >= kept);
+}
+
+void Joining::let_pipelines_go(Duration kept) {
   for (const auto& one : datasets_.pipelines()) {
+    if (!one->pipeline) continue;
     const ServedDataset& dataset = datasets_.dataset(one->dataset);
-    const bool goes = one->brought || dataset.is_brought() || dataset.removed;
-    if (!one->pipeline || !goes || !is_due(*one, jobs_.any_uses(one->id) || host_.uses(one->id)))
-      continue;
+    const bool may_go = one->brought || dataset.is_brought() || dataset.removed;
+    const bool is_used = jobs_.any_is_of(one->id) || host_.uses(one->id);
+    if (!may_go || !is_idle(*one, dataset.removed, is_used, kept)) continue;
     for (auto& [user, brought] : brought_)
       std::erase_if(brought, [&](const auto& text) { return text.second == one.get(); });
     const Bytes bytes = step_bytes(*one->pipeline);
@@ -464,10 +476,25 @@ void Joining::let_go() {
     one->pipeline = nullptr;
     if (bytes > 0) host_.give_back(bytes);
   }
+}
+
+void Joining::let_folders_go(Duration kept) {
   for (const auto& one : datasets_.all()) {
-    if (one->index && one->is_brought() && !one->pinned &&
-        is_due(*one, jobs_.any_reads(one->id) || opener_.is_at(one->id) || host_.reads(one->id)))
-      one->let_go();
+    if (!one->index) continue;
+    const bool may_go = one->removed || (one->is_brought() && !one->pinned);
+    const bool is_used = jobs_.any_is_of(one->id) || opener_.is_at(one->id) || host_.reads(one->id);
+    if (may_go && is_idle(*one, one->removed, is_used, kept)) one->let_go();
+  }
+}
+
+// What nobody uses makes room.
+void Joining::set_apart(Bytes bytes) {
+  if (bytes == 0) return;
+  try {
+    host_.set_apart(bytes);
+  } catch (const ConfigError&) {
+    let_pipelines_go(Duration(0));
+    host_.set_apart(bytes);
   }
 }
 
@@ -480,8 +507,7 @@ std::unique_ptr<Pipeline> Joining::compile(const ConfigNode& root, const ServedD
 
 ServedPipeline& Joining::add_pipeline(const std::string& name, DatasetId dataset,
                                       std::unique_ptr<Pipeline> compiled) {
-  const Bytes bytes = step_bytes(*compiled);
-  if (bytes > 0) host_.set_apart(bytes);
+  set_apart(step_bytes(*compiled));
   ServedPipeline& made = datasets_.add(name, dataset, std::move(compiled), config_.engine);
   made.used = host_.now();
   inbox_.add(PipelineKnown{made.id, made.hash});

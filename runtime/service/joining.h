@@ -78,6 +78,11 @@ class Joining {
   void opened(std::uint64_t number, const NodeDataset& dataset, const OpenedIndex& made,
               double took);
   void remove(ServedDataset& dataset);
+  template <class One>
+  bool is_idle(One& one, bool is_removed, bool is_used, Duration kept);
+  void let_pipelines_go(Duration kept);
+  void let_folders_go(Duration kept);
+  void set_apart(Bytes bytes);
   ServedDataset& add(const NodeDataset& dataset, std::shared_ptr<SampleIndex> index,
                      Catalogue&& catalogue, uid_t by, double took);
   void wait(Connection& session, const std::string& name, JoinRequest request,

@@ -134,6 +134,9 @@ int serve(int argc, char** argv) {
   const auto read_again = [&] {
     if (BF_FAILPOINT("service.reload.read"))
       throw ConfigError(fmt::format("{}: {}", config_file, std::strerror(EIO)));
+    std::error_code error;
+    if (std::filesystem::is_fifo(config_file, error))
+      throw ConfigError(config_file + ": is a pipe, and the service would wait for who writes it");
     return read();
   };
   Service service(read(), read_again);

@@ -126,6 +126,11 @@ std::map<std::string, std::string> known_pipelines(
 
 void check_names(const std::vector<NodeDataset>& datasets) {
   for (std::size_t i = 0; i < datasets.size(); ++i) {
+    if (datasets[i].name.starts_with('/') || datasets[i].name.starts_with('.'))
+      throw ConfigError(fmt::format(
+          "dataset '{}': a name that begins like a path is one to jobs; give it another (--dataset "
+          "NAME=PATH)",
+          datasets[i].name));
     for (std::size_t j = 0; j < i; ++j) {
       if (datasets[i].name == datasets[j].name)
         throw ConfigError(fmt::format(
@@ -228,6 +233,12 @@ SpillOptions spill_from_argument(std::string_view text) {
 
 void check_policy(std::string_view kind, std::string_view text) {
   const std::string_view of = kind.substr(0, kind.find('.'));
+  if (of == "eviction" && of != kind && kind != "eviction.encoded" && kind != "eviction.decoded" &&
+      kind != "eviction.prepared")
+    throw ConfigError(
+        fmt::format("'{}' is no kind of policy; write eviction.encoded, "
+                    "eviction.decoded or eviction.prepared",
+                    kind));
   const PolicyChoice choice = policy_list().choose(policy_kind(of == "eviction" ? of : kind), text);
   if (choice.entry->clairvoyant)
     throw ConfigError(fmt::format(

@@ -131,7 +131,7 @@ void Service::Parts::drain() {
 }
 
 void Service::Parts::end_if_drained() {
-  if (!draining || !jobs.empty()) return;
+  if (!draining || !jobs.none_reads()) return;
   asio::post(loop, [this] {
     say("drained: no job is left");
     loop.stop();
@@ -200,8 +200,11 @@ int Service::run(const std::function<void(const std::string&)>& log) {
   log(fmt::format("serving at {}: {} MiB for batches and samples, up to {} workers, storage {}",
                   config.socket.string(), config.cache_bytes() >> 20, config.workers,
                   parts_->backend->storage()));
-  if (const Spill* spill = parts_->backend->spill(); spill && !spill->note().empty())
-    log(fmt::format("spill: {}", spill->note()));
+  if (const Spill* spill = parts_->backend->spill())
+    log(fmt::format("spill: {}", spill->note().empty()
+                                     ? fmt::format("{} MiB at {}", spill->capacity() >> 20,
+                                                   config.spill.path.string())
+                                     : spill->note()));
   if (parts_->http)
     log(fmt::format("http://{}:{}/ shows what it does; /metrics is for Prometheus",
                     config.http_address, parts_->http->port()));

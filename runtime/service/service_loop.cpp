@@ -166,6 +166,7 @@ bool Service::Parts::on_frame(Connection& session, std::string_view frame,
   }
   if (type == "leave") {
     jobs.leave(session);
+    end_if_drained();
     schedule();
     return true;
   }

@@ -184,6 +184,7 @@ std::string to_json(const Snapshot& now) {
                            {"batch_samples", job.batch_samples},
                            {"ranks", job.world_size},
                            {"running", job.running},
+                           {"left", job.left},
                            {"epoch", job.epoch},
                            {"steps", job.steps},
                            {"samples", job.samples},

@@ -67,7 +67,8 @@ Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
         fmt::format("spill: {}: {}; choose another folder (--spill PATH,SIZE)", path_, why));
   };
   std::error_code error;
-  std::filesystem::create_directories(options.path, error);
+  // That folder alone: a drive that is not mounted would come to lie on another.
+  std::filesystem::create_directory(options.path, error);
   if (error) fail(fmt::format("cannot be made: {}", error.message()));
   file_ = open_unnamed(path_);
   if (!file_) fail(fmt::format("no file can be made there: {}", text_of(errno)));

@@ -22,10 +22,8 @@ constexpr Bytes kRecordMost = Bytes{1} << 30;
 
 void note_end(IndexBuilder& builder, std::string_view path, std::string_view what, std::uint64_t at,
               const DatasetFile& file, std::uint64_t before) {
-  builder.note(
-      fmt::format("{}: {} at byte {} of {}; the {} samples before it are served; copy the "
-                  "file anew to have all",
-                  path, what, at, file.size(), before));
+  builder.note(fmt::format("{}: {} at byte {} of {}; the {} samples before it are served; {}", path,
+                           what, at, file.size(), before, kLost));
 }
 
 // The members of one tar, gathered into samples.

@@ -37,6 +37,9 @@ struct Extent {
   Bytes bytes = 0;
 };
 
+// How a note ends that tells of samples that are lost.
+inline constexpr std::string_view kLost = "copy the file anew to have all";
+
 // Over all samples of an index.
 struct IndexSums {
   Bytes total = 0;

@@ -6,7 +6,28 @@ import unittest
 from importlib.util import find_spec
 
 import batchflow
-from support import Served, result, start_job, wait_until
+from support import Served, result, start_job, wait_until, write_rows
+
+
+class Held(Served):
+    ARGUMENTS = ("--open-datasets",)
+
+    def test_a_job_ends_with_its_loader_whatever_is_held(self):
+        data = self.folder / "mine"
+        data.mkdir()
+        write_rows(data / "rows.npy", 1000)
+        with batchflow.DataLoader(str(data), 20) as loader:
+            held = next(iter(loader))
+        self.assertEqual([job["left"] for job in self.daemon.status()["jobs"]], [True])
+        # It reads no more: who comes now has what is there now.
+        write_rows(data / "rows.npy", 1500)
+        keys = [key for batch in batchflow.DataLoader(str(data), 20, True)
+                for key in self.check_content(batch)]
+        self.assert_whole(keys, 1500)
+        # Nobody waits for it, and what is held stays what it was.
+        self.assertEqual(self.daemon.kill(signal.SIGTERM), 0)
+        self.assertIn("drained: no job is left", self.daemon.log.read_text())
+        self.check_content(held)
 
 
 class Killed(Served):

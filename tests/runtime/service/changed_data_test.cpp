@@ -134,6 +134,61 @@ TEST_CASE("what jobs have brought is let go after the last of them, and what is 
   CHECK(warmed.value("message", "").find("it was let go") != std::string::npos);
 }
 
+// Its version does not tell, as what differs is not among what is looked at of a large file, nor do
+// its times: that it is another folder does.
+TEST_CASE("another folder in the place of one that was let go is another data set") {
+  const Folder folder;
+  NodeConfig config = config_in(folder.path());
+  config.open_datasets = true;
+  config.brought_kept = Duration(0);
+  const auto make = [&](const char* name, std::int64_t first) {
+    const auto place = folder.path() / name;
+    std::filesystem::create_directory(place);
+    std::ofstream out(place / "rows.npy", std::ios::binary);
+    out << npy_head("<i8", "(2000, 100)");
+    std::vector<std::int64_t> row(100);
+    for (int k = 0; k < 2000; ++k) {
+      row[0] = k == 1000 ? first : 0;
+      out.write(reinterpret_cast<const char*>(row.data()), 800);
+    }
+    out.close();
+    std::filesystem::last_write_time(place / "rows.npy", std::filesystem::file_time_type());
+    return place;
+  };
+  const auto here = make("here", 111), other = make("other", 222);
+  const LiveService service(config);
+  JobPlan plan;
+  plan.service = config.socket;
+  plan.dataset = here;
+  plan.epochs = 1;
+  const auto greatest = [&]() -> std::int64_t {
+    bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+    options.service = plan.service.c_str();
+    options.dataset = plan.dataset.c_str();
+    options.batch_samples = 100;
+    options.epochs = 1;
+    options.timeout_s = 20;
+    bf_loader* loader = nullptr;
+    REQUIRE_MESSAGE(bf_loader_open(&options, &loader) == BF_OK, bf_last_error());
+    bf_batch batch = BF_BATCH_INIT;
+    std::int64_t most = 0;
+    while (bf_loader_next(loader, &batch) == BF_OK) {
+      const auto* values = static_cast<const std::int64_t*>(batch.arrays[0].values);
+      most = std::max(most, *std::max_element(values, values + batch.samples * 100));
+      bf_batch_release(loader, batch.handle);
+    }
+    bf_loader_close(loader);
+    return most;
+  };
+  CHECK(greatest() == 111);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (open_at(here) > 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::filesystem::rename(here, folder.path() / "away");
+  std::filesystem::rename(other, here);
+  CHECK(greatest() == 222);
+}
+
 // By their sizes: whoever has the index knows no more of them.
 TEST_CASE("files that are replaced by shorter or longer ones are corrupt, and the rest is served") {
   constexpr std::uint64_t kFiles = 400;

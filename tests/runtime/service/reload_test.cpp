@@ -7,6 +7,7 @@
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
+#include "tests/source_dir.h"
 
 namespace batchflow::test {
 namespace {
@@ -46,6 +47,21 @@ TEST_CASE("datasets come and go by name; one at another place does both") {
   CHECK(plan_reload(node(), wanted).summary() == "dataset rows goes");
 }
 
+TEST_CASE("the file with every setting says what there is without it") {
+  const NodeConfig usual = default_node_config();
+  NodeConfig written;
+  read_config(read_yaml_file((source_dir() / "configs/nodes/default.yaml").string()),
+              [&](ConfigSection& section) { written = read_node_config(section); });
+  CHECK(plan_reload(usual, written).summary() == "nothing changes");
+  CHECK(plan_reload(usual, written).takes_restart == std::vector<std::string>());
+}
+
+TEST_CASE("a data set's name is told from a path") {
+  CHECK_THROWS_WITH(check_names({{"/p", "/p", {}, {}, 0, {}}}),
+                    doctest::Contains("a name that begins like a path"));
+  CHECK_NOTHROW(check_names({{"p", "/p", {}, {}, 0, {}}}));
+}
+
 TEST_CASE("what is looked up when it is needed is named as it is written") {
   NodeConfig wanted = node();
   wanted.steps.timeout = std::chrono::seconds(3);
@@ -61,6 +77,8 @@ TEST_CASE("a service takes no policy that would have to know the future, nor one
   CHECK_THROWS_WITH(check_policy("eviction.decoded", "belady-bypass"),
                     doctest::Contains("needs to be told the future"));
   CHECK_NOTHROW(check_policy("eviction", "sieve"));
+  CHECK_NOTHROW(check_policy("eviction.prepared", "sieve"));
+  CHECK_THROWS_WITH(check_policy("eviction.nosuch", "lru"), doctest::Contains("no kind of policy"));
   CHECK_THROWS_WITH(read("kind: node\npolicies: {dispatch: fifo}"),
                     doctest::Contains("they stand in the engine's section"));
 }

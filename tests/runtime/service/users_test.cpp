@@ -260,12 +260,22 @@ TEST_CASE("of a folder that another user names all is for everybody, or nothing 
   std::filesystem::copy(rows, below / "private");
   chmod((below / "private").c_str(), 0700);
   chmod((rows / "rows.npy").c_str(), 0600);
+  // Of two shapes, which is an error that names both.
+  const std::filesystem::path mixed = place.folder.path() / "mixed";
+  std::filesystem::create_directories(mixed / "secret");
+  write_rows(mixed / "secret" / "a.npy", 10, 4);
+  write_rows(mixed / "secret" / "b.npy", 10, 8);
+  chmod((mixed / "secret").c_str(), 0700);
   const std::string socket = place.config.socket;
   Stranger stranger([&] {
     JobPlan plan = place.plan("stranger");
     if (run_job(plan).wrong.find("not everybody may read rows.npy") == std::string::npos) return 1;
     plan.dataset = below;
     if (run_job(plan).wrong.find("not everybody may read private") == std::string::npos) return 2;
+    plan.dataset = mixed;
+    const std::string refusal = run_job(plan).wrong;
+    if (refusal.find("not everybody may read secret") == std::string::npos) return 6;
+    if (refusal.find(".npy") != std::string::npos) return 7;
     plan.dataset = open;
     if (!run_job(plan).wrong.empty()) return 3;
     // What others have brought is theirs.
