@@ -104,9 +104,12 @@ class Session:
             else:
                 status = self._come_back(deadline)
         if status in (c.TIMEOUT, c.INTERRUPTED):
+            why = ("no batch came; 'batchflowctl doctor' says what holds it up"
+                   if self._library.bf_loader_is_connected(self._loader) else
+                   "the service is away; start it, and ask for the next batch again")
             raise RuntimeError(  # the first words are PyTorch's
-                f"DataLoader timed out after {timeout_s:g} seconds: no batch came; 'batchflowctl "
-                "doctor' says what holds it up, and timeout= allows more")
+                f"DataLoader timed out after {timeout_s:g} seconds: {why}, and timeout= allows "
+                "more")
         if status not in (c.OK, c.END):
             self._taken = self._raw.handle
             c.check(status)

@@ -49,7 +49,8 @@ class Killed(Served):
         iteration = iter(loader)
         next(iteration)
         self.daemon.kill()
-        with self.assertRaisesRegex(RuntimeError, "DataLoader timed out after 5 seconds"):
+        with self.assertRaisesRegex(RuntimeError, "DataLoader timed out after 5 seconds: the "
+                                                  "service is away"):
             for _ in iteration:
                 pass
         # The loader was not ended by that: it goes on with the next service.
