@@ -35,16 +35,24 @@ TEST_CASE(
   for (const auto& [epoch, keys] : anew.epochs) CHECK(is_whole(keys, 3000));
 }
 
-TEST_CASE("a folder that jobs bring is what it is when the first of them comes") {
+// A folder that jobs name by its path.
+struct Brought {
   const Folder folder;
   NodeConfig config = config_in(folder.path());
-  config.open_datasets = true;
-  const auto rows = folder.path() / "rows";
-  std::filesystem::create_directory(rows);
-  write_rows(rows / "rows.npy", 2000, 16);
+  const std::filesystem::path rows = folder.path() / "rows";
   JobPlan plan;
-  plan.service = config.socket;
-  plan.dataset = rows;
+  Brought() {
+    config.open_datasets = true;
+    std::filesystem::create_directory(rows);
+    write_rows(rows / "rows.npy", 2000, 16);
+    plan.service = config.socket;
+    plan.dataset = rows;
+  }
+};
+
+TEST_CASE("a folder that jobs bring is what it is when the first of them comes") {
+  Brought place;
+  const auto& [folder, config, rows, plan] = place;
   const LiveService service(config);
   const auto datasets = [&] { return command(config.socket, "status").at("datasets").size(); };
   const auto check = [&](std::uint64_t count) {
@@ -89,16 +97,9 @@ std::size_t open_at(const std::filesystem::path& folder) {
 }
 
 TEST_CASE("what jobs have brought is let go after the last of them, and what is cached stays") {
-  const Folder folder;
-  NodeConfig config = config_in(folder.path());
-  config.open_datasets = true;
+  Brought place;
+  auto& [folder, config, rows, plan] = place;
   config.brought_kept = Duration(0);
-  const auto rows = folder.path() / "rows";
-  std::filesystem::create_directory(rows);
-  write_rows(rows / "rows.npy", 2000, 16);
-  JobPlan plan;
-  plan.service = config.socket;
-  plan.dataset = rows;
   plan.pipeline = R"({"kind": "pipeline", "name": "mine", "steps": []})";
   const LiveService service(config);
   const auto asked = [&](const char* key) { return command(config.socket, "status").at(key); };
