@@ -245,11 +245,10 @@ std::string Commands::answer(uid_t user, std::string_view frame) {
   if (command == kHandlers.end())
     return failed("there is no such command here; is batchflowctl of another version?");
   if (command->second.is_owners && user != geteuid() && user != 0)
-    return failed(
-        fmt::format("'{}' changes something, or tells of everybody's jobs, which is for {}root; ask "
-                    "there",
-                    command->first,
-                    geteuid() == 0 ? "" : fmt::format("user {} and ", user_name(geteuid()))));
+    return failed(fmt::format(
+        "'{}' changes something, or tells of everybody's jobs, which is for {}root; ask "
+        "there",
+        command->first, geteuid() == 0 ? "" : fmt::format("user {} and ", user_name(geteuid()))));
   try {
     return command->second.carry_out({service_, user, message.value("arguments", Json::object())});
   } catch (const std::exception& error) {
