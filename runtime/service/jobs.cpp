@@ -83,7 +83,7 @@ std::string Jobs::name_of(JobId id) const {
   return job ? job->name : std::string();
 }
 
-void Jobs::refuse(Peer& peer, std::string_view why, std::string_view message) {
+void refuse(Peer& peer, std::string_view why, std::string_view message) {
   peer.send(encode(Refused{std::string(why), std::string(message)}), {});
   peer.end();
 }

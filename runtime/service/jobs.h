@@ -48,6 +48,9 @@ class Peer {
   ~Peer() = default;
 };
 
+// Tells it why it gets nothing, and lets it go.
+void refuse(Peer& peer, std::string_view why, std::string_view message);
+
 class Jobs final : public Customer {
  public:
   struct Options {
@@ -207,7 +210,6 @@ class Jobs final : public Customer {
 
   RankEnd* of(const Peer& peer) const;
   Job* of(JobId id) const;
-  void refuse(Peer& peer, std::string_view why, std::string_view message);
   bool begin(Job& job);
   void finish_if_left(Job& job);
   void forget(Job& job);

@@ -6,11 +6,9 @@
 
 #include <cerrno>
 #include <chrono>
-#include <ranges>
 #include <system_error>
 #include <utility>
 
-#include "configs/reader/yaml.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/service/dataset_splits.h"
@@ -21,11 +19,8 @@ namespace {
 
 // Of datasets that are being opened at once, whoever asks for them.
 constexpr std::size_t kOpeningMost = 16;
-// Pipelines that one user's jobs have brought, and folders, that are not let go yet.
-constexpr std::size_t kBroughtMost = 256;
 // Samples of all folders that one user's jobs have ever brought: the engine keeps their sizes.
 constexpr std::uint64_t kBroughtSamplesMost = std::uint64_t{1} << 28;
-constexpr YamlLimits kBroughtLimits{.bytes = 1 << 16, .depth = 16, .nodes = 4096};
 
 // That it is what was opened, and not another folder in its place.
 bool is_still_there(const ServedDataset& dataset) {
@@ -54,11 +49,6 @@ bool may_read(const Connection& session, int folder, const char* name,
   return false;
 }
 
-void refuse(Connection& session, std::string_view why, const std::string& message) {
-  session.send(encode(Refused{std::string(why), message}), {});
-  session.end();
-}
-
 void refuse_closed(Connection& session, const std::filesystem::path& root,
                    const std::string& closed) {
   refuse(session, "not_allowed",
@@ -77,21 +67,6 @@ void refuse_reading(Connection& session, const std::filesystem::path& root, bool
                               is_folder ? root.string() : ""}),
                {});
   session.end();
-}
-
-// Of its steps' processes, for each worker.
-Bytes step_bytes(const Pipeline& pipeline) {
-  Bytes bytes = 0;
-  for (const auto& step : pipeline.plugins()) bytes += step->bytes_each();
-  return bytes;
-}
-
-std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order order) {
-  if (asked.empty()) asked = dataset.pipeline;
-  if (!asked.empty()) return asked;
-  const SampleIndex& index = *dataset.index;
-  if (index.kind() != RecordKind::whole || index.classes().empty()) return "bytes";
-  return order == Order::sequential ? "imagenet-val" : "imagenet-train";
 }
 
 }  // namespace
@@ -147,10 +122,9 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset,
   const bool has_failed = std::none_of(all.begin(), all.end(),
                                        [](const OpenedIndex& one) { return one.index != nullptr; });
   // Not one that a job has named by its path, which anybody may do any number of times.
-  const bool is_configured = dataset.name != dataset.path;
   for (const OpenedIndex& one : all) {
     const auto waited_for = opening_.find(one.name);
-    if (has_failed && is_configured && waited_for != opening_.end() &&
+    if (has_failed && !dataset.is_brought() && waited_for != opening_.end() &&
         waited_for->second.number == number)
       failed_.insert_or_assign(one.name, dataset);
     NodeDataset part = dataset;
@@ -184,13 +158,12 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
     problem = error.what();
   }
   if (!served) host_.say(fmt::format("dataset {}: {}", dataset.name, problem));
-  const bool is_brought = dataset.name == dataset.path;
   for (Waiting& one : waiting) {
     const std::shared_ptr<Connection> session = one.session.lock();
     if (!session) continue;
     if (served) {
       enter(*session, one.request, one.descriptors, *served);
-    } else if (is_brought && !closed.empty() && !is_trusted(*session)) {
+    } else if (dataset.is_brought() && !closed.empty() && !is_trusted(*session)) {
       refuse_closed(*session, dataset.path, closed);  // what is wrong in there is not for him
     } else {
       refuse(*session, "bad_dataset", problem);
@@ -200,7 +173,7 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
 
 ServedDataset& Joining::add(const NodeDataset& dataset, std::shared_ptr<SampleIndex> index,
                             Catalogue&& catalogue, uid_t by, double took) {
-  const bool is_brought = dataset.name == dataset.path;
+  const bool is_brought = dataset.is_brought();
   std::uint64_t& samples = brought_samples_[by];
   if (is_brought && !catalogue.is_uniform() && samples + catalogue.samples() > kBroughtSamplesMost)
     throw DatasetError(fmt::format(
@@ -351,194 +324,24 @@ std::string Joining::names() const {
   return all.empty() ? "none" : all;
 }
 
-void Joining::join(Connection& session, const JoinRequest& request, ServedDataset& dataset) {
-  std::string name = pipeline_name(request.pipeline, dataset, request.order);
-  const bool is_brought = request.pipeline.starts_with('{');
-  ServedPipeline* pipeline = nullptr;
-  try {
-    pipeline = is_brought ? brought_pipeline(request.pipeline, dataset, session, name)
-                          : find_pipeline(name, dataset);
-  } catch (const std::exception& error) {
-    return refuse(session, "unknown_pipeline", error.what());
-  }
-  if (pipeline) {
-    dataset.used = pipeline->used = host_.now();
-    return jobs_.join(session, request, dataset, *pipeline, host_.now());
-  }
-  const auto then = [this, name, request, is_brought, id = dataset.id,
-                     waiting = session.weak_from_this()] {
-    const std::shared_ptr<Connection> one = waiting.lock();
-    if (!one) return;
-    ServedDataset& its = datasets_.dataset(id);
-    const auto failed = refused_.find({name, id.value});
-    // One that was brought is known by its text now.
-    if (is_brought && failed == refused_.end()) return join(*one, request, its);
-    ServedPipeline* const made = is_brought ? nullptr : datasets_.find(name, id);
-    if (its.removed)
-      return refuse(*one, "unknown_dataset",
-                    fmt::format("dataset '{}' is served no more", its.name));
-    if (!made) return refuse(*one, "unknown_pipeline", failed->second);
-    jobs_.join(*one, request, its, *made, host_.now());
-  };
-  if (!opener_.wait(name, dataset.id, &session, then))
-    refuse(session, "bad_request", "this connection waits for a pipeline already");
-}
-
-// A pipeline is compiled for a dataset when its first job comes.
-ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& dataset) {
-  if (ServedPipeline* known = datasets_.find(name, dataset.id)) return known;
-  if (opener_.is_opening(name, dataset.id)) return nullptr;
-  const auto known = known_pipelines(config_.pipelines);
-  const auto file = known.find(name);
-  if (file == known.end())
-    throw ConfigError(fmt::format("no pipeline is called '{}'; write one of {}", name,
-                                  fmt::join(std::views::keys(known), ", ")));
-  ConfigNode root = read_yaml_file(file->second);
-  if (has_plugins(root)) {
-    set_up(name, dataset, std::move(root),
-           [this, name, id = dataset.id](std::unique_ptr<Pipeline> made) {
-             add_pipeline(name, id, std::move(made));
-           });
-    return nullptr;
-  }
-  return &add_pipeline(name, dataset.id, compile(root, dataset));
-}
-
-// A job may bring its steps instead of a name.
-ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset& dataset,
-                                          const Connection& session, std::string& name) {
-  std::map<std::string, ServedPipeline*>& brought = brought_[session.user()];
-  const std::string key = fmt::format("{} {}", dataset.id.value, text);
-  if (const auto known = brought.find(key); known != brought.end()) return known->second;
-  if (brought.size() >= kBroughtMost) let_pipelines_go(Duration(0));
-  if (brought.size() >= kBroughtMost)
-    throw ConfigError(
-        fmt::format("jobs of user {} use {} pipelines that they have brought; name one of the "
-                    "service's (pipelines: of its node file)",
-                    session.user(), brought.size()));
-  ConfigNode root = parse_yaml(text, "the job's pipeline", kBroughtLimits);
-  if (has_plugins(root))
-    throw ConfigError(
-        "a job cannot bring a pipeline with a plugin, which would run as the service; have it "
-        "listed there (pipelines: of its node file), and name it");
-  if (!has_functions(root)) return brought[key] = &add_brought(dataset.id, compile(root, dataset));
-  // A remote job is this process to the service, which speaks for it.
-  const bool is_own = session.user() == geteuid() && session.process() != getpid();
-  if (!is_own)
-    throw ConfigError(fmt::format(
-        "a job's function in Python runs as the service's user, {}, so it must be that user's job, "
-        "of this machine; use a service of your own (docs/python.md), or write a plugin "
-        "(docs/steps.md)",
-        geteuid()));
-  name = fmt::format("#{:016x}, a job's own", std::hash<std::string>()(text));
-  if (opener_.is_opening(name, dataset.id)) return nullptr;
-  if (refused_.size() >= kBroughtMost) refused_.clear();
-  refused_.erase({name, dataset.id.value});
-  set_up(name, dataset, std::move(root),
-         [this, key, id = dataset.id, user = session.user()](std::unique_ptr<Pipeline> made) {
-           brought_[user][key] = &add_brought(id, std::move(made));
-         });
-  return nullptr;
-}
-
-// They are called by their hash, so that jobs which bring the same steps share them.
-ServedPipeline& Joining::add_brought(DatasetId dataset, std::unique_ptr<Pipeline> made) {
-  const std::string name = fmt::format("#{:016x}", made->info().hash);
-  ServedPipeline* const same = datasets_.find(name, dataset);
-  ServedPipeline& added = same ? *same : add_pipeline(name, dataset, std::move(made));
-  added.brought = true;
-  return added;
-}
-
 void Joining::let_go() {
   let_pipelines_go(config_.brought_kept);
   let_folders_go(config_.brought_kept);
 }
 
 // What belongs to a data set that was removed goes as soon as nobody uses it.
-template <class One>
-bool Joining::is_idle(One& one, bool is_removed, bool is_used, Duration kept) {
-  if (is_used) one.used = host_.now();
-  return !is_used && (is_removed || host_.now() - one.used >= kept);
-}
-
-void Joining::let_pipelines_go(Duration kept) {
-  for (const auto& one : datasets_.pipelines()) {
-    if (!one->pipeline) continue;
-    const ServedDataset& dataset = datasets_.dataset(one->dataset);
-    const bool may_go = one->brought || dataset.is_brought() || dataset.removed;
-    const bool is_used = jobs_.any_is_of(one->id) || host_.uses(one->id);
-    if (!may_go || !is_idle(*one, dataset.removed, is_used, kept)) continue;
-    for (auto& [user, brought] : brought_)
-      std::erase_if(brought, [&](const auto& text) { return text.second == one.get(); });
-    const Bytes bytes = step_bytes(*one->pipeline);
-    for (const auto& step : one->pipeline->plugins()) step->give_up();
-    one->pipeline = nullptr;
-    if (bytes > 0) host_.give_back(bytes);
-  }
+bool Joining::is_idle(Instant& used, bool is_removed, bool is_used, Duration kept) const {
+  if (is_used) used = host_.now();
+  return !is_used && (is_removed || host_.now() - used >= kept);
 }
 
 void Joining::let_folders_go(Duration kept) {
   for (const auto& one : datasets_.all()) {
-    if (!one->index) continue;
     const bool may_go = one->removed || (one->is_brought() && !one->pinned);
+    if (!one->index || !may_go) continue;
     const bool is_used = jobs_.any_is_of(one->id) || opener_.is_at(one->id) || host_.reads(one->id);
-    if (may_go && is_idle(*one, one->removed, is_used, kept)) one->let_go();
+    if (is_idle(one->used, one->removed, is_used, kept)) one->let_go();
   }
-}
-
-// What nobody uses makes room.
-void Joining::set_apart(Bytes bytes) {
-  if (bytes == 0) return;
-  try {
-    host_.set_apart(bytes);
-  } catch (const ConfigError&) {
-    let_pipelines_go(Duration(0));
-    host_.set_apart(bytes);
-  }
-}
-
-std::unique_ptr<Pipeline> Joining::compile(const ConfigNode& root, const ServedDataset& dataset) {
-  std::unique_ptr<Pipeline> compiled;
-  read_config(
-      root, [&](ConfigSection& section) { compiled = compile_pipeline(section, *dataset.index); });
-  return compiled;
-}
-
-ServedPipeline& Joining::add_pipeline(const std::string& name, DatasetId dataset,
-                                      std::unique_ptr<Pipeline> compiled) {
-  set_apart(step_bytes(*compiled));
-  ServedPipeline& made = datasets_.add(name, dataset, std::move(compiled), config_.engine);
-  made.used = host_.now();
-  inbox_.add(PipelineKnown{made.id, made.hash});
-  return made;
-}
-
-void Joining::set_up(const std::string& name, ServedDataset& dataset, ConfigNode written,
-                     Made made) {
-  opener_.open(name, dataset, std::move(written), config_.steps,
-               [this, name, id = dataset.id, made = std::move(made)](
-                   std::unique_ptr<Pipeline> pipeline, std::string problem) {
-                 try {
-                   if (pipeline) {
-                     made(std::move(pipeline));
-                     refused_.erase({name, id.value});
-                     return;
-                   }
-                 } catch (const ConfigError& error) {
-                   problem = fmt::format("pipeline '{}': {}", name, error.what());
-                 }
-                 host_.say(problem);
-                 refused_[{name, id.value}] = problem;
-               });
-}
-
-ServedPipeline& Joining::pipeline_for(std::string name, ServedDataset& dataset, Order order) {
-  name = pipeline_name(std::move(name), dataset, order);
-  if (ServedPipeline* made = find_pipeline(name, dataset)) return *made;
-  const auto before = refused_.find({name, dataset.id.value});
-  throw ConfigError(fmt::format("pipeline '{}': its plugins are being set up; ask again{}", name,
-                                before == refused_.end() ? "" : "; so far: " + before->second));
 }
 
 void Joining::gone(const Connection& session) {

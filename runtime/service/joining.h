@@ -2,6 +2,7 @@
 // that he may read it, and the pipeline is compiled.
 //
 // Lives on the service's thread; indices are built on threads of their own.
+// What is about pipelines stands in joining_pipelines.cpp.
 #pragma once
 
 #include <atomic>
@@ -62,6 +63,8 @@ class Joining {
   std::vector<std::string> opening() const;
 
  private:
+  // Pipelines that one user's jobs have brought, and folders, that are not let go yet.
+  static constexpr std::size_t kBroughtMost = 256;
   struct Waiting {
     std::weak_ptr<Connection> session;
     JoinRequest request;
@@ -78,8 +81,7 @@ class Joining {
   void opened(std::uint64_t number, const NodeDataset& dataset, const OpenedIndex& made,
               double took);
   void remove(ServedDataset& dataset);
-  template <class One>
-  bool is_idle(One& one, bool is_removed, bool is_used, Duration kept);
+  bool is_idle(Instant& used, bool is_removed, bool is_used, Duration kept) const;
   void let_pipelines_go(Duration kept);
   void let_folders_go(Duration kept);
   void set_apart(Bytes bytes);

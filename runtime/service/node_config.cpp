@@ -233,12 +233,10 @@ SpillOptions spill_from_argument(std::string_view text) {
 
 void check_policy(std::string_view kind, std::string_view text) {
   const std::string_view of = kind.substr(0, kind.find('.'));
-  if (of == "eviction" && of != kind && kind != "eviction.encoded" && kind != "eviction.decoded" &&
-      kind != "eviction.prepared")
+  if (of == "eviction" && of != kind &&
+      std::find(kEvictionKinds.begin(), kEvictionKinds.end(), kind) == kEvictionKinds.end())
     throw ConfigError(
-        fmt::format("'{}' is no kind of policy; write eviction.encoded, "
-                    "eviction.decoded or eviction.prepared",
-                    kind));
+        fmt::format("'{}' is no kind of policy; write {}", kind, fmt::join(kEvictionKinds, ", ")));
   const PolicyChoice choice = policy_list().choose(policy_kind(of == "eviction" ? of : kind), text);
   if (choice.entry->clairvoyant)
     throw ConfigError(fmt::format(
@@ -279,12 +277,10 @@ void choose_policy(EngineConfig& config, std::string_view text) {
   if (kind == "selection") texts.selection = name;
   if (kind == "dispatch") texts.dispatch = name;
   if (kind == "scaling") texts.scaling = name;
-  constexpr std::array<std::string_view, kForms> kOfForms = {"eviction.encoded", "eviction.decoded",
-                                                             "eviction.prepared"};
   for (std::size_t form = 0; form < kForms; ++form) {
     // Without a form, of samples alone: as it is swapped in a live engine.
     const bool of_samples = kind == "eviction" && form != static_cast<std::size_t>(Form::prepared);
-    if (of_samples || kind == kOfForms[form]) texts.eviction[form] = name;
+    if (of_samples || kind == kEvictionKinds[form]) texts.eviction[form] = name;
   }
 }
 

@@ -2,6 +2,7 @@
 // `kind: node`, or nothing at all: every setting has a default that fits the machine.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -34,6 +35,9 @@ struct NodeDataset {
   std::uint64_t tokens = 0;
   std::vector<NodeSplit> splits = {};
   bool pin = false;  // kept although no job reads it
+
+  // By a job, which named its path: a name from a configuration does not begin like one.
+  bool is_brought() const { return name == path; }
 };
 
 struct NodeConfig {
@@ -84,6 +88,9 @@ SpillOptions spill_from_argument(std::string_view text);
 void listen_remotely(RemoteOptions& tcp, std::string_view text);
 // `preset=name` or `kind=name[:parameter=value...]` of the command line. Throws ConfigError.
 void choose_policy(EngineConfig& config, std::string_view text);
+// Kinds of eviction policies, by form.
+inline constexpr std::array<std::string_view, kForms> kEvictionKinds = {
+    "eviction.encoded", "eviction.decoded", "eviction.prepared"};
 // Throws ConfigError unless the engine would take it.
 void check_policy(std::string_view kind, std::string_view text);
 // What is left for 0, and whether it is enough. Throws ConfigError with numbers and what to do.

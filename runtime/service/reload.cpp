@@ -62,17 +62,16 @@ EngineConfig reachable(const EngineConfig& running, const EngineConfig& wanted) 
 }
 
 void compare_engines(const EngineConfig& running, const EngineConfig& wanted, ReloadPlan& plan) {
-  const auto policy = [&](const char* kind, const std::string& before, const std::string& now) {
+  const auto policy = [&](std::string_view kind, const std::string& before,
+                          const std::string& now) {
     if (before != now) plan.policies.push_back(fmt::format("{}={}", kind, now));
   };
   policy("allocation", running.policies.allocation, wanted.policies.allocation);
   policy("selection", running.policies.selection, wanted.policies.selection);
   policy("dispatch", running.policies.dispatch, wanted.policies.dispatch);
   policy("scaling", running.policies.scaling, wanted.policies.scaling);
-  constexpr std::array<const char*, kForms> kOfForms = {"eviction.encoded", "eviction.decoded",
-                                                        "eviction.prepared"};
   for (std::size_t form = 0; form < kForms; ++form)
-    policy(kOfForms[form], running.policies.eviction[form], wanted.policies.eviction[form]);
+    policy(kEvictionKinds[form], running.policies.eviction[form], wanted.policies.eviction[form]);
 
   const auto setting = [&](auto EngineConfig::*member, const std::string& text) {
     if (running.*member != wanted.*member) plan.settings.push_back(text);
