@@ -37,7 +37,9 @@ class Decoder {
   virtual std::string_view problem() const = 0;
 };
 
-std::unique_ptr<Decoder> make_jpeg_decoder();
+// Who takes the data of pictures apart. The pixels are the same, and which of them are corrupt.
+enum class JpegScans { own, of_library };
+std::unique_ptr<Decoder> make_jpeg_decoder(JpegScans scans = JpegScans::own);
 std::unique_ptr<Decoder> make_png_decoder();
 
 bool is_jpeg(std::span<const std::byte> bytes);

@@ -7,8 +7,14 @@
 #include <jpeglib.h>
 // Not of jpeglib.h: the numbers of its messages.
 #include <jerror.h>
+// Nor this: the parts that a decoder is made of. Not every distribution ships it.
+#if __has_include(<jpegint.h>)
+#include <jpegint.h>
+#define BATCHFLOW_OWN_SCAN 1
+#endif
 
 #include "runtime/prepare/decode.h"
+#include "runtime/prepare/huffman_scan.h"
 
 namespace batchflow {
 namespace {
@@ -68,7 +74,7 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, std::size_t pixels, std::uint8_t* rgb
 // a member.
 class JpegDecoder final : public Decoder {
  public:
-  JpegDecoder() {
+  explicit JpegDecoder(JpegScans scans) : own_scan_(scans == JpegScans::own) {
     jpeg_.err = jpeg_std_error(&errors_.base);
     errors_.base.error_exit = stop;
     errors_.base.emit_message = on_message;
@@ -106,6 +112,7 @@ class JpegDecoder final : public Decoder {
     if (setjmp(errors_.stop) != 0) return {};
     jpeg_start_decompress(&jpeg_);
     const Box part = crop_columns(wanted);
+    take_scan(part);
     out.reset(part.extent());
     row_.resize(static_cast<std::size_t>(part.width) *
                 static_cast<std::size_t>(jpeg_.output_components));
@@ -165,6 +172,78 @@ class JpegDecoder final : public Decoder {
     if (rgb && converts) cmyk_to_rgb(row_.data(), jpeg_.output_width, rgb);
   }
 
+#ifdef BATCHFLOW_OWN_SCAN
+  // Of a picture of the commonest kind, the data is taken apart here instead of by the library: it
+  // asks for one MCU after another, and makes pixels of them as ever.
+  void take_scan(const Box& part) {
+    if (!own_scan_ || jpeg_.progressive_mode || jpeg_.arith_code ||
+        jpeg_.inputctl->has_multiple_scans || !set_codes())
+      return;
+    HuffmanScan::Place places[HuffmanScan::kBlocksMost];
+    const auto blocks = static_cast<std::size_t>(jpeg_.blocks_in_MCU);
+    for (std::size_t i = 0; i < blocks; ++i) {
+      const int component = jpeg_.MCU_membership[i];
+      const jpeg_component_info* info = jpeg_.cur_comp_info[component];
+      places[i] = {static_cast<std::uint8_t>(component), static_cast<std::uint8_t>(info->dc_tbl_no),
+                   static_cast<std::uint8_t>(info->ac_tbl_no)};
+    }
+    scan_.begin({jpeg_.src->next_input_byte, jpeg_.src->bytes_in_buffer}, {places, blocks},
+                jpeg_.restart_interval);
+    const int mcu_width = jpeg_.comps_in_scan == 1 ? DCTSIZE : jpeg_.max_h_samp_factor * DCTSIZE;
+    const auto mcu = [&](int x) { return static_cast<JDIMENSION>(x / mcu_width); };
+    first_wanted_ = mcu(part.x);
+    last_wanted_ = mcu(part.x + part.width - 1);
+    column_ = 0;
+    jpeg_.client_data = this;
+    jpeg_.entropy->decode_mcu = next_mcu;
+  }
+
+  bool set_codes() {
+    for (int i = 0; i < jpeg_.comps_in_scan; ++i) {
+      const jpeg_component_info* info = jpeg_.cur_comp_info[i];
+      const auto dc = static_cast<std::size_t>(info->dc_tbl_no);
+      const auto ac = static_cast<std::size_t>(info->ac_tbl_no);
+      if (!scan_.dc(dc).set(code_of(*jpeg_.dc_huff_tbl_ptrs[dc])) ||
+          !scan_.ac(ac).set(code_of(*jpeg_.ac_huff_tbl_ptrs[ac])))
+        return false;
+    }
+    return true;
+  }
+
+  static HuffmanCode code_of(const JHUFF_TBL& table) {
+    HuffmanCode code;
+    std::copy(std::begin(table.bits), std::end(table.bits), code.lengths.begin());
+    std::copy(std::begin(table.huffval), std::end(table.huffval), code.symbols.begin());
+    return code;
+  }
+
+  static boolean next_mcu(j_decompress_ptr jpeg, JBLOCKROW* blocks) {
+    static_cast<JpegDecoder*>(jpeg->client_data)->next_mcu(blocks);
+    return TRUE;
+  }
+
+  void next_mcu(JBLOCKROW* blocks) {
+    // Beside the part no pixels are made.
+    const bool wanted = blocks && column_ >= first_wanted_ && column_ <= last_wanted_;
+    if (++column_ == jpeg_.MCUs_per_row) column_ = 0;
+    const HuffmanScan::Result result = scan_.next(wanted ? blocks : nullptr);
+    if (result != HuffmanScan::Result::done) {
+      jpeg_.err->msg_code = result == HuffmanScan::Result::bad_code       ? JWRN_HUFF_BAD_CODE
+                            : result == HuffmanScan::Result::no_more_data ? JWRN_HIT_MARKER
+                                                                          : JWRN_MUST_RESYNC;
+      stop(reinterpret_cast<j_common_ptr>(&jpeg_));
+    }
+    jpeg_.src->next_input_byte = scan_.rest().data();
+    jpeg_.src->bytes_in_buffer = scan_.rest().size();
+  }
+#else
+  void take_scan(const Box&) {}
+#endif
+
+  const bool own_scan_;
+  HuffmanScan scan_;
+  // In MCUs, of those of a row.
+  JDIMENSION first_wanted_ = 0, last_wanted_ = 0, column_ = 0;
   jpeg_decompress_struct jpeg_{};
   Errors errors_{};
   jpeg_progress_mgr progress_{};
@@ -176,8 +255,8 @@ class JpegDecoder final : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> make_jpeg_decoder() {
-  return std::make_unique<JpegDecoder>();
+std::unique_ptr<Decoder> make_jpeg_decoder(JpegScans scans) {
+  return std::make_unique<JpegDecoder>(scans);
 }
 
 bool is_jpeg(std::span<const std::byte> bytes) {

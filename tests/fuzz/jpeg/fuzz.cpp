@@ -1,5 +1,5 @@
-// JPEGs: whatever the input, a part is what the whole has there, and both are corrupt or neither
-// is.
+// JPEGs: whatever the input, a part is what the whole has there and what libjpeg alone makes of it,
+// and all of these are corrupt or none is.
 #include <cstring>
 
 #include "core/check.h"
@@ -10,12 +10,17 @@ using namespace batchflow;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const auto decoder = make_jpeg_decoder();
-  static PictureBuffer all, part;
+  static const auto library = make_jpeg_decoder(JpegScans::of_library);
+  static PictureBuffer all, part, reference;
   const auto bytes = std::as_bytes(std::span(data, size));
   const DecodeLimits limits{1 << 16};
   if (!decoder->open(bytes, limits)) return 0;
   const Extent2 extent = decoder->extent();
   const bool good = decoder->decode(whole(extent), all).width != 0;
+  BF_CHECK(library->open(bytes, limits));
+  // libjpeg-turbo itself says nothing of codes that are not there, unless they are near an end.
+  const bool bad_code = !good && decoder->problem().ends_with("bad Huffman code");
+  BF_CHECK((library->decode(whole(extent), reference).width != 0) == good || bad_code);
 
   Random random(hash(size, extent.width, extent.height));
   const auto below = [&random](int n) {
@@ -28,6 +33,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Box got = decoder->decode(wanted, part);
   BF_CHECK((got.width != 0) == good);
   if (!good) return 0;
+  for (int y = 0; y < extent.height; ++y)
+    BF_CHECK(std::memcmp(all.row(y), reference.row(y),
+                         static_cast<std::size_t>(extent.width) * kChannels) == 0);
   const Box inside{wanted.x - got.x, wanted.y - got.y, wanted.width, wanted.height};
   const PictureView expected = all.view().part(wanted), shown = part.view().part(inside);
   for (int y = 0; y < wanted.height; ++y)

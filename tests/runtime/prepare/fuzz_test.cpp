@@ -20,6 +20,9 @@ TEST_CASE("corpora of pictures" * doctest::skip(std::getenv("BATCHFLOW_WRITE_COR
   write("jpeg/corpus/420", encode_jpeg(70, 41, {.h = 2, .v = 2, .quality = 40}));
   write("jpeg/corpus/422-restarts", encode_jpeg(40, 40, {.h = 2, .restart_rows = 1}));
   write("jpeg/corpus/411", encode_jpeg(90, 9, {.h = 4}));
+  write("jpeg/corpus/own-codes", encode_jpeg(50, 40, {.h = 2, .v = 2, .own_codes = true}));
+  write("jpeg/corpus/large-numbers", encode_jpeg(32, 24, {.quality = 100}));
+  write("jpeg/corpus/420-restarts", encode_jpeg(66, 70, {.h = 2, .v = 2, .restart_rows = 1}));
   write("jpeg/corpus/grey", encode_jpeg(31, 30, {.from = JCS_GRAYSCALE}));
   write("jpeg/corpus/progressive", encode_jpeg(35, 35, {.h = 2, .v = 2, .progressive = true}));
   write("jpeg/corpus/arithmetic", encode_jpeg(30, 30, {.arithmetic = true}));

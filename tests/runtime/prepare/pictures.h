@@ -50,6 +50,7 @@ struct JpegWay {
   bool progressive = false;
   int restart_rows = 0;
   bool arithmetic = false;
+  bool own_codes = false;  // made for the picture, instead of those of the standard
 };
 
 inline Encoded encode_jpeg(const std::vector<std::uint8_t>& pixels, int width, int height,
@@ -73,6 +74,7 @@ inline Encoded encode_jpeg(const std::vector<std::uint8_t>& pixels, int width, i
   jpeg.comp_info[0].v_samp_factor = way.v;
   jpeg.restart_in_rows = way.restart_rows;
   jpeg.arith_code = way.arithmetic ? TRUE : FALSE;
+  jpeg.optimize_coding = way.own_codes ? TRUE : FALSE;
   if (way.progressive) jpeg_simple_progression(&jpeg);
   jpeg_start_compress(&jpeg, TRUE);
   for (int y = 0; y < height; ++y) {

@@ -1,0 +1,112 @@
+// The entropy-coded data of a baseline JPEG that has one scan: what decoding a picture takes most
+// of its time for. libjpeg-turbo asks about each code whether it is long, whether bits follow it
+// and whether they are a negative number, and none of that can be foreseen. Here one look at the
+// next bits answers all of it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace batchflow {
+
+// As a file states it: how many codes there are of each length, from 1 on at [1], and what they
+// stand for, in the order of the codes.
+struct HuffmanCode {
+  std::array<std::uint8_t, 17> lengths{};
+  std::array<std::uint8_t, 256> symbols{};
+  bool operator==(const HuffmanCode&) const = default;
+};
+
+class HuffmanTable {
+ public:
+  // What the next bits begin with: a code and the number behind it, and often a second code with
+  // its number. In one word, whose lowest byte is what is done next with it: how many bits go.
+  struct Entry {
+    std::uint64_t word = 0;  // 0: no such code
+
+    unsigned both_bits() const { return static_cast<std::uint8_t>(word); }
+    unsigned bits() const { return static_cast<std::uint8_t>(word >> 8); }
+    unsigned size() const { return static_cast<std::uint8_t>(word >> 16); }
+    // By how many places a coefficient lies beyond the one before it.
+    unsigned ahead() const { return static_cast<std::uint8_t>(word >> 24); }
+    unsigned second_ahead() const { return static_cast<std::uint8_t>(word >> 32); }
+    std::int16_t second() const { return static_cast<std::int16_t>(word >> 48); }
+  };
+  // At the end of a block: beyond it from anywhere.
+  static constexpr unsigned kBeyond = 64;
+  // Of the window, that at() looks at; and, of the entries that it finds, both_bits().
+  static constexpr unsigned kShortest = 25;
+
+  // False: there is no such code.
+  bool set(const HuffmanCode& code);
+  bool is_set() const { return is_set_; }
+
+  // One of at most kShortest bits; or none, and then it may be a longer one.
+  Entry at(std::uint64_t window) const { return {entries_[window >> (64 - kBits)]}; }
+  Entry longer(std::uint64_t window) const;
+
+ private:
+  static constexpr unsigned kBits = 11, kLongest = 16;
+
+  void add_second(std::size_t index);
+
+  bool is_set_ = false;
+  HuffmanCode code_;
+  std::array<std::uint64_t, 1 << kBits> entries_{};
+  // For each length, the first code beyond those of it, as 16 bits, and where their symbols end.
+  std::array<unsigned, kLongest + 1> beyond_{}, end_{};
+};
+
+class HuffmanScan {
+ public:
+  using Block = std::int16_t[64];
+  // Of a block within an MCU: whose it is, and in which codes it is written.
+  struct Place {
+    std::uint8_t component, dc, ac;
+  };
+  enum class Result : std::uint8_t { done, bad_code, no_more_data, wrong_restart };
+  static constexpr std::size_t kCodes = 4, kComponents = 4, kBlocksMost = 10;
+
+  HuffmanTable& dc(std::size_t number) { return dc_.at(number); }
+  HuffmanTable& ac(std::size_t number) { return ac_.at(number); }
+
+  // `bytes` begin behind the head of the scan, and must stay. `restart_every` is in MCUs; 0: never.
+  // REQUIRES: the codes that `places` name are set
+  void begin(std::span<const std::uint8_t> bytes, std::span<const Place> places,
+             unsigned restart_every);
+
+  // The next MCU, into blocks of zeros; or, where they are null, past it.
+  Result next(Block* const* blocks);
+
+  // What stands behind the data so far: a marker, or nothing.
+  std::span<const std::uint8_t> rest() const { return rest_; }
+
+ private:
+  void take_segment();
+  Result restart();
+  template <bool wanted>
+  Result decode(Block* const* blocks);
+  Result decode_anywhere(Block* const* blocks);
+  Result decode_bmi2(Block* const* blocks);
+
+  std::array<HuffmanTable, kCodes> dc_, ac_;
+  std::array<Place, kBlocksMost> places_{};
+  std::size_t blocks_ = 0;
+  std::span<const std::uint8_t> rest_;
+
+  // Of the data up to the next marker, without the zeros that are stuffed behind each 0xff.
+  std::vector<std::uint8_t> segment_;
+  std::size_t segment_bytes_ = 0;
+  // The first `ahead_` bits of the window are the next ones; what lies behind them begins at next_.
+  std::uint64_t window_ = 0, ahead_ = 0;
+  const std::uint8_t* next_ = nullptr;
+
+  unsigned restart_every_ = 0, before_restart_ = 0;
+  std::uint8_t restart_number_ = 0;
+  std::array<std::int32_t, kComponents> dc_before_{};
+};
+
+}  // namespace batchflow
