@@ -122,13 +122,15 @@ Entry HuffmanTable::longer(std::uint64_t window) const {
 }
 
 void HuffmanScan::begin(std::span<const std::uint8_t> bytes, std::span<const Place> places,
-                        unsigned restart_every) {
+                        std::size_t mcus, std::size_t restart_every) {
   BF_CHECK(places.size() <= kBlocksMost);
   for (const Place& place : places)
     BF_CHECK(place.component < kComponents && dc_.at(place.dc).is_set() &&
              ac_.at(place.ac).is_set());
   std::ranges::copy(places, places_.begin());
   blocks_ = places.size();
+  const std::size_t together = restart_every != 0 ? std::min(restart_every, mcus) : mcus;
+  segment_most_ = together * blocks_ * kBlockBytesMost;
   rest_ = bytes;
   restart_every_ = before_restart_ = restart_every;
   restart_number_ = 0;
@@ -137,14 +139,16 @@ void HuffmanScan::begin(std::span<const std::uint8_t> bytes, std::span<const Pla
 }
 
 void HuffmanScan::take_segment() {
-  segment_.resize(std::max(segment_.size(), rest_.size() + kPadding));
+  const std::size_t most = std::min(rest_.size(), segment_most_);
+  segment_.resize(std::max(segment_.size(), most + kPadding));
   const std::uint8_t* from = rest_.data();
   const std::uint8_t* const end = from + rest_.size();
   std::uint8_t* to = segment_.data();
+  const std::uint8_t* const full = to + most;
   while (from != end) {
     const void* found = std::memchr(from, kMarker, static_cast<std::size_t>(end - from));
     const auto* upto = found ? static_cast<const std::uint8_t*>(found) : end;
-    to = std::copy(from, upto, to);
+    to = std::copy_n(from, std::min(upto - from, full - to), to);
     // Any number of them may stand before what they announce.
     from = std::find_if(upto, end, [](std::uint8_t byte) { return byte != kMarker; });
     if (from == end) break;
@@ -152,7 +156,7 @@ void HuffmanScan::take_segment() {
       from = upto;
       break;
     }
-    *to++ = kMarker;
+    if (to != full) *to++ = kMarker;
     ++from;
   }
   rest_ = {from, end};

@@ -73,16 +73,17 @@ class HuffmanScan {
   HuffmanTable& dc(std::size_t number) { return dc_.at(number); }
   HuffmanTable& ac(std::size_t number) { return ac_.at(number); }
 
-  // `bytes` begin behind the head of the scan, and must stay. `restart_every` is in MCUs; 0: never.
-  // REQUIRES: the codes that `places` name are set
-  void begin(std::span<const std::uint8_t> bytes, std::span<const Place> places,
-             unsigned restart_every);
+  // `bytes` begin behind the head of the scan, and must stay. There are `mcus` of them, and a
+  // restart after every `restart_every`; 0: none. REQUIRES: the codes that `places` name are set
+  void begin(std::span<const std::uint8_t> bytes, std::span<const Place> places, std::size_t mcus,
+             std::size_t restart_every);
 
   // The next MCU, into blocks of zeros; or, where they are null, past it.
   Result next(Block* const* blocks);
 
   // What stands behind the data so far: a marker, or nothing.
   std::span<const std::uint8_t> rest() const { return rest_; }
+  std::size_t kept_bytes() const { return segment_.size(); }
 
  private:
   void take_segment();
@@ -97,14 +98,15 @@ class HuffmanScan {
   std::size_t blocks_ = 0;
   std::span<const std::uint8_t> rest_;
 
-  // Of the data up to the next marker, without the zeros that are stuffed behind each 0xff.
+  // The data up to the next marker, without the zeros that are stuffed behind each 0xff, and no
+  // more of it than its MCUs can take.
   std::vector<std::uint8_t> segment_;
-  std::size_t segment_bytes_ = 0;
+  std::size_t segment_bytes_ = 0, segment_most_ = 0;
   // The first `ahead_` bits of the window are the next ones; what lies behind them begins at next_.
   std::uint64_t window_ = 0, ahead_ = 0;
   const std::uint8_t* next_ = nullptr;
 
-  unsigned restart_every_ = 0, before_restart_ = 0;
+  std::size_t restart_every_ = 0, before_restart_ = 0;
   std::uint8_t restart_number_ = 0;
   std::array<std::int32_t, kComponents> dc_before_{};
 };

@@ -188,7 +188,7 @@ class JpegDecoder final : public Decoder {
                    static_cast<std::uint8_t>(info->ac_tbl_no)};
     }
     scan_.begin({jpeg_.src->next_input_byte, jpeg_.src->bytes_in_buffer}, {places, blocks},
-                jpeg_.restart_interval);
+                std::size_t{jpeg_.MCUs_per_row} * jpeg_.MCU_rows_in_scan, jpeg_.restart_interval);
     const int mcu_width = jpeg_.comps_in_scan == 1 ? DCTSIZE : jpeg_.max_h_samp_factor * DCTSIZE;
     const auto mcu = [&](int x) { return static_cast<JDIMENSION>(x / mcu_width); };
     first_wanted_ = mcu(part.x);

@@ -51,10 +51,10 @@ struct Fixture {
     // after fourteen zeros; 16 bits: fifteen at once.
     REQUIRE(scan.ac(0).set(code({1, 2, 3, 4, 14, 16}, {0x00, 0x01, 0x12, 0xf0, 0xea, 0x0f})));
   }
-  void begin(std::vector<std::uint8_t> with, unsigned restart_every = 0) {
+  void begin(std::vector<std::uint8_t> with, std::size_t restart_every = 0, std::size_t mcus = 20) {
     data = std::move(with);
     const HuffmanScan::Place place{0, 0, 0};
-    scan.begin(data, {&place, 1}, restart_every);
+    scan.begin(data, {&place, 1}, mcus, restart_every);
   }
   Result next() {
     std::fill(std::begin(block), std::end(block), std::int16_t{0});
@@ -107,6 +107,18 @@ TEST_CASE_FIXTURE(Fixture, "what the data of a scan may not be") {
   HuffmanCode many;
   many.lengths[9] = many.lengths[10] = 200;
   CHECK_FALSE(table.set(many));
+}
+
+// What follows the last MCU is looked through for a marker, and not kept.
+TEST_CASE_FIXTURE(Fixture, "more data than its MCUs can take costs a scan no memory") {
+  auto long_one = bytes("10 11 0");
+  long_one.resize(1 << 20, 0x55);
+  long_one.insert(long_one.end(), {0xff, 0x00, 0x55, 0xff, 0xd9});
+  begin(long_one, 0, 1);
+  CHECK(scan.kept_bytes() < 1024);
+  CHECK(next() == Result::done);
+  CHECK(block[0] == 3);
+  CHECK(scan.rest().size() == 2);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a scan begins anew at a restart") {
