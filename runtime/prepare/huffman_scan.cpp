@@ -149,10 +149,11 @@ void HuffmanScan::take_segment() {
     const void* found = std::memchr(from, kMarker, static_cast<std::size_t>(end - from));
     const auto* upto = found ? static_cast<const std::uint8_t*>(found) : end;
     to = std::copy_n(from, std::min(upto - from, full - to), to);
-    // Any number of them may stand before what they announce.
+    // Any number of them may stand before a marker; one before a zero is data, and of more
+    // libjpeg-turbo does not always make the same.
     from = std::find_if(upto, end, [](std::uint8_t byte) { return byte != kMarker; });
     if (from == end) break;
-    if (*from != 0) {
+    if (*from != 0 || from - upto > 1) {
       from = upto;
       break;
     }

@@ -20,11 +20,12 @@ constexpr double kWeightMost = 1000;
 
 UserLimits read_user_limits(ConfigSection& section, const UserLimits& fallback) {
   UserLimits limits = fallback;
-  const auto count = [&](const char* key, std::uint32_t& value) {
-    value = static_cast<std::uint32_t>(section.integer(key, value, 1, 1 << 20));
+  const auto count = [&](const char* key, std::uint32_t& value, std::int64_t least = 1) {
+    value = static_cast<std::uint32_t>(section.integer(key, value, least, 1 << 20));
   };
   count("jobs", limits.jobs);
-  count("connections", limits.connections);
+  // One for a job, and one for the command that raises the limit.
+  count("connections", limits.connections, 2);
   count("messages_per_s", limits.messages_per_s);
   limits.frame_bytes = section.bytes("frame_bytes", limits.frame_bytes, Bytes{1} << 20);
   limits.batch_bytes = section.bytes("batch_bytes", limits.batch_bytes);

@@ -1,12 +1,10 @@
 # Fuzzers: tests/fuzz/NAME/fuzz.cpp defines LLVMFuzzerTestOneInput for one parser, tests/fuzz/NAME/corpus
 # is where it begins. With BATCHFLOW_FUZZERS and clang each is a libFuzzer program fuzz_NAME:
 #
-#   cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DBATCHFLOW_FUZZERS=ON
+#   cmake -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DBATCHFLOW_FUZZERS=ON -DBATCHFLOW_SANITIZE=address,undefined
 #   ninja -C build/fuzz fuzz_tar && build/fuzz/bin/fuzz_tar tests/fuzz/tar/corpus
 #
 # Everywhere it is a part of test_PART, too, which calls it as fuzz_NAME (tests/fuzz/corpus.h).
-option(BATCHFLOW_FUZZERS "Build fuzzers with libFuzzer" OFF)
-
 # batchflow_fuzzer(tar sources): for the parser in batchflow::sources; a third name is the test's
 # where it is another.
 function(batchflow_fuzzer name part)

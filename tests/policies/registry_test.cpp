@@ -119,5 +119,6 @@ TEST_CASE("all kinds have policies, and each is found by kind and name") {
     const std::string text =
         std::string(policy_kind_name(entry->kind())) + "=" + std::string(entry->name);
     CHECK(policy_list().choose(text).entry == entry);
+    CHECK_THROWS_AS(policy_list().choose(text + ":"), ConfigError);
   }
 }

@@ -31,6 +31,13 @@ if(BATCHFLOW_SANITIZE)
   target_link_options(batchflow_options INTERFACE -fsanitize=${BATCHFLOW_SANITIZE})
 endif()
 
+# Each parser is compiled so that a fuzzer sees which of its branches an input takes (tests/fuzz).
+option(BATCHFLOW_FUZZERS "Build fuzzers with libFuzzer" OFF)
+if(BATCHFLOW_FUZZERS)
+  target_compile_options(batchflow_options INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(batchflow_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 # A faster linker where there is one; nothing depends on it.
 foreach(linker mold lld)
   find_program(BATCHFLOW_${linker} NAMES ${linker} ld.${linker})

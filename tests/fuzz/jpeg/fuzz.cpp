@@ -18,9 +18,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Extent2 extent = decoder->extent();
   const bool good = decoder->decode(whole(extent), all).width != 0;
   BF_CHECK(library->open(bytes, limits));
-  // libjpeg-turbo itself says nothing of codes that are not there, unless they are near an end.
-  const bool bad_code = !good && decoder->problem().ends_with("bad Huffman code");
-  BF_CHECK((library->decode(whole(extent), reference).width != 0) == good || bad_code);
+  const bool taken = library->decode(whole(extent), reference).width != 0;
+  // libjpeg-turbo takes codes that are not there for some, unless they are near an end, and makes
+  // of two 0xff before a zero sometimes what it makes of one.
+  constexpr std::uint8_t kTwice[] = {0xff, 0xff, 0};
+  BF_CHECK(taken == good || (taken && (decoder->problem().ends_with("bad Huffman code") ||
+                                       memmem(data, size, kTwice, sizeof kTwice))));
 
   Random random(hash(size, extent.width, extent.height));
   const auto below = [&random](int n) {

@@ -101,6 +101,11 @@ TEST_CASE_FIXTURE(Fixture, "what the data of a scan may not be") {
   CHECK(next() == Result::no_more_data);
   begin({0xff});
   CHECK(next() == Result::no_more_data);
+  begin({0xbf, 0xff, 0x00});  // 3, and twelve ones: no such code
+  CHECK(next() == Result::bad_code);
+  begin({0xbf, 0xff, 0xff, 0x00});
+  CHECK(next() != Result::done);
+  CHECK(scan.rest().size() == 3);
   HuffmanTable table;
   CHECK_FALSE(table.set(code({1, 1, 1}, {0, 1, 2})));  // two codes of one bit are all
   CHECK_FALSE(table.is_set());
