@@ -140,6 +140,8 @@ Served run(const fs::path& folder, const fs::path& data, const Plan& plan,
           fmt::format("the service did not start; see {}", (folder / "service.log").string()));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+  // One that runs before jobs come has made ready the memory that it reads into.
+  ask_status(folder);
   std::vector<ToyJob> jobs;
   for (std::size_t i = 0; i < plan.compute_ms.size(); ++i) {
     ToyJob& job = jobs.emplace_back();
