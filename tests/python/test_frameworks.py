@@ -1,0 +1,134 @@
+"""The loader in what trains with it, and after what other loaders had begun: JAX, Lightning,
+Accelerate; torchdata, MosaicML Streaming, LitData. Where they are installed:
+
+    python3 -m venv build/frameworks
+    build/frameworks/bin/pip install "jax[cpu]" lightning accelerate torchdata litdata mosaicml-streaming
+"""
+
+import json
+import unittest
+
+import batchflow
+from batchflow import imports
+from support import Served, needs, value_at
+
+
+def keys_of(rows):
+    return [int(row[0]) // 7 for row in rows]
+
+
+class Frameworks(Served):
+    @needs("jax")
+    def test_jax_reads_batches_in_place(self):
+        import jax
+        jax.config.update("jax_enable_x64", True)
+        loader = batchflow.DataLoader("rows", 64, True, output="dlpack")
+        add = jax.jit(lambda rows: rows.sum(axis=1))
+        keys = []
+        for batch in loader:
+            rows = jax.dlpack.from_dlpack(batch[0])
+            keys += keys_of(rows[:, 0:1].tolist())
+            sums = [sum(value_at(key, i) for i in range(16)) for key in keys_of(rows.tolist())]
+            self.assertEqual(add(rows).tolist(), sums)
+        self.assert_whole(keys)
+
+    @needs("lightning")
+    def test_lightning_trains_two_epochs_on_the_loader_itself(self):
+        import lightning
+        import torch
+        seen = {0: [], 1: []}
+
+        class Model(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(16, 1)
+
+            def training_step(self, batch, _):
+                (rows,) = batch
+                seen[self.current_epoch] += keys_of(rows.tolist())
+                return self.layer(rows.float() / 1e5).square().mean()
+
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), 1e-3)
+
+        loader = batchflow.DataLoader("rows", 64, True, epochs=2)
+        trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False,
+                                    enable_checkpointing=False, enable_progress_bar=False,
+                                    enable_model_summary=False)
+        trainer.fit(Model(), loader)
+        for epoch in (0, 1):
+            self.assert_whole(seen[epoch])
+        self.assertNotEqual(seen[0], seen[1])
+
+    @needs("accelerate")
+    def test_accelerate_with_a_loader_that_it_does_not_prepare(self):
+        import accelerate
+        import torch
+        accelerator = accelerate.Accelerator(cpu=True)
+        model = torch.nn.Linear(16, 1)
+        model, optimiser = accelerator.prepare(model, torch.optim.SGD(model.parameters(), 1e-3))
+        loader = batchflow.DataLoader("rows", 64, True, epochs=2)
+        for _ in range(2):
+            keys = []
+            for (rows,) in loader:
+                keys += keys_of(rows.tolist())
+                accelerator.backward(model(rows.float() / 1e5).square().mean())
+                optimiser.step()
+                optimiser.zero_grad()
+            self.assert_whole(keys)
+
+
+class Continued(Served):
+    """A real run of another loader, not shuffled, ends in the middle of an epoch; here it goes on."""
+
+    BATCH = 50
+
+    def assert_continues(self, seen, state):
+        self.assertEqual(seen, list(range(len(seen))))
+        loader = batchflow.DataLoader("rows", self.BATCH)
+        loader.load_state_dict(json.loads(json.dumps(state)))
+        rest = [key for batch in loader for key in self.own_keys(batch)]
+        self.assertEqual(seen + rest, list(range(self.ROWS)))
+
+    @needs("torchdata")
+    def test_torchdata(self):
+        from torchdata.stateful_dataloader import StatefulDataLoader
+        for workers in (0, 2):
+            there = StatefulDataLoader(list(range(self.ROWS)), self.BATCH, num_workers=workers)
+            batches = iter(there)
+            seen = [key for _ in range(7) for key in next(batches).tolist()]
+            self.assert_continues(seen, imports.from_torchdata(there.state_dict(), epoch=0))
+
+    @needs("streaming")
+    def test_mosaicml(self):
+        import streaming
+        shards = str(self.folder / "mds")
+        with streaming.MDSWriter(out=shards, columns={"key": "int"}) as writer:
+            for key in range(self.ROWS):
+                writer.write({"key": key})
+        dataset = streaming.StreamingDataset(local=shards, batch_size=self.BATCH, shuffle=False,
+                                             num_canonical_nodes=1)
+        there = streaming.StreamingDataLoader(dataset, batch_size=self.BATCH)
+        batches = iter(there)
+        seen = [key for _ in range(7) for key in next(batches)["key"].tolist()]
+        self.assert_continues(seen, imports.from_mosaicml(there.state_dict()))
+
+    @needs("litdata")
+    def test_litdata(self):
+        import litdata
+        from litdata.streaming.cache import Cache
+        chunks = str(self.folder / "litdata")
+        cache = Cache(chunks, chunk_bytes="64MB")
+        for key in range(self.ROWS):
+            cache[key] = key
+        cache.done()
+        cache.merge()
+        dataset = litdata.StreamingDataset(chunks, shuffle=False)
+        there = litdata.StreamingDataLoader(dataset, batch_size=self.BATCH)
+        batches = iter(there)
+        seen = [key for _ in range(7) for key in next(batches).tolist()]
+        self.assert_continues(seen, imports.from_litdata(there.state_dict()))
+
+
+if __name__ == "__main__":
+    unittest.main()
