@@ -175,7 +175,7 @@ void print(const Served& result, const Plan& plan) {
   std::printf("%s\n", result.preset == "independent"
                           ? "Without sharing (preset independent): each job prepares for itself"
                       : result.preset == "default"
-                          ? "With BatchFlow (preset default): prepared once, for all"
+                          ? "With BatchFlow (preset default): prepared for all together"
                           : result.preset.c_str());
   std::printf("  %-28s %10s %10s %10s %11s %8s\n", "job", "samples/s", "seconds", "stalled",
               "first batch", "repeats");
