@@ -12,7 +12,8 @@
 namespace batchflow {
 namespace {
 
-constexpr Bytes kBufferMost = Bytes{1} << 30;  // the kernel's bound for a registered buffer
+constexpr Bytes kPart = Bytes{16} << 20;
+constexpr Bytes kPartsMost = 1 << 14;  // the kernel's bound
 
 }  // namespace
 
@@ -26,7 +27,8 @@ int Ring::open(unsigned entries, unsigned files, const Staging& staging) {
   const std::vector<int> none(files, -1);
   has_files_ = io_uring_register_files(&ring_, none.data(), files) == 0 &&
                !BF_FAILPOINT("storage.ring.files");
-  buffers_error_ = register_buffers();
+  // The first, which tells whether they may be.
+  if (reserve_buffers()) register_part(0);
   return 0;
 }
 
@@ -55,13 +57,25 @@ int Ring::open_ring(unsigned entries) {
   return 0;
 }
 
-int Ring::register_buffers() {
-  if (BF_FAILPOINT("storage.ring.buffers")) return ENOMEM;
-  std::vector<iovec> buffers;
-  for (Bytes at = 0; at < staging_->bytes(); at += kBufferMost) {
-    buffers.push_back({staging_->begin() + at, std::min(kBufferMost, staging_->bytes() - at)});
-  }
-  return -io_uring_register_buffers(&ring_, buffers.data(), static_cast<unsigned>(buffers.size()));
+bool Ring::reserve_buffers() {
+  part_ = kPart * ((staging_->bytes() - 1) / (kPart * kPartsMost) + 1);
+  is_registered_.resize((staging_->bytes() - 1) / part_ + 1);
+  buffers_error_ =
+      BF_FAILPOINT("storage.ring.buffers")
+          ? ENOMEM
+          : -io_uring_register_buffers_sparse(&ring_, static_cast<unsigned>(is_registered_.size()));
+  return has_buffers();
+}
+
+bool Ring::register_part(std::size_t number) {
+  const Bytes at = number * part_;
+  const iovec part{staging_->begin() + at, std::min(part_, staging_->bytes() - at)};
+  const __u64 untagged = 0;
+  const int answer = io_uring_register_buffers_update_tag(&ring_, static_cast<unsigned>(number),
+                                                          &part, &untagged, 1);
+  if (answer < 0) buffers_error_ = -answer;
+  is_registered_[number] = answer >= 0;
+  return is_registered_[number];
 }
 
 void Ring::reserve(unsigned entries) {
@@ -85,15 +99,18 @@ void Ring::submit_and_wait_for(unsigned completions) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-int Ring::buffer_of(const std::byte* memory, std::size_t length) const {
-  if (!has_buffers() || length == 0 || !staging_->contains(memory, length)) return -1;
+int Ring::buffer_of(const std::byte* memory, std::size_t length) {
+  if (length == 0 || !staging_->contains(memory, length)) return -1;
   const auto at = static_cast<Bytes>(memory - staging_->begin());
-  const Bytes buffer = at / kBufferMost;
-  return buffer == (at + length - 1) / kBufferMost ? static_cast<int>(buffer) : -1;
+  const std::size_t number = at / part_;
+  if (number != (at + length - 1) / part_) return -1;
+  // Once refused, what there is of them is used.
+  if (!is_registered_[number] && !(has_buffers() && register_part(number))) return -1;
+  return static_cast<int>(number);
 }
 
 void Ring::prepare_read(io_uring_sqe* sqe, int file, bool in_table, std::byte* to,
-                        std::size_t length, std::uint64_t offset) const {
+                        std::size_t length, std::uint64_t offset) {
   const int buffer = buffer_of(to, length);
   if (buffer >= 0) {
     io_uring_prep_read_fixed(sqe, file, to, static_cast<unsigned>(length), offset, buffer);
@@ -104,7 +121,7 @@ void Ring::prepare_read(io_uring_sqe* sqe, int file, bool in_table, std::byte* t
 }
 
 void Ring::prepare_write(io_uring_sqe* sqe, int file, const std::byte* from, std::size_t length,
-                         std::uint64_t offset) const {
+                         std::uint64_t offset) {
   const int buffer = buffer_of(from, length);
   if (buffer >= 0) {
     io_uring_prep_write_fixed(sqe, file, from, static_cast<unsigned>(length), offset, buffer);

@@ -4,7 +4,7 @@
 #include <liburing.h>
 
 #include <cstddef>
-#include <string>
+#include <vector>
 
 #include "runtime/storage/staging.h"
 
@@ -34,21 +34,26 @@ class Ring {
   // A read of a descriptor, or of the file at `file` in the table, to registered memory where it
   // is; or a write from there.
   void prepare_read(io_uring_sqe* sqe, int file, bool in_table, std::byte* to, std::size_t length,
-                    std::uint64_t offset) const;
+                    std::uint64_t offset);
   void prepare_write(io_uring_sqe* sqe, int file, const std::byte* from, std::size_t length,
-                     std::uint64_t offset) const;
+                     std::uint64_t offset);
 
  private:
   void submit_and_wait_for(unsigned completions);
   int open_ring(unsigned entries);
-  int register_buffers();
-  // The number of the registered buffer that holds all of it; -1: none does.
-  int buffer_of(const std::byte* memory, std::size_t length) const;
+  // Staging memory is registered in parts, and each when it is first used: that makes the kernel
+  // find the memory, which for all of it takes as long as a job's first batch.
+  bool reserve_buffers();
+  bool register_part(std::size_t number);
+  // The number of the registered part that holds all of it; -1: none does.
+  int buffer_of(const std::byte* memory, std::size_t length);
 
   io_uring ring_{};
   bool is_open_ = false;
   bool has_files_ = false;
   int buffers_error_ = 0;
+  Bytes part_ = 0;
+  std::vector<bool> is_registered_;
   const Staging* staging_ = nullptr;
 };
 
