@@ -75,16 +75,15 @@ std::vector<const PolicyEntry*> PolicyList::of_kind(PolicyKind kind) const {
 }
 
 PolicyChoice PolicyList::choose(PolicyKind kind, std::string_view text) const {
-  const bool goes_on = text.find(':') != std::string_view::npos;
+  if (text.ends_with(':'))
+    throw ConfigError(fmt::format("policy '{}': nothing behind ':'; write parameter=value", text));
   const std::string_view name = take_until(text, ':');
   std::vector<std::string_view> names;
   for (const PolicyEntry* entry : of_kind(kind)) {
     if (entry->name == name) {
       PolicyChoice choice{entry, Parameters(entry->parameters)};
       std::vector<std::string_view> seen;
-      if (goes_on) do {
-          set_parameter(choice, take_until(text, ':'), seen);
-        } while (!text.empty());
+      while (!text.empty()) set_parameter(choice, take_until(text, ':'), seen);
       return choice;
     }
     names.push_back(entry->name);

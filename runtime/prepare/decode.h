@@ -37,7 +37,8 @@ class Decoder {
   virtual std::string_view problem() const = 0;
 };
 
-// Who takes the data of pictures apart. The pixels are the same, and which of them are corrupt.
+// Who reads the codes of a JPEG. The pixels are the same; of what is damaged, the library shows a
+// little more (docs/pipelines.md).
 enum class JpegScans { own, of_library };
 std::unique_ptr<Decoder> make_jpeg_decoder(JpegScans scans = JpegScans::own);
 std::unique_ptr<Decoder> make_png_decoder();

@@ -84,7 +84,7 @@ bool HuffmanTable::set(const HuffmanCode& code) {
     for (unsigned i = 0; i < code.lengths[length]; ++i) {
       if (symbol == code.symbols.size() || next + step > 1u << kLongest) return false;
       const Entry found = entry(code.symbols[symbol], length);
-      if (length <= kBits && found.bits() <= kShortest)
+      if (length <= kBits && found.bits() <= kQuickMost)
         std::fill_n(entries_.begin() + (next >> (kLongest - kBits)), step >> (kLongest - kBits),
                     found.word);
       ++symbol;

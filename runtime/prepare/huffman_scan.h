@@ -23,7 +23,7 @@ struct HuffmanCode {
 class HuffmanTable {
  public:
   // What the next bits begin with: a code and the number behind it, and often a second code with
-  // its number. In one word, whose lowest byte is what is done next with it: how many bits go.
+  // its number. One word, with the bits of all that in its lowest byte: it is shifted by as it is.
   struct Entry {
     std::uint64_t word = 0;  // 0: no such code
 
@@ -37,14 +37,14 @@ class HuffmanTable {
   };
   // At the end of a block: beyond it from anywhere.
   static constexpr unsigned kBeyond = 64;
-  // Of the window, that at() looks at; and, of the entries that it finds, both_bits().
-  static constexpr unsigned kShortest = 25;
+  // The bits that an entry of at() takes at most: two of them are in any window that was filled.
+  static constexpr unsigned kQuickMost = 25;
 
-  // False: there is no such code.
+  // False: codes of such lengths cannot be told apart, or there are more than symbols.
   bool set(const HuffmanCode& code);
   bool is_set() const { return is_set_; }
 
-  // One of at most kShortest bits; or none, and then it may be a longer one.
+  // One of at most kQuickMost bits; or none, and then longer() may know it.
   Entry at(std::uint64_t window) const { return {entries_[window >> (64 - kBits)]}; }
   Entry longer(std::uint64_t window) const;
 

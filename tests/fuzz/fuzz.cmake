@@ -5,6 +5,7 @@
 #   ninja -C build/fuzz fuzz_tar && build/fuzz/bin/fuzz_tar tests/fuzz/tar/corpus
 #
 # Everywhere it is a part of test_PART, too, which calls it as fuzz_NAME (tests/fuzz/corpus.h).
+
 # batchflow_fuzzer(tar sources): for the parser in batchflow::sources; a third name is the test's
 # where it is another.
 function(batchflow_fuzzer name part)

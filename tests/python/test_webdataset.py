@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+import unittest
 
 import batchflow
 from support import Daemon, Folder
@@ -49,5 +50,4 @@ class Shards(Folder):
 
 
 if __name__ == "__main__":
-    import unittest
     unittest.main()

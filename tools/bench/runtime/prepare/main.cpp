@@ -151,7 +151,7 @@ void run(bool small) {
       "rounds (least to most)\n",
       pictures.size(), kWidth, kHeight, pictures[0].size(), rounds);
 
-  const auto decoder = make_jpeg_decoder();
+  const auto decoder = make_jpeg_decoder(), library = make_jpeg_decoder(JpegScans::of_library);
   PictureBuffer buffer, out;
   struct Stage {
     std::string name;
@@ -159,16 +159,22 @@ void run(bool small) {
     Stats stats{};
   };
   std::vector<Stage> stages;
-  const auto decode = [&](std::size_t i, const Box& box) {
-    BF_CHECK(decoder->open(pictures[i % pictures.size()], {}));
-    decoder->decode(box, buffer);
+  const auto decode = [&](Decoder& by, std::size_t i, const Box& box) {
+    BF_CHECK(by.open(pictures[i % pictures.size()], {}));
+    by.decode(box, buffer);
   };
-  stages.push_back({"decode, whole", [&](std::size_t i) { decode(i, {0, 0, kWidth, kHeight}); }});
   const auto random_box = [](std::size_t i) {
     Random random(hash(3, i));
     return random_crop({kWidth, kHeight}, {0.08, 1}, {3.0 / 4, 4.0 / 3}, random);
   };
-  stages.push_back({"decode, random crop", [&](std::size_t i) { decode(i, random_box(i)); }});
+  for (Decoder* by : {decoder.get(), library.get()}) {
+    const char* codes = by == library.get() ? " (libjpeg-turbo reads the codes)" : "";
+    stages.push_back({fmt::format("decode, whole{}", codes), [&, by](std::size_t i) {
+                        decode(*by, i, whole({kWidth, kHeight}));
+                      }});
+    stages.push_back({fmt::format("decode, random crop{}", codes),
+                      [&, by](std::size_t i) { decode(*by, i, random_box(i)); }});
+  }
   std::vector<const Kernels*> versions = {&plain_kernels()};
   if (wide_kernels()) versions.push_back(wide_kernels());
   std::vector<std::unique_ptr<Resampler>> resamplers;
