@@ -16,31 +16,79 @@ sys.path[:0] = [str(PEERS), str(PEERS.parent)]
 @needs("numpy")
 @needs("PIL")
 class Peers(Folder):
+    def run_it(self, *arguments):
+        return subprocess.run(
+            [sys.executable, str(PEERS / "main.py"), "--pictures", "48", "--jobs", "2", "--batch",
+             "8", "--types", "float32", "--no-paced", "--seconds", "0", *arguments],
+            env={**os.environ, "BATCHFLOW_BUILD": str(self.folder)}, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, timeout=300, text=True)
+
     def test_a_run(self):
         out = self.folder / "out.json"
         page, picture = self.folder / "page.md", self.folder / "plot.svg"
         page.write_text("before\n<!-- measured -->\nold\n<!-- end of what was measured -->\nafter\n")
-        done = subprocess.run(
-            [sys.executable, str(PEERS / "main.py"), "--peers", "batchflow_,pytorch", "--rounds", "1",
-             "--pictures", "48", "--jobs", "2", "--batch", "8", "--types", "float32", "--no-paced",
-             "--json", str(out), "--write", str(page), "--plot", str(picture)],
-            env={**os.environ, "BATCHFLOW_BUILD": str(self.folder)}, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, timeout=300, text=True)
+        done = self.run_it("--peers", "batchflow_,pytorch", "--rounds", "1", "--json", str(out),
+                           "--write", str(page), "--plot", str(picture))
         self.assertEqual(done.returncode, 0, done.stdout)
         ours, *others = json.loads(out.read_text())["results"]
         (run,) = ours["runs"]
         self.assertEqual([run[name] for name in ("samples", "epochs", "missing", "repeated",
                                                  "unknown")], [96, 2, 0, 0, 0])
+        # With the epoch before those that are measured, and what lay ready when the jobs left.
+        self.assertGreaterEqual(run["delivered_samples"], 192)
         for other in others:  # where PyTorch is installed
             self.assertEqual(other["runs"][0]["samples"], 96, done.stdout)
         self.assertIn("| BatchFlow |", page.read_text())
         self.assertNotIn("old", page.read_text())
         self.assertIn("<polyline", picture.read_text())
 
+    def test_it_goes_on_where_it_was_cut_short_and_with_nothing_else(self):
+        out = self.folder / "out.json"
+        kept = ["--peers", "batchflow_", "--json", str(out), "--go-on"]
+        self.assertEqual(self.run_it(*kept, "--rounds", "1").returncode, 0)
+        first = json.loads(out.read_text())
+        self.assertEqual(self.run_it(*kept, "--rounds", "2").returncode, 0)
+        second = json.loads(out.read_text())
+        self.assertEqual([first["rounds"], second["rounds"]], [1, 2])
+        (before,), (after,) = first["results"], second["results"]
+        self.assertEqual(after["runs"][:1], before["runs"])
+        self.assertEqual(len(after["runs"]), 2)
+        done = self.run_it(*kept, "--rounds", "2", "--batch", "4")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is of other peers, cases, options or another machine", done.stdout)
+        self.assertEqual(json.loads(out.read_text()), second)
+
+    def test_what_is_left_behind_counts_and_is_ended(self):
+        import took
+        took.adopt_orphans()
+        before, _ = took.used()
+        # A process whose child works for half a second, and sleeps when its parent is gone.
+        busy = ("import time\nwhile time.process_time() < 0.5: pass\n"
+                "print('done', flush=True)\ntime.sleep(600)")
+        parent = ("import subprocess, sys\n"
+                  f"child = subprocess.Popen([sys.executable, '-c', {busy!r}], "
+                  "stdout=subprocess.PIPE)\nchild.stdout.readline()\nprint(child.pid)")
+        child = int(subprocess.run([sys.executable, "-c", parent], stdout=subprocess.PIPE,
+                                   check=True, timeout=60).stdout)
+        os.kill(child, 0)
+        took.end_orphans()
+        with self.assertRaises(ProcessLookupError):
+            os.kill(child, 0)
+        self.assertGreater(took.used()[0] - before, 0.45)
+
+    def test_ratios_are_of_rounds(self):
+        import report
+        theirs = {"peer": "PyTorch DataLoader", "what": "speed", "runs": [
+            {"samples_per_s": one} for one in (100, 200, 400)]}
+        ours = {"peer": "BatchFlow", "what": "speed", "runs": [
+            {"samples_per_s": one} for one in (200, 1000, 1200)]}
+        self.assertEqual(report._beside(ours, [ours, theirs], "PyTorch DataLoader"),
+                         "3.00 (2.00 to 5.00)")
+
     def test_what_is_missing_twice_or_of_another_shape_is_counted(self):
         import consumer
         import numpy
-        options = {"float": False, "sleep_s": 0, "pictures": 4}
+        options = {"float": False, "pictures": 4}
         job = consumer.Job(options)
         pictures = numpy.zeros((3, 3, 224, 224), numpy.uint8)
         job.take([0, 1, 1], pictures)

@@ -33,6 +33,7 @@ class Service:
                 self._process.kill()
                 raise RuntimeError(f"batchflowd did not start: {self._log.read_text()}")
             time.sleep(0.01)
+        self.status()  # its socket is there before it answers
         os.environ["BATCHFLOW_SERVICE"] = str(self.socket)
         return self
 

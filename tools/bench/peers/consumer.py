@@ -1,8 +1,9 @@
 """consumer.py OPTIONS: one job of a peer, in a process of its own; or what serves its jobs.
 
-A job takes an epoch to warm up, says "ready", waits for a line, takes the epochs that are measured,
-and prints what it saw as one line of JSON. What serves them says "ready" and runs until its
-standard input ends.
+A job takes an epoch to warm up and says when it had its first batch; waits for a line; takes whole
+epochs until its time is over, at least one, or sleeps for each batch until then; and says what it
+saw. What serves them says that it is ready, runs until its standard input ends, and says what it
+counted. All of that is in lines of JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import sys
 import time
 from collections import Counter
-from typing import Any, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Optional
 
 SIDE = 224
 
@@ -28,6 +29,7 @@ class Job:
         self.batches = 0
         self.slept_s = 0.0
         self.waits_s: list[float] = []
+        self.first_at: Optional[float] = None
 
     def take(self, ids: Iterable[int], images: Any) -> None:
         """Each batch is of the type and shape that was asked for, and each picture is looked at."""
@@ -40,17 +42,19 @@ class Job:
         self._seen.update(ids)
         self.samples += len(ids)
         self.batches += 1
-        if self._options["sleep_s"]:
-            time.sleep(self._options["sleep_s"])
-            self.slept_s += self._options["sleep_s"]
 
-    def epoch(self, epoch: Iterator[Any], until: float) -> bool:
+    def epoch(self, epoch: Iterator[Any], sleep_s: float = 0, until: float = float("inf")) -> bool:
         """False: the time is over."""
         self._seen.clear()
         asked = time.monotonic()
         for ids, images in epoch:
-            self.waits_s.append(time.monotonic() - asked)
+            came = time.monotonic()
+            self.waits_s.append(came - asked)
+            self.first_at = self.first_at or came
             self.take(ids, images)
+            if sleep_s:
+                time.sleep(sleep_s)
+                self.slept_s += sleep_s
             asked = time.monotonic()
             if asked > until:
                 return False
@@ -63,19 +67,23 @@ class Job:
                 "repeated": sum(times - 1 for times in self._seen.values() if times > 1),
                 "unknown": sum(number not in range(count) for number in self._seen)}
 
-    def run(self, epochs: Iterator[Iterator[Any]]) -> dict[str, Any]:
-        self.epoch(next(epochs), float("inf"))
-        print("ready", flush=True)
+    def run(self, epochs: Iterator[Iterator[Any]],
+            answer: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        began = time.monotonic()
+        self.epoch(next(epochs))
+        assert self.first_at
+        answer({"first_s": self.first_at - began})
         sys.stdin.readline()
         self.samples = self.batches = 0
-        self.slept_s, self.waits_s = 0.0, []
-        begin = time.monotonic()
-        until = begin + self._options["seconds"] if self._options["seconds"] else float("inf")
+        self.waits_s = []
+        sleep_s, begin = self._options["sleep_s"], time.monotonic()
+        over = begin + self._options["seconds"]
         visits = []
-        while self._options["seconds"] or len(visits) < self._options["epochs"]:
-            if not self.epoch(next(epochs), until):
-                break
+        # Epochs of jobs that sleep are cut short, and those of the others are whole.
+        while self.epoch(next(epochs), sleep_s, over if sleep_s else float("inf")):
             visits.append(self.visited())
+            if time.monotonic() >= over:
+                break
         waits = sorted(self.waits_s) or [0.0]
         return {"begin": begin, "end": time.monotonic(), "samples": self.samples,
                 "slept_s": self.slept_s, "visits": visits, "problem": self._problem,
@@ -87,15 +95,21 @@ def main() -> None:
     # What libraries print is not what is answered.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+
+    def answer(told: dict[str, Any]) -> None:
+        print(json.dumps(told), file=answers, flush=True)
     peer = importlib.import_module("peers." + options["peer"])
-    sys.stdout = answers
+    if hasattr(peer, "prepare"):
+        peer.prepare(options)
     if options["role"] == "serve":
-        with peer.serve(options):
-            print("ready", flush=True)
+        with peer.serve(options) as served:
+            answer({})
             sys.stdin.read()
+            answer(peer.counted(served) if hasattr(peer, "counted") else {})
         os._exit(0)
-    result = Job(options).run(iter(peer.epochs(options)))
-    print(json.dumps(result), flush=True)
+    for module in peer.MODULES:  # which is not what a job waits for
+        importlib.import_module(module)
+    answer(Job(options).run(iter(peer.epochs(options)), answer))
     # Ends at once: some keep processes and threads that do not end by themselves.
     with contextlib.suppress(Exception):
         getattr(peer, "end", lambda: None)()

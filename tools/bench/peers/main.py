@@ -1,8 +1,8 @@
 """BatchFlow beside other loaders: the same pictures, augmentation, types and shapes; see
 docs/benchmarks.md.
 
-    main.py [--quick] [--peers LIST] [--jobs LIST] [--rounds N] [--pictures N] [--json FILE]
-            [--write FILE] [--plot FILE]
+    main.py [--quick] [--peers LIST] [--jobs LIST] [--rounds N] [--pictures N] [--seconds N]
+            [--json FILE [--go-on]] [--write FILE] [--plot FILE]
 
 Exit code 1: BatchFlow's jobs did not get each sample once an epoch.
 """
@@ -27,12 +27,15 @@ import pictures
 import plot
 import report
 import runs
+import took
 
-PEERS = ["batchflow_", "pytorch", "tfdata", "tfdata_service", "tensorsocket_", "ray_data",
+PEERS = ["batchflow_", "batchflow_small", "pytorch", "tfdata", "tfdata_service", "tensorsocket_", "ray_data",
          "mosaicml", "webdataset_", "spdl_"]
-# Seconds a batch: their ratios are those of four models that train at once.
-PACED_S = [0.0625, 0.104, 0.339, 0.515]
-PACED_FOR_S = 20
+# Seconds a batch of four models that train at once: shufflenetv2, resnet18, resnet50, vgg16.
+PACED = [0.0625, 0.104, 0.339, 0.515]
+PACED_FOR_S = 10
+DEMANDS = [0.5, 1, 2]
+LATE_AFTER_S = 3
 
 
 def parse() -> argparse.Namespace:
@@ -43,17 +46,21 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", default="1,2,4,8", help="how many at once")
     parser.add_argument("--types", default="uint8,float32")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each, turn by turn")
-    parser.add_argument("--pictures", type=int, default=2048)
-    parser.add_argument("--epochs", type=int, default=1,
-                        help="that are measured, after one to warm up")
+    parser.add_argument("--pictures", type=int, default=1024)
+    parser.add_argument("--seconds", type=float, default=5,
+                        help="that are measured at least, in whole epochs, after one to warm up")
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--no-paced", action="store_true", help="no jobs that sleep")
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--no-paced", action="store_true", help="no jobs that sleep or come late")
+    parser.add_argument("--json", metavar="FILE", help="keeps what was measured, run by run")
+    parser.add_argument("--go-on", action="store_true",
+                        help="with --json: with what is in it, if that was cut short or is to "
+                        "have more rounds")
     parser.add_argument("--write", metavar="FILE", help="puts the tables into this Markdown file")
     parser.add_argument("--plot", metavar="FILE", help="draws them as SVG")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.rounds, arguments.pictures, arguments.jobs = 1, 512, "1,4"
+        arguments.seconds = 1
     arguments.peers = arguments.peers.split(",")
     unknown = set(arguments.peers) - set(PEERS)
     if unknown:
@@ -62,6 +69,8 @@ def parse() -> argparse.Namespace:
         arguments.jobs = [int(one) for one in arguments.jobs.split(",")]
     except ValueError:
         parser.error(f"--jobs {arguments.jobs}: write numbers, as 1,4")
+    if arguments.go_on and not arguments.json:
+        parser.error("--go-on wants --json FILE")
     arguments.types = arguments.types.split(",")
     if not set(arguments.types) <= {"uint8", "float32"}:
         parser.error("--types: write uint8, float32 or both")
@@ -69,11 +78,63 @@ def parse() -> argparse.Namespace:
 
 
 def cases_of(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    cases = [{"type": kind, "jobs": jobs, "sleeps_s": [0.0] * jobs}
-             for kind in arguments.types for jobs in arguments.jobs]
+    first, *others = arguments.types
+    cases: list[dict[str, Any]] = [{"what": "speed", "type": first, "jobs": jobs}
+                                   for jobs in arguments.jobs]
+    # How jobs share does not hang on the type.
+    cases += [{"what": "speed", "type": kind, "jobs": jobs} for kind in others
+              for jobs in arguments.jobs if jobs in (1, 4) or jobs == arguments.jobs[0]]
     if not arguments.no_paced:
-        cases.append({"type": arguments.types[0], "jobs": len(PACED_S), "sleeps_s": PACED_S})
+        cases += [{"what": "demand", "type": first, "jobs": len(PACED), "demand": demand}
+                  for demand in DEMANDS]
+        cases.append({"what": "late", "type": first, "jobs": 2})
     return cases
+
+
+def sleeps_s(demand: float, rate: float, batch: int) -> list[float]:
+    """Of each job, a batch: together they ask for `demand` times `rate` samples a second."""
+    scale = sum(batch / one for one in PACED) / (demand * rate)
+    return [one * scale for one in PACED]
+
+
+def run(case: dict[str, Any], python: str, peer: Any, options: dict[str, Any],
+        rate: float) -> dict[str, Any]:
+    if case["what"] == "late":
+        return runs.run_late(python, peer, options, PACED[0], LATE_AFTER_S)
+    if case["what"] == "demand":
+        return runs.run(python, peer, options, sleeps_s(case["demand"], rate, options["batch"]),
+                        PACED_FOR_S)
+    return runs.run(python, peer, options, [0.0] * case["jobs"], options["seconds"])
+
+
+def rate_of_one(measured: dict[str, Any]) -> float:
+    """What one job gets at full speed, of the first round, from PyTorch if it is there."""
+    ran = {one["peer"]: one["runs"][0]["samples_per_s"] for one in reversed(measured["results"])
+           if one["what"] == "speed" and one["runs"] and one["type"] == measured["types"][0]}
+    rate: float = ran.get("PyTorch DataLoader", next(iter(ran.values()), 500.0))
+    return rate
+
+
+def plan(arguments: argparse.Namespace, peers: dict[str, Any], data: Path) -> dict[str, Any]:
+    """What is to be measured, or what was begun of it."""
+    fresh = {"date": str(datetime.date.today()), "machine": environment.machine(),
+             "pictures": arguments.pictures, "bytes_mean": pictures.mean_bytes(data),
+             "batch": arguments.batch, "seconds": arguments.seconds, "types": arguments.types,
+             "rounds": 0, "results": [
+                 {**case, "peer": module.TITLE, "guarantee": module.GUARANTEE, "runs": [],
+                  "failed": None} for case in cases_of(arguments) for module in peers.values()]}
+    if not arguments.go_on or not Path(arguments.json).exists():
+        return fresh
+    begun: dict[str, Any] = json.loads(Path(arguments.json).read_text())
+
+    def what(measured: dict[str, Any]) -> Any:
+        return [{name: measured[name] for name in measured if name not in (
+            "date", "rounds", "results", "absent", "command")}] + [
+            {**one, "runs": 0, "failed": 0} for one in measured["results"]]
+    if what(begun) != what(fresh):
+        sys.exit(f"{arguments.json} is of other peers, cases, options or another machine; measure "
+                 "without --go-on, or into another file")
+    return begun
 
 
 def measure(arguments: argparse.Namespace, folder: Path, scratch: str) -> dict[str, Any]:
@@ -88,39 +149,43 @@ def measure(arguments: argparse.Namespace, folder: Path, scratch: str) -> dict[s
             continue
         peers[name], pythons[name] = module, python
     cores = len(os.sched_getaffinity(0))
-    cases = cases_of(arguments)
-    results: list[dict[str, Any]] = [
-        {**case, "peer": module.TITLE, "guarantee": module.GUARANTEE, "runs": [], "failed": None}
-        for case in cases for module in peers.values()]
-    names = [name for _ in cases for name in peers]
+    measured = plan(arguments, peers, data)
+    measured.update(absent=absent, command=" ".join(["./dev bench peers", *sys.argv[1:]]))
+    results = measured["results"]
+    names = [name for _ in cases_of(arguments) for name in peers]
     hung: dict[str, str] = {}
-    for number in range(arguments.rounds):
+    while measured["rounds"] < arguments.rounds:
         for name, result in zip(names, results):
             if name in hung and not result["runs"]:
                 result["failed"] = result["failed"] or f"not tried again, since {hung[name]}"
-            if result["failed"]:
+            if result["failed"] or len(result["runs"]) > measured["rounds"]:
                 continue
             pictures.warm(data)
-            paced = any(result["sleeps_s"])
             options = {"peer": name, "data": str(data), "pictures": arguments.pictures,
                        "batch": arguments.batch, "float": result["type"] == "float32",
-                       "epochs": arguments.epochs, "seconds": PACED_FOR_S if paced else 0,
-                       "jobs": result["jobs"], "cores": cores, "memory": "4gib",
-                       "workers": max(1, cores // result["jobs"]), "scratch": scratch,
-                       "store": str(folder)}
+                       "seconds": arguments.seconds, "jobs": result["jobs"], "cores": cores,
+                       "workers": max(1, cores // result["jobs"]),
+                       "scratch": scratch, "store": str(folder)}
             try:
-                result["runs"].append(runs.run(pythons[name], peers[name], options,
-                                               result["sleeps_s"]))
+                result["runs"].append(run(result, pythons[name], peers[name], options,
+                                          rate_of_one(measured)))
             except runs.Failed as problem:
                 result["failed"] = str(problem)
                 if isinstance(problem, runs.Hung):
                     hung[name] = str(problem)
-            print(f"round {number + 1}: {report.line(result)}", file=sys.stderr, flush=True)
-    return {"date": str(datetime.date.today()), "machine": environment.machine(),
-            "command": " ".join(["./dev bench peers", *sys.argv[1:]]),
-            "pictures": arguments.pictures, "bytes_mean": pictures.mean_bytes(data),
-            "batch": arguments.batch, "rounds": arguments.rounds, "epochs": arguments.epochs,
-            "results": results, "absent": absent}
+            print(f"round {measured['rounds'] + 1}: {report.line(result)}", file=sys.stderr,
+                  flush=True)
+            keep(arguments, measured)
+        measured["rounds"] += 1
+        keep(arguments, measured)
+    return measured
+
+
+def keep(arguments: argparse.Namespace, measured: dict[str, Any]) -> None:
+    if arguments.json:
+        file = Path(arguments.json)
+        file.with_suffix(".new").write_text(json.dumps(measured, indent=1))
+        file.with_suffix(".new").replace(file)
 
 
 def main() -> int:
@@ -128,6 +193,7 @@ def main() -> int:
     # Ended from outside it ends its peers, too.
     signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
     environment.use("peers", {"numpy": "numpy", "PIL": "pillow"})
+    took.adopt_orphans()
     folder = environment.BUILD / "peers"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="batchflow-peers-") as scratch:
@@ -137,8 +203,6 @@ def main() -> int:
         environment.show(rows)
     for line in report.notes(measured):
         print(line)
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(measured, indent=1))
     if arguments.plot:
         Path(arguments.plot).write_text(plot.svg(measured))
     if arguments.write:

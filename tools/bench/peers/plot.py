@@ -15,7 +15,7 @@ COLOURS = ["#0b6e4f", "#c1121f", "#1d4e89", "#f4a261", "#6a4c93", "#8d99ae", "#e
 def _panel(kind: str, results: list[dict[str, Any]], colours: dict[str, str], x0: int) -> list[str]:
     points: dict[str, list[tuple[int, float]]] = {}
     for one in results:
-        if one["type"] == kind and not any(one["sleeps_s"]) and one["runs"] and not one["failed"]:
+        if one["type"] == kind and one["what"] == "speed" and one["runs"]:
             points.setdefault(one["peer"], []).append((one["jobs"], report.rate_of(one)))
     jobs = sorted({x for line in points.values() for x, _ in line})
     most = max((y for line in points.values() for _, y in line), default=1.0) * 1.05

@@ -10,8 +10,14 @@ import environment
 Rows = list[list[str]]
 
 
+def rates(result: dict[str, Any]) -> list[float]:
+    if result["what"] == "demand":  # the last batch of one may end seconds after that of another
+        return [sum(run["of_each_per_s"]) for run in result["runs"]]
+    return [run["samples_per_s"] for run in result["runs"]]
+
+
 def rate_of(result: dict[str, Any]) -> float:
-    return statistics.median(run["samples_per_s"] for run in result["runs"])
+    return statistics.median(rates(result))
 
 
 def visited(result: dict[str, Any]) -> str:
@@ -27,65 +33,92 @@ def visited(result: dict[str, Any]) -> str:
         f", {unknown} unknown" if unknown else "")
 
 
-def spread(values: list[float]) -> str:
-    middle = f"{statistics.median(values):.0f}"
-    return middle if len(values) == 1 else f"{middle} ({min(values):.0f} to {max(values):.0f})"
+def spread(values: list[float], digits: int = 0) -> str:
+    middle = f"{statistics.median(values):.{digits}f}"
+    if len(values) == 1:
+        return middle
+    return f"{middle} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def name_of(result: dict[str, Any]) -> str:
+    """Of the case."""
+    if result["what"] == "late":
+        return f"a job alone, and one that comes beside it; {result['type']}"
+    if result["what"] == "demand":
+        return (f"{result['jobs']} jobs that together ask for {result['demand']:g} times what PyTorch's "
+                f"loader prepares, {result['type']}")
+    return f"{result['jobs']} job{'s' * (result['jobs'] > 1)} at full speed, {result['type']}"
 
 
 def line(result: dict[str, Any]) -> str:
-    paced = " paced" if any(result["sleeps_s"]) else ""
-    what = f"{result['peer']}, {result['jobs']} jobs, {result['type']}{paced}"
+    what = f"{result['peer']}, {name_of(result)}"
     if result["failed"]:
-        return f"{what}: failed: {result['failed']}"
+        return f"{what}: failed in round {len(result['runs']) + 1}: {result['failed']}"
+    if result["what"] == "late":
+        return f"{what}: {_first(result, 'alone_s')} and {_first(result, 'late_s')} s"
     return f"{what}: {rate_of(result):.0f} samples/s, {visited(result)}"
 
 
-def _beside(result: dict[str, Any], others: list[dict[str, Any]], title: str) -> str:
-    for other in others:
-        if other["peer"] == title and other["runs"] and not other["failed"]:
-            return f"{rate_of(result) / rate_of(other):.2f}"
+def _of(result: dict[str, Any], name: str) -> list[float]:
+    return [run[name] for run in result["runs"]]
+
+
+def _first(result: dict[str, Any], name: str) -> str:
+    return spread(_of(result, name), 2)
+
+
+def _beside(result: dict[str, Any], group: list[dict[str, Any]], title: str) -> str:
+    """Round by round."""
+    for other in group:
+        if other["peer"] == title and other["runs"]:
+            pairs = zip(rates(result), rates(other))
+            return spread([ours / theirs for ours, theirs in pairs], 2)
     return ""
 
 
-def _row(result: dict[str, Any], group: list[dict[str, Any]]) -> list[str]:
-    row = [result["peer"]]
-    if result["failed"] or not result["runs"]:
-        return row + ["failed", "", "", "", "", result["guarantee"]]
-    samples = sum(run["samples"] for run in result["runs"])
+def _cells(result: dict[str, Any], group: list[dict[str, Any]],
+           measured: dict[str, Any]) -> dict[str, str]:
+    if result["what"] == "late":
+        return {"alone, s to the first batch": _first(result, "alone_s"),
+                "beside another, s": _first(result, "late_s")}
+    samples = sum(_of(result, "samples"))
+    data = measured["pictures"] * measured["bytes_mean"]
+    cells = {"samples/s": spread(rates(result))}
+    if result["what"] == "demand":
+        for number in range(result["jobs"]):
+            share = statistics.median(one[number] for one in _of(result, "utilisation"))
+            cells[f"job {number + 1}"] = f"{100 * share:.0f} %"
+    else:
+        cells["x DataLoader"] = _beside(result, group, "PyTorch DataLoader")
+        prepared, delivered, decoded = (
+            sum(run.get(name, 0) for run in result["runs"])
+            for name in ("prepared_samples", "delivered_samples", "decoded_hits"))
+        cells["prepared / delivered, of kept decoded"] = (
+            f"{prepared / delivered:.2f}, {100 * decoded / prepared:.0f} %" if delivered else "")
+        cells["wait p50, p99, ms"] = ", ".join(
+            f"{1000 * max(_of(result, name)):.0f}" for name in ("wait_p50_s", "wait_p99_s"))
     # The epoch that warms up is in it, and processes that start.
-    cpu_ms = 1000 * sum(run["cpu_s"] for run in result["runs"]) / samples
-    return row + [spread([run["samples_per_s"] for run in result["runs"]]),
-                  _beside(result, group, "PyTorch DataLoader"),
-                  f"{cpu_ms:.1f}",
-                  f"{1000 * max(run['wait_p99_s'] for run in result['runs']):.0f}",
-                  visited(result), result["guarantee"]]
-
-
-def _paced_row(result: dict[str, Any]) -> list[str]:
-    if result["failed"] or not result["runs"]:
-        return [result["peer"], "failed", *[""] * (result["jobs"] + 1)]
-    each = zip(*(run["utilisation"] for run in result["runs"]))
-    return [result["peer"], spread([run["samples_per_s"] for run in result["runs"]]),
-            *[f"{100 * statistics.median(one):.0f} %" for one in each], visited(result)]
+    cells["CPU ms / sample"] = f"{1000 * sum(_of(result, 'cpu_s')) / samples:.1f}"
+    cells["memory, of it shared, MiB"] = ", ".join(
+        f"{max(_of(result, name)) / 2**20:.0f}" for name in ("memory_bytes", "shared_bytes"))
+    cells["storage / data"] = f"{max(_of(result, 'read_bytes')) / data:.2f}"
+    cells["by ids"] = visited(result)
+    return cells
 
 
 def tables(measured: dict[str, Any]) -> list[tuple[str, Rows]]:
-    made = []
-    groups: dict[Any, list[dict[str, Any]]] = {}
+    groups: dict[str, list[dict[str, Any]]] = {}
     for result in measured["results"]:
-        groups.setdefault((result["type"], result["jobs"], tuple(result["sleeps_s"])),
-                          []).append(result)
-    for (kind, jobs, sleeps_s), group in groups.items():
-        if any(sleeps_s):
-            title = (f"{jobs} jobs that compute {', '.join(f'{s:g}' for s in sleeps_s)} s a batch, "
-                     f"{kind}")
-            rows = [["", "samples/s", *[f"job {i + 1}" for i in range(jobs)], "by ids"],
-                    *[_paced_row(one) for one in group]]
-        else:
-            title = f"{jobs} job{'s' * (jobs > 1)} at full speed, {kind}"
-            rows = [["", "samples/s", "x DataLoader", "CPU ms / sample", "wait p99, ms", "by ids",
-                     "guarantee"], *[_row(one, group) for one in group]]
-        made.append((title, rows))
+        groups.setdefault(name_of(result), []).append(result)
+    made = []
+    for name, group in groups.items():
+        all_cells = [_cells(one, group, measured) if one["runs"] else {} for one in group]
+        titles = next((list(cells) for cells in all_cells if cells), [])
+        rows = [["", *titles, "guarantee"]]
+        for one, cells in zip(group, all_cells):
+            said = list(cells.values()) or ["failed", *[""] * (len(titles) - 1)][:len(titles)]
+            rows.append([one["peer"], *said, one["guarantee"]])
+        made.append((name[0].upper() + name[1:], rows))
     return made
 
 
@@ -99,7 +132,8 @@ def notes(measured: dict[str, Any]) -> list[str]:
 
 def is_once(measured: dict[str, Any], peer: str) -> bool:
     return all(not result["failed"] and visited(result) in ("each once", "no whole epoch")
-               for result in measured["results"] if result["peer"] == peer)
+               for result in measured["results"]
+               if result["peer"] == peer and result["what"] != "late")
 
 
 def page(measured: dict[str, Any]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-import resource
 import select
 import shutil
 import subprocess
@@ -15,8 +15,10 @@ import time
 from pathlib import Path
 from typing import Any, Optional
 
+import took
+
 HERE = Path(__file__).parent
-START_S, RUN_S = 180.0, 420.0
+START_S, RUN_S, LATE_S = 180.0, 420.0, 90.0
 
 
 class Failed(Exception):
@@ -39,7 +41,7 @@ class Process:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True,
                 start_new_session=True)
 
-    def line(self, seconds: float) -> str:
+    def said(self, seconds: float) -> dict[str, Any]:
         assert self._process.stdout
         deadline = time.monotonic() + seconds
         if not select.select([self._process.stdout], [], [], max(0.0, seconds))[0]:
@@ -48,7 +50,8 @@ class Process:
         if not line:
             self._process.wait(max(1.0, deadline - time.monotonic()))
             raise Failed(self.last_words())
-        return line
+        told: dict[str, Any] = json.loads(line)
+        return told
 
     def last_words(self) -> str:
         lines = [line.strip() for line in
@@ -60,10 +63,15 @@ class Process:
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
 
-    def end(self, seconds: float) -> None:
+    def close(self) -> None:
+        """Jobs that wait for a line end, and what serves them."""
         assert self._process.stdin
-        try:
+        with contextlib.suppress(OSError):
             self._process.stdin.close()
+
+    def end(self, seconds: float) -> None:
+        self.close()
+        try:
             self._process.wait(seconds)
         except (subprocess.TimeoutExpired, OSError):
             pass
@@ -76,38 +84,78 @@ class Process:
         self._process.wait()
 
 
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+class Run:
+    """What serves the jobs of a peer, if anything does, and its jobs; none is left behind."""
+
+    def __init__(self, python: str, module: Any, options: dict[str, Any]):
+        self._python, self._serves = python, hasattr(module, "serve")
+        self._scratch = Path(tempfile.mkdtemp(prefix="batchflow-peers-", dir=options["scratch"]))
+        self._options = {**options, "scratch": str(self._scratch)}
+        self._processes: list[Process] = []
+
+    def _start(self, name: str, **options: Any) -> Process:
+        made = Process(self._python, {**self._options, **options}, self._scratch / f"{name}.log")
+        self._processes.append(made)
+        return made
+
+    def __enter__(self) -> "Run":
+        try:
+            if self._serves:
+                self._start("serve", role="serve").said(START_S)
+        except Failed:
+            self.__exit__()
+            raise
+        return self
+
+    def job(self, number: int, sleep_s: float, seconds: float) -> Process:
+        return self._start(f"job{number}", role="job", job=number, sleep_s=sleep_s, seconds=seconds)
+
+    def counted(self) -> dict[str, Any]:
+        """By what serves the jobs, which ends."""
+        if not self._serves:
+            return {}
+        self._processes[0].close()
+        return self._processes[0].said(30)
+
+    def __exit__(self, *unused: Any) -> None:
+        for process in reversed(self._processes):  # what serves them comes last
+            is_service = self._serves and process is self._processes[0]
+            process.end(30 if is_service else 1)
+        took.end_orphans()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-def run(python: str, module: Any, options: dict[str, Any], sleeps_s: list[float]) -> dict[str, Any]:
+def run(python: str, module: Any, options: dict[str, Any], sleeps_s: list[float],
+        seconds: float) -> dict[str, Any]:
     """`sleeps_s`: of each job, a batch. Raises Failed."""
-    scratch = Path(tempfile.mkdtemp(prefix="batchflow-peers-", dir=options["scratch"]))
-    options = {**options, "scratch": str(scratch)}
-    processes: list[Process] = []
-    before = _cpu_s()
-    try:
-        if hasattr(module, "serve"):
-            processes.append(Process(python, {**options, "role": "serve"}, scratch / "serve.log"))
-            processes[0].line(START_S)
-        jobs = [Process(python, {**options, "role": "job", "job": number, "sleep_s": sleep_s},
-                        scratch / f"job{number}.log") for number, sleep_s in enumerate(sleeps_s)]
-        processes = jobs + processes
+    cpu_s, read = took.used()
+    with took.Memory() as memory, Run(python, module, options) as one:
+        jobs = [one.job(number, sleep_s, seconds) for number, sleep_s in enumerate(sleeps_s)]
         deadline = time.monotonic() + RUN_S
         for job in jobs:
-            job.line(deadline - time.monotonic())
+            job.said(deadline - time.monotonic())
         for job in jobs:
             job.go()
-        seen = [json.loads(job.line(deadline - time.monotonic())) for job in jobs]
-    finally:
-        for process in processes:
-            process.end(30 if process is processes[-1] and hasattr(module, "serve") else 5)
-        shutil.rmtree(scratch, ignore_errors=True)
-    return summary(seen, _cpu_s() - before)
+        seen = [job.said(deadline - time.monotonic()) for job in jobs]
+        counted = one.counted()
+    cpu_s, read = (after - before for after, before in zip(took.used(), (cpu_s, read)))
+    return {**summary(seen), "cpu_s": cpu_s, "read_bytes": read, "memory_bytes": memory.taken,
+            "shared_bytes": memory.shared, **counted}
 
 
-def summary(seen: list[dict[str, Any]], cpu_s: float) -> dict[str, Any]:
+def run_late(python: str, module: Any, options: dict[str, Any], sleep_s: float,
+             after_s: float) -> dict[str, Any]:
+    """How long a job that comes beside another waits for its first batch. Raises Failed."""
+    with Run(python, module, options) as one:
+        first = one.job(0, sleep_s, seconds=after_s + LATE_S)
+        alone = first.said(RUN_S)
+        first.go()
+        time.sleep(after_s)
+        late = one.job(1, 0, seconds=0).said(LATE_S)
+    return {"alone_s": alone["first_s"], "late_s": late["first_s"]}
+
+
+def summary(seen: list[dict[str, Any]]) -> dict[str, Any]:
     problem: Optional[str] = next((one["problem"] for one in seen if one["problem"]), None)
     if problem:
         raise Failed(problem)
@@ -117,7 +165,6 @@ def summary(seen: list[dict[str, Any]], cpu_s: float) -> dict[str, Any]:
     elapsed = max(one["end"] for one in seen) - min(one["begin"] for one in seen)
     visits = [visit for one in seen for visit in one["visits"]]
     return {"samples_per_s": samples / elapsed, "samples": samples, "elapsed_s": elapsed,
-            "cpu_s": cpu_s,
             "of_each_per_s": [one["samples"] / (one["end"] - one["begin"]) for one in seen],
             "utilisation": [one["slept_s"] / (one["end"] - one["begin"]) for one in seen],
             "wait_p50_s": max(one["wait_p50_s"] for one in seen),

@@ -11,15 +11,25 @@ MODULES = ("numpy",)
 GUARANTEE = "each once an epoch, fresh draws"
 
 
-def serve(options: dict[str, Any]) -> ContextManager[Any]:
+def block_bytes(options: dict[str, Any]) -> int:
+    """Of 64 samples: with the usual blocks so small a data set would be a few of them, where those
+    in use have hundreds."""
+    return 64 * 3 * 224 * 224 * (4 if options["float"] else 1)
+
+
+def serve(options: dict[str, Any], memory: str = "4gib",
+          staging: str = "256mib") -> ContextManager[Any]:
     from service import Service
-    # Blocks of 64 samples: with the usual ones so small a data set would be a few blocks, where
-    # those in use have hundreds.
-    block = 64 * 3 * 224 * 224 * (4 if options["float"] else 1)
     node = Path(options["scratch"]) / "node.yaml"
-    node.write_text(
-        f"{{kind: node, memory: {options['memory']}, engine: {{block_bytes: {block}}}}}")
+    node.write_text(f"{{kind: node, memory: {memory}, storage: {{staging: {staging}}}, "
+                    f"engine: {{block_bytes: {block_bytes(options)}}}}}")
     return Service(Path(options["scratch"]), "--config", str(node))
+
+
+def counted(service: Any) -> dict[str, Any]:
+    told = service.status()
+    return {"prepared_samples": told["prepared_samples"], "delivered_samples": told["samples"],
+            "decoded_hits": told["decoded_hits"]}
 
 
 def epochs(options: dict[str, Any]) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 from typing import Any, Iterator
@@ -43,7 +44,10 @@ def epochs(options: dict[str, Any]) -> Iterator[Any]:
     own.mkdir()
     for file in shards(options).iterdir():
         os.symlink(file, own / file.name)
-    data = Pictures(local=str(own), shuffle=True, batch_size=options["batch"])
+    # Nor may two look for a free name at the same time.
+    with open(Path(options["scratch"]) / "mds.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        data = Pictures(local=str(own), shuffle=True, batch_size=options["batch"])
     loader = torch.utils.data.DataLoader(data, options["batch"], num_workers=options["workers"],
                                          persistent_workers=True, worker_init_fn=one_thread)
     while True:

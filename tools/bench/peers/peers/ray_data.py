@@ -16,8 +16,8 @@ WITH_SYSTEM = False  # it wants a newer NumPy than PyTorch may have
 GUARANTEE = "each once an epoch"
 
 
-def _use_token(options: dict[str, Any]) -> None:
-    """It listens on all interfaces, and takes who knows the token."""
+def prepare(options: dict[str, Any]) -> None:
+    """It listens on all interfaces, and takes who knows the token, which its import reads."""
     file = Path(options["scratch"]) / "token"
     if not file.exists():
         file.touch(0o600)
@@ -27,7 +27,6 @@ def _use_token(options: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def serve(options: dict[str, Any]) -> Iterator[None]:
-    _use_token(options)
     import ray
     # Its tasks want a core each, and each job some of them; jobs shall not wait for each other's.
     context = ray.init(num_cpus=options["cores"] + 2 * options["jobs"], include_dashboard=False,
@@ -40,7 +39,6 @@ def serve(options: dict[str, Any]) -> Iterator[None]:
 
 
 def epochs(options: dict[str, Any]) -> Iterator[Any]:
-    _use_token(options)
     import ray
     ray.init(address=(Path(options["scratch"]) / "address").read_text(), log_to_driver=False,
              _node_ip_address="127.0.0.1")
