@@ -1,0 +1,88 @@
+"""A wheel that is built, installed and used, in environments that know nothing of this one. It
+wants what builds wheels from PyPI; a long test, as all of the service is compiled."""
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import unittest
+import zipfile
+
+from support import HERE, Folder, write_rows
+
+ROWS = 300
+
+
+class Wheel(Folder):
+    def run_it(self, *command, seconds=60, **more):
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("BATCHFLOW", "PYTHON"))}
+        done = subprocess.run([str(one) for one in command], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=seconds,
+                              cwd=self.folder, env={**environment, **more})
+        self.assertEqual(done.returncode, 0, f"{command}: {done.stdout[-4000:]}")
+        return done.stdout
+
+    def environment(self, name):
+        """Of its own: its interpreter."""
+        self.run_it(sys.executable, "-m", "venv", self.folder / name)
+        return self.folder / name / "bin" / "python"
+
+    def install(self, python, *packages):
+        try:
+            self.run_it(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+                        *packages, seconds=600)
+        except AssertionError as problem:
+            if "No matching distribution" in str(problem):
+                raise unittest.SkipTest(f"{' '.join(packages)}: no PyPI here") from problem
+            raise
+
+    def built(self):
+        python = self.environment("builder")
+        self.install(python, "scikit-build-core>=0.10", "ninja")
+        # In a folder that goes, by a name that no cache has seen.
+        launcher = shutil.which("ccache")
+        more = {"CMAKE_CXX_COMPILER_LAUNCHER": launcher, "CCACHE_BASEDIR": "/",
+                "CCACHE_NOHASHDIR": "1"} if launcher else {}
+        self.run_it(python, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps",
+                    "--config-settings", f"build-dir={self.folder / 'build'}", "-w", self.folder / "wheels",
+                    HERE.parent.parent / "python", seconds=1500,
+                    PATH=f"{python.parent}{os.pathsep}{os.environ['PATH']}", **more)
+        (wheel,) = (self.folder / "wheels").iterdir()
+        return wheel
+
+    def test_it_is_built_installed_and_used(self):
+        wheel = self.built()
+        self.assertRegex(wheel.name, r"^batchflow-[0-9.]+-py3-none-linux_\w+\.whl$")
+        names = set(zipfile.ZipFile(wheel).namelist())
+        self.assertLessEqual(
+            {f"batchflow/{name}" for name in (
+                "__init__.py", "py.typed", "lib/libbatchflow_client.so.1", "bin/batchflowd",
+                "bin/batchflowctl", "bin/batchflow-step-worker", "share/batchflow/LICENSE",
+                "share/batchflow/configs/pipelines/imagenet-train.yaml")}, names)
+        self.assertFalse([name for name in names if "test" in name or name.endswith(".h")])
+
+        python = self.environment("user")
+        self.install(python, wheel, "numpy")
+        for program in ("batchflowd", "batchflowctl"):
+            self.assertRegex(self.run_it(python.parent / program, "--version"), r"\d+\.\d+")
+        (self.folder / "rows").mkdir()
+        write_rows(self.folder / "rows" / "rows.npy", ROWS)
+        # It starts the service that it brought, which ends with its last job.
+        said = self.run_it(python, "-c", textwrap.dedent("""
+            import batchflow
+            with batchflow.DataLoader("./rows", batch_size=32, shuffle=True, output="numpy",
+                                      cache_limit="256mib") as loader:
+                for _ in range(2):
+                    keys = [key for batch in loader for key in batch.sample_keys.tolist()]
+                    print(sorted(keys) == list(range(300)), batchflow.__file__)
+            """), BATCHFLOW_IDLE_S="1")
+        lines = said.splitlines()
+        self.assertEqual(len(lines), 2, said)
+        for line in lines:
+            self.assertTrue(line.startswith("True ") and str(python.parent.parent) in line, said)
+
+
+if __name__ == "__main__":
+    unittest.main()
