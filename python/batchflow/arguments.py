@@ -57,6 +57,7 @@ class Arguments:
     timeout_s: float
     collate_fn: Optional[Callable[[list[Any]], Any]]
     pin_memory: bool
+    device: Optional[str]
     pipeline: Optional[str]
     epochs: int
     service: Optional[str]
@@ -204,6 +205,9 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
     workers = given["target_workers"]
     if given["output"] == "dlpack" and given["collate_fn"] is not None:
         raise ValueError("collate_fn takes samples, and output='dlpack' has whole fields alone")
+    if given["device"] is not None and given["collate_fn"] is not None:
+        raise ValueError("device: only collate_fn knows what it makes; move that in it, or in the "
+                         "training loop")
     ahead = given["prefetch_factor"]
     arguments = Arguments(
         dataset=dataset,
@@ -215,6 +219,7 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         timeout_s=float(given["timeout"]) or DEFAULT_TIMEOUT_S,
         collate_fn=given["collate_fn"],
         pin_memory=bool(given["pin_memory"]),
+        device=None if given["device"] is None else str(given["device"]),
         pipeline=_pipeline(pipeline),
         epochs=0 if given["epochs"] is None else _whole("epochs", given["epochs"], 1),
         service=given["service"],

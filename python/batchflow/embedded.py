@@ -36,7 +36,10 @@ def open_session(arguments: Arguments, options: Any) -> Session:
     may_start = (arguments.service is None and not os.environ.get("BATCHFLOW_SERVICE") and
                  arguments.is_path and os.environ.get("BATCHFLOW_EMBEDDED", "1") != "0")
     if not may_start:
-        return Session(options, lambda: None)
+        try:
+            return Session(options, lambda: None)
+        except (c.NoServiceError, c.RefusedError) as problem:
+            raise _for_a_path_meant(problem, arguments) from None
     for left in reversed(range(_TRIES)):
         try:
             return Session(options, _Watch(arguments))
@@ -47,6 +50,16 @@ def open_session(arguments: Arguments, options: Any) -> Session:
             _check_ranks(arguments)
             options.service = os.fsencode(ensure(arguments))
     raise AssertionError("unreachable")
+
+
+def _for_a_path_meant(problem: c.ServiceError, arguments: Arguments) -> c.ServiceError:
+    """No service has it by that name, and it lies here."""
+    name = arguments.dataset
+    unknown = isinstance(problem, c.NoServiceError) or f"no dataset is called '{name}'" in str(problem)
+    if arguments.is_path or not unknown or not os.path.exists(name):
+        return problem
+    return type(problem)(f"{problem}; '{name}' is a name at the service, and for what lies here "
+                         f"write './{name}'")
 
 
 def _check_ranks(arguments: Arguments) -> None:

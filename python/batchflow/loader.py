@@ -46,7 +46,7 @@ class DataLoader:
                  order: Optional[str] = None, shuffle_seed: Optional[int] = None,
                  snapshot_every_n_steps: Optional[int] = None, cache_limit: Any = None,
                  target_workers: Any = "auto", copy: bool = False, output: str = "auto",
-                 **aliases: Any):
+                 device: Any = None, **aliases: Any):
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         self._arguments = args.read(given, aliases)
@@ -143,7 +143,12 @@ class DataLoader:
             result = batch.map(lambda field: sample_of(field, 0))
         else:
             result = batch
-        return _pin(result) if self._arguments.pin_memory and self._output == "torch" else result
+        if self._output == "torch":
+            if self._arguments.pin_memory:
+                result = _pin(result)
+            if self._arguments.device is not None:
+                result = result.to(self._arguments.device, non_blocking=True)
+        return result
 
     # ------------------------------------------------------------------------------ the session --
 
@@ -191,6 +196,10 @@ class DataLoader:
             self._reopen(states.settle(state, session.state()), epochs)
             assert self._session is not None
             return self._session
+        self._output, self._make = arrays.choose(self._arguments.output)
+        if self._arguments.device is not None and self._output != "torch":
+            raise ValueError(f"device={self._arguments.device!r} is for PyTorch's tensors, and these "
+                             f"batches are {self._output}; import torch, or write output='torch'")
         session = embedded.open_session(self._arguments, self._options(state, epochs))
         self._opened_for = epochs
         self._adopt(session)
@@ -198,7 +207,6 @@ class DataLoader:
 
     def _adopt(self, session: Session) -> None:
         self._session = session
-        self._output, self._make = arrays.choose(self._arguments.output)
         info = session.info
         self._readers = [FieldReader(info.field[i], self._make, self._arguments.copy)
                          for i in range(info.fields)]

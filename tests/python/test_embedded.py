@@ -122,6 +122,10 @@ class Embedded(Folder):
         self.rows(400, 8)
         with self.assertRaisesRegex(batchflow.NoServiceError, "no service answers"):
             next(iter(batchflow.DataLoader("rows")))  # a name: nobody knows what it is
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.data.parent)
+        with self.assertRaisesRegex(batchflow.NoServiceError, f"write './{self.data.name}'"):
+            next(iter(batchflow.DataLoader(self.data.name)))
         os.environ["BATCHFLOW_EMBEDDED"] = "0"
         with self.assertRaisesRegex(batchflow.NoServiceError, "no service answers"):
             next(iter(batchflow.DataLoader(self.data)))

@@ -260,6 +260,20 @@ batch[0].add_(1)
         self.assertIsInstance(type(batch)(one + 1 for one in batch), batchflow.Batch)
         self.assertTrue(torch.equal(pickle.loads(pickle.dumps(batch))[0], batch[0]))
 
+    def test_batches_are_put_on_a_device(self):
+        # Which keeps no numbers, so that nothing can be there without having been moved.
+        for batch in batchflow.DataLoader("rows", 64, device="meta"):
+            self.assertIsInstance(batch, batchflow.Batch)
+            self.assertEqual(batch[0].device, torch.device("meta"))
+            self.assertEqual(batch[0].shape, (batch.samples, 16))
+            self.assertEqual(batch.sample_keys.device, torch.device("cpu"))
+        row = next(iter(batchflow.DataLoader("rows", None, device=torch.device("meta"))))
+        self.assertEqual(row[0].device, torch.device("meta"))
+        with self.assertRaisesRegex(ValueError, "batches are numpy; import torch"):
+            next(iter(batchflow.DataLoader("rows", 64, device="meta", output="numpy")))
+        with self.assertRaisesRegex(ValueError, "only collate_fn knows what it makes"):
+            batchflow.DataLoader("rows", 64, device="meta", collate_fn=list)
+
     def test_pinning_without_a_device_is_said_once(self):
         from batchflow import arguments
         arguments._said.discard("pin_memory")
