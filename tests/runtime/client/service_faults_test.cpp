@@ -14,6 +14,23 @@ using namespace batchflow;
 using namespace batchflow::test;
 using namespace std::chrono_literals;
 
+namespace {
+
+/// What comes instead of the batch after so many.
+bf_status fails_after(bf_loader* loader, int expected) {
+  bf_batch batch = BF_BATCH_INIT;
+  bf_status status;
+  int batches = 0;
+  while ((status = bf_loader_next(loader, &batch)) == BF_OK) {
+    ++batches;
+    bf_batch_release(loader, batch.handle);
+  }
+  CHECK(batches == expected);
+  return status;
+}
+
+}  // namespace
+
 TEST_CASE("client: a service that dies before each thing it says: every sample once an epoch") {
   for (const bf_order order : {BF_RELAXED, BF_SEQUENTIAL}) {
     // 3 messages, 2 x 11 batches, 2 ends of epochs, the end.
@@ -164,15 +181,8 @@ TEST_CASE("client: a service that gives the same samples twice is found out") {
   script.repeats_at = 103;
   Services services(place, {script});
   bf_loader* loader = open(options_for(place));
+  CHECK(fails_after(loader, 3) == BF_PROTOCOL);
   bf_batch batch = BF_BATCH_INIT;
-  bf_status status;
-  int batches = 0;
-  while ((status = bf_loader_next(loader, &batch)) == BF_OK) {
-    ++batches;
-    bf_batch_release(loader, batch.handle);
-  }
-  CHECK(batches == 3);
-  CHECK(status == BF_PROTOCOL);
   CHECK(bf_loader_next(loader, &batch) == BF_PROTOCOL);
   bf_loader_close(loader);
 }
@@ -200,15 +210,7 @@ TEST_CASE("client: what the service refuses is told in its words") {
   script.refuses_in_mid_run = true;
   Services services(place, {script});
   bf_loader* loader = open(options_for(place));
-  bf_batch batch = BF_BATCH_INIT;
-  bf_status status;
-  int batches = 0;
-  while ((status = bf_loader_next(loader, &batch)) == BF_OK) {
-    ++batches;
-    bf_batch_release(loader, batch.handle);
-  }
-  CHECK(batches == 3);
-  CHECK(status == BF_REFUSED);
+  CHECK(fails_after(loader, 3) == BF_REFUSED);
   CHECK(std::string(bf_last_error()) == "the disk is gone");
   bf_loader_close(loader);
 }
