@@ -355,7 +355,10 @@ void Position::begin_generation(std::uint64_t generation, std::uint32_t block_sa
 }
 
 void Position::begin_draws(Digest weights, std::uint64_t draws) {
-  BF_CHECK(fields_.order == Order::weighted && fields_.consumed == 0 && draws <= kSamplesMost);
+  BF_CHECK(fields_.order == Order::weighted && draws <= kSamplesMost);
+  if (fields_.weights == weights && fields_.draws == draws) return;
+  *this = Position(fields_.order, fields_.dataset_version, fields_.samples, fields_.seed,
+                   fields_.epoch);
   fields_.weights = weights;
   fields_.draws = draws;
 }

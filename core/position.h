@@ -85,7 +85,8 @@ class Position {
   // REQUIRES: relaxed, at the beginning of an epoch, a greater generation than the last
   void begin_generation(std::uint64_t generation, std::uint32_t block_samples,
                         std::uint32_t lane_blocks);
-  // REQUIRES: weighted, at the beginning of an epoch
+  // The epoch is one of so many draws from these weights; begun with others it begins again.
+  // REQUIRES: weighted
   void begin_draws(Digest weights, std::uint64_t draws);
   // What the next step rehearses from; 0: nothing. False: the order has no rehearsal.
   [[nodiscard]] bool rehearse(Digest buffer);

@@ -110,14 +110,12 @@ std::string enter_generation(Position& at, const Promise& promise) {
   return "";
 }
 
-// A weighted job's first step of an epoch begins its draws.
+// A weighted job's first step of an epoch begins its draws, also where it is begun anew.
 std::string enter_draws(Position& at, const Promise& promise) {
-  if (at.consumed() == 0 && promise.draws <= kSamplesMost) {
-    at.begin_draws(promise.weights, promise.draws);
-  }
-  if (at.fields().weights == promise.weights && at.fields().draws == promise.draws) return "";
-  return fmt::format("job {} cannot draw from weights {:016x} here", promise.job.value,
-                     promise.weights);
+  if (promise.draws > kSamplesMost)
+    return fmt::format("job {} cannot draw {} samples", promise.job.value, promise.draws);
+  at.begin_draws(promise.weights, promise.draws);
+  return "";
 }
 
 }  // namespace

@@ -189,8 +189,7 @@ inline void draw(EngineState& s, Job& job, std::uint32_t epoch) {
   job.drawn =
       std::make_unique<WeightedEpoch>(weights, root, epoch, job.draws,
                                       job.multinomial ? Drawing::multinomial : Drawing::systematic);
-  // A job that goes on within an epoch has begun it before.
-  if (job.committed.consumed() == 0) job.committed.begin_draws(weights.digest(), job.draws);
+  if (job.committed.epoch() == epoch) job.committed.begin_draws(weights.digest(), job.draws);
 }
 
 // Carries out what shares have evicted: an order to drop it, and the books of blocks.

@@ -89,7 +89,10 @@ struct Engine::Parts final : Reads::Listener {
     if (Job* of = job(event.job)) membership.resized(*of, event);
   }
   void on(const BatchWanted& event) {
-    if (Job* of = job(event.job)) delivery.wanted(*of, event);
+    Job* const of = job(event.job);
+    if (!of) return;
+    delivery.wanted(*of, event);
+    membership.asked(*of);
   }
   void on(const SamplesWanted& event) {
     if (Job* of = job(event.job)) listed.wanted(*of, event);

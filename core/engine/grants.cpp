@@ -137,13 +137,15 @@ bool Grants::open_next_run(Job& job) {
 bool Grants::freeze(Job& job) {
   const EpochRun& last = job.runs.back();
   if (job.committed_step < last.first_step + last.steps || !job.weights->settled()) return false;
-  job.weights->freeze();
-  if (job.weights->frozen().total() == 0) {
-    job.nothing_to_draw = true;
-    return false;
-  }
+  if (!freeze_newest(job)) return false;
   draw(s_, job, last.epoch + 1);
   return true;
+}
+
+bool Grants::freeze_newest(Job& job) {
+  job.weights->freeze();
+  job.nothing_to_draw = job.weights->frozen().total() == 0;
+  return !job.nothing_to_draw;
 }
 
 // Blocks made ahead of a tail that is left out.
@@ -155,7 +157,7 @@ void Grants::uncharge_unneeded(const Job& job) {
 }
 
 bool Grants::over(const Job& job) const {
-  return job.epochs != 0 && job.runs.back().epoch >= job.epochs;
+  return job.runs.empty() || (job.epochs != 0 && job.runs.back().epoch >= job.epochs);
 }
 
 bool Grants::has_step(Job& job, std::uint64_t step) {

@@ -19,7 +19,9 @@ class Grants {
   // Gives up everything that is not committed.
   void withdraw(Job& job);
 
-  // The job has begun after the last of its epochs: there is nothing for it.
+  // A weighted job's next draws are by the scores that have come. False: all of them are zero.
+  bool freeze_newest(Job& job);
+  // The job has begun after the last of its epochs, or has yet to begin: there is nothing for it.
   bool over(const Job& job) const;
   // Whether the job has a step of that number: false after its last epoch, and (the job waits then)
   // before all blocks of the epoch before are taken.

@@ -111,7 +111,8 @@ void Membership::joined(const JobJoined& event) {
     job.ranks.back().node = node;
   }
   job.dataset = s_.dataset_of.at(event.dataset.value);
-  if (event.order == Order::weighted) begin_weights(job, samples);
+  if (event.order == Order::weighted)
+    job.weights = std::make_unique<Weights>(samples, weight_of_score(1));
   job.stream = stream_for(event, position);
   Stream& stream = s_.streams[job.stream];
   if (event.order == Order::listed) {
@@ -137,17 +138,22 @@ void Membership::joined(const JobJoined& event) {
   joining_.push_back(index);
 }
 
-// Without the scores of before, a weighted epoch that was begun begins again.
-void Membership::begin_weights(Job& job, std::uint64_t samples) {
-  job.weights = std::make_unique<Weights>(samples, weight_of_score(1));
-  const Position::Fields& was = job.committed.fields();
-  const bool goes_on =
-      was.consumed > 0 && was.draws == job.draws && was.weights == job.weights->frozen().digest();
-  if (!goes_on) {
-    job.committed =
-        Position(Order::weighted, was.dataset_version, was.samples, was.seed, was.epoch);
-  }
-  draw(s_, job, was.epoch);
+// An epoch is drawn when all ranks have asked for a batch: by then they have told the scores they
+// know. Without those of before, one that was begun begins again.
+void Membership::asked(Job& job) {
+  const bool begins = job.weights && !job.drawn && job.state == Job::State::running;
+  const bool all_ask = std::all_of(job.ranks.begin(), job.ranks.end(),
+                                   [](const RankState& rank) { return rank.credits > 0; });
+  if (!begins || !all_ask || !grants_.freeze_newest(job)) return;
+  draw(s_, job, job.committed.epoch());
+  begin(job);
+}
+
+void Membership::begin(Job& job) {
+  grants_.begin(job);
+  dispatching_.level(job);
+  delivery_.end_epochs(job);
+  s_.touch(job.index);
 }
 
 // Where streams are not shared, a job that goes on does so in the order it had.

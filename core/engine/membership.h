@@ -29,6 +29,8 @@ class Membership {
   void left(Job& job);
   void rank_lost(Job& job, Rank rank);
   void resized(Job& job, const JobResized& event);
+  // A rank wants a batch: the first draws of a weighted job wait for all of them.
+  void asked(Job& job);
   void timed_out(std::uint32_t job, std::uint64_t serial);
   void still_stranded(std::uint32_t stream, std::uint64_t serial);
   void refuse_join(JobId job, Refusal why, std::uint64_t needed, std::uint64_t available);
@@ -48,7 +50,7 @@ class Membership {
   bool settle();
 
  private:
-  void begin_weights(Job& job, std::uint64_t samples);
+  void begin(Job& job);
   std::uint64_t seed_group(const JobJoined& event) const;
   void forget_node(Job& job, NodeId node);
   std::optional<Refusal> objection(const JobJoined& event) const;

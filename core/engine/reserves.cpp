@@ -171,13 +171,9 @@ void Membership::give_up_reserve(Job& job) {
 void Membership::admit(Job& job) {
   Stream& stream = s_.streams[job.stream];
   job.state = Job::State::running;
-  if (job.order != Order::listed) {
-    size_lanes(stream);
-    grants_.begin(job);
-    dispatching_.level(job);
-  }
+  if (job.order != Order::listed) size_lanes(stream);
   s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
-  if (job.order != Order::listed) delivery_.end_epochs(job);
+  if (job.order != Order::listed && (!job.weights || job.drawn)) begin(job);
   s_.touch(job.index);
 }
 

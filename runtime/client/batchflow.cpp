@@ -158,6 +158,15 @@ bf_status bf_loader_report_scores(bf_loader* loader, const uint64_t* keys, const
   });
 }
 
+bf_status bf_loader_scores(bf_loader* loader, const uint64_t** keys, const float** scores,
+                           size_t* count) {
+  return with(loader, [&](Loader& open) {
+    return keys != nullptr && scores != nullptr && count != nullptr
+               ? open.scores(keys, scores, *count)
+               : not_whole("keys, scores or count");
+  });
+}
+
 bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name) {
   return with(loader, [&](Loader& open) {
     return name != nullptr ? open.name(false, key, name) : not_whole("name");

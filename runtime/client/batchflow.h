@@ -198,10 +198,15 @@ BF_API void bf_loader_interrupt(bf_loader* loader);
  * name. */
 BF_API bf_status bf_loader_state(bf_loader* loader, const char** state);
 BF_API bf_status bf_loader_times_get(bf_loader* loader, bf_loader_times* times);
-/* Gradients, losses: what weighted orders draw by. Waits while the service has not read earlier
- * ones. */
+/* Gradients, losses: what weighted orders draw the next epoch by; before the first batch, that
+ * epoch. Another service that the loader comes to is told them, too. Waits while the service has
+ * not read earlier ones. */
 BF_API bf_status bf_loader_report_scores(bf_loader* loader, const uint64_t* keys,
                                          const float* scores, size_t count);
+/* The last score of each sample that this loader reported, by ascending key. Readable until the
+ * next call of it. */
+BF_API bf_status bf_loader_scores(bf_loader* loader, const uint64_t** keys, const float** scores,
+                                  size_t* count);
 BF_API bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name);
 BF_API bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** name);
 /* Batches that are still held stay readable until they are released. A child of fork() may close

@@ -47,6 +47,22 @@ void Loader::adopt(std::unique_ptr<Session> session) {
   next_step_ = admission_.first_step;
   is_given_ = false;
   sleeps_on_ = &session_->link()->rings().down().writer->wakes;
+  // An epoch that is drawn by scores is so when its job asks: not before it was told them.
+  asks_ = request_.order != Order::weighted;
+  if (asks_) session_->link()->want(admission_.credits);
+}
+
+bf_status Loader::ask(Clock::time_point deadline) {
+  std::uint64_t from = 0;
+  for (;;) {
+    const std::vector<Score> some = kept_scores_.next(from, kScoresMost);
+    if (some.empty()) break;
+    const bf_status status = tell(some, deadline);
+    if (status != BF_OK) return status;
+  }
+  session_->link()->want(admission_.credits);
+  asks_ = true;
+  return BF_OK;
 }
 
 // ---------------------------------------------------------------------------- the next batch ----
@@ -87,6 +103,10 @@ bf_status Loader::next_before(Clock::time_point begin, Clock::duration most, boo
     if (!session_ && !comes_back) return fail(BF_TIMEOUT, "the service is away: " + lost_because_);
     if (!session_) {
       const bf_status status = reconnect(deadline);
+      if (status != BF_OK) return status;
+    }
+    if (!asks_) {
+      const bf_status status = ask(deadline);
       if (status != BF_OK) return status;
     }
     // The socket's end is noticed beside a full ring, too.

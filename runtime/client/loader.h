@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/client/batchflow.h"
+#include "runtime/client/kept_scores.h"
 #include "runtime/client/session.h"
 #include "runtime/client/track.h"
 
@@ -34,6 +35,7 @@ class Loader {
   void interrupt();  // safe in a signal handler
   bf_status state(const char** text);
   bf_status report_scores(const std::uint64_t* keys, const float* scores, std::size_t count);
+  bf_status scores(const std::uint64_t** keys, const float** scores, std::size_t& count);
   bf_status name(bool of_class, std::uint64_t key, const char** text);
   void info(bf_loader_info& out) const;
   void times(bf_loader_times& out) const;
@@ -69,6 +71,8 @@ class Loader {
   std::string difference_of(const JoinAnswer& admission) const;
   bool sleep_until(Clock::time_point when);
   void adopt(std::unique_ptr<Session> session);
+  bf_status ask(Clock::time_point deadline);
+  bf_status tell(std::span<const Score> scores, Clock::time_point deadline);
   void describe_fields();
 
   std::uint32_t generation_ = process_generation();
@@ -115,6 +119,10 @@ class Loader {
   std::uint64_t copied_ = 0;
   std::uint64_t reconnects_ = 0;
   std::string state_;
+  KeptScores kept_scores_;
+  bool asks_ = false;  // the service has been told that batches are wanted
+  std::vector<std::uint64_t> shown_keys_;
+  std::vector<float> shown_scores_;
   std::map<std::pair<bool, std::uint64_t>, std::string> names_;
 };
 

@@ -202,23 +202,45 @@ bf_status Loader::state(const char** text) {
 }
 
 bf_status Loader::report_scores(const std::uint64_t* keys, const float* scores, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!std::isfinite(scores[i]) || keys[i] >= admission_.dataset_samples)
+      return fail(BF_BAD_ARGUMENT, fmt::format("score {} is of no sample, or no number", i));
+  }
   const auto deadline = Clock::now() + timeout_;
   std::vector<Score> some;
-  for (std::size_t done = 0; done < count;) {
-    if (!session_) return fail(BF_NO_SERVICE, "the service is away; go on with bf_loader_next");
+  for (std::size_t done = 0; done < count; done += some.size()) {
     some.clear();
-    for (; some.size() < kScoresMost && done + some.size() < count;) {
-      const std::size_t i = done + some.size();
-      if (!std::isfinite(scores[i]) || keys[i] >= admission_.dataset_samples)
-        return fail(BF_BAD_ARGUMENT, fmt::format("score {} is of no sample, or no number", i));
+    for (std::size_t i = done; i < count && some.size() < kScoresMost; ++i)
       some.push_back({SampleId(keys[i]), scores[i]});
-    }
-    while (!session_->link()->report(some)) {
-      if (Clock::now() >= deadline) return fail(BF_TIMEOUT, "the service reads no scores");
-      std::this_thread::sleep_for(1ms);
-    }
-    done += some.size();
+    for (const Score& score : some) kept_scores_.keep(score, admission_.dataset_samples);
+    // Else they are told when the loader asks for its next batch.
+    if (!session_ || !asks_) continue;
+    const bf_status status = tell(some, deadline);
+    if (status != BF_OK) return status;
   }
+  return BF_OK;
+}
+
+bf_status Loader::tell(std::span<const Score> scores, Clock::time_point deadline) {
+  while (!session_->link()->report(scores)) {
+    if (interrupted_.load() != 0) return interrupted_now();
+    if (Clock::now() >= deadline) return fail(BF_TIMEOUT, "the service reads no scores");
+    std::this_thread::sleep_for(1ms);
+  }
+  return BF_OK;
+}
+
+bf_status Loader::scores(const std::uint64_t** keys, const float** scores, std::size_t& count) {
+  shown_keys_.clear();
+  shown_scores_.clear();
+  std::uint64_t from = 0;
+  for (const Score& score : kept_scores_.next(from, SIZE_MAX)) {
+    shown_keys_.push_back(score.sample.value);
+    shown_scores_.push_back(score.value);
+  }
+  *keys = shown_keys_.data();
+  *scores = shown_scores_.data();
+  count = shown_keys_.size();
   return BF_OK;
 }
 

@@ -201,7 +201,6 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   }
   auto link = std::make_shared<Link>(std::move(channel), std::move(rings),
                                      std::move(frame->descriptors[2]), std::move(proxy));
-  link->want(admission->credits);
   return std::unique_ptr<Session>(
       new Session(std::move(link), std::move(pace), std::move(*admission)));
 }

@@ -39,12 +39,13 @@ std::string Track::begin_what_is_new(const BatchRecord& batch, std::span<const S
   const auto own = std::find_if(slices.begin(), slices.end(), [](const Slice& slice) {
     return !slice.filler && !slice.rehearsed;
   });
-  if (own == slices.end() || position_.consumed() != 0) return "";
-  if (position_.order() == Order::weighted && position_.fields().draws == 0) {
+  if (own == slices.end()) return "";
+  if (position_.order() == Order::weighted) {
     if (batch.draws == 0 || batch.draws > kSamplesMost)
       return fmt::format("an epoch of {} draws", batch.draws);
     position_.begin_draws(batch.drawn_from, batch.draws);
   }
+  if (position_.consumed() != 0) return "";
   if (position_.order() != Order::relaxed) return "";
   const std::uint64_t generation = own->name.generation;
   if (position_.has_generation() && generation <= position_.lanes().generation) return "";

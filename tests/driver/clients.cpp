@@ -139,6 +139,7 @@ void Driver::on(const Admit& order) {
   for (Rank rank = 0; rank < client->ranks.size(); ++rank) {
     client->ranks[rank].node = client->nodes[rank];
     client->ranks[rank].next = order.first_step;
+    if (rank + 1 == client->ranks.size()) tell_first_scores(*client);
     if (client->plan.order == Order::listed) {
       for (std::uint32_t i = 0; i < order.credits; ++i) ask_listed(*client, rank);
     } else {

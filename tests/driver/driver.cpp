@@ -103,7 +103,7 @@ bool Driver::step_once() {
   node_lists_.clear();
   positions_.clear();
   texts_.clear();
-  note_promises();
+  write_promises();
   digest_.add(commands);
   if (hooks_.stepped) hooks_.stepped(commands);
   if (hooks_.spoil) {
@@ -113,6 +113,7 @@ bool Driver::step_once() {
   } else {
     carry_out(commands);
   }
+  note_promises();
   if (hooks_.after_step) hooks_.after_step(*engine_);
   return true;
 }

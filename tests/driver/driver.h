@@ -184,6 +184,7 @@ class Driver {
   void commit(Client& client, std::uint64_t step);
   void enter_draws(Client& client, const Held& first);
   void report_scores(Client& client, const Held& batch);
+  void tell_first_scores(Client& client);
   void report_exemplars(Client& client);
   static std::uint64_t draws_of(const JobPlan& plan, const DatasetPlan& dataset);
   void finish(Client& client);

@@ -214,9 +214,8 @@ void Driver::write_promises() {
   promise_log_.clear_pending();
 }
 
-// The engine's promises add up to where the job says it is.
+// The engine's promises add up to where the job says it is, once it has heard what epochs ended.
 void Driver::note_promises() {
-  write_promises();
   std::vector<JobId> changed;
   for (const Promise& promise : engine_->promises()) {
     switch (promise.kind) {
@@ -239,9 +238,8 @@ void Driver::note_promises() {
           position.begin_generation(generation, promise.sizes.block_samples,
                                     promise.sizes.lane_blocks);
         }
-        if (position.order() == Order::weighted && position.consumed() == 0) {
+        if (position.order() == Order::weighted)
           position.begin_draws(promise.weights, promise.draws);
-        }
         if (!position.rehearse(promise.buffer)) violated("a promise to rehearse draws");
         const std::string problem = position.apply(promise.slices);
         if (!problem.empty()) violated("the promises: " + problem);

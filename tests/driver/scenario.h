@@ -10,6 +10,7 @@
 
 #include "core/catalogue.h"
 #include "core/engine_config.h"
+#include "core/event.h"
 #include "core/types.h"
 
 namespace batchflow::test {
@@ -68,7 +69,9 @@ struct JobPlan {
   std::uint32_t exemplars_in_100 = 0;  // after how many of its steps a rank reports some; at joins
   std::vector<SampleId> exemplars = {};  // what it reports whenever it joins
   std::uint32_t scores_in_100 = 0;       // after how many of its steps a rank reports scores
-  std::uint64_t listed_batches = 0;      // of a listed order: how many in all
+  // Told before the last of its ranks asks for its first batch, whenever the job is let in.
+  std::vector<Score> scores_first;
+  std::uint64_t listed_batches = 0;  // of a listed order: how many in all
 };
 
 // How long things take; each is drawn from half to one and a half of what stands here.

@@ -25,6 +25,12 @@ void Driver::report_scores(Client& client, const Held& batch) {
   report(ScoresReported{batch.job, score_lists_.back()});
 }
 
+void Driver::tell_first_scores(Client& client) {
+  const std::vector<Score>& scores = client.plan.scores_first;
+  for (const Score& score : scores) client.checker->scored(score.sample, score.value);
+  if (!scores.empty()) report(ScoresReported{client.id, scores});
+}
+
 // The buffer is replaced, changed in part or emptied, in one event or in two that count together.
 void Driver::report_exemplars(Client& client) {
   const std::uint64_t samples = dataset_of(client).samples;

@@ -19,7 +19,7 @@ WeightedCheck::WeightedCheck(std::uint64_t samples, std::uint64_t draws, bool mu
 void WeightedCheck::joined_anew() {
   weights_.assign(weights_.size(), weight_of_score(1));
   candidates_ = {weights_};
-  begun_ = true;  // the epoch is drawn at the join
+  begun_ = false;
 }
 
 void WeightedCheck::scored(SampleId sample, float score) {

@@ -60,6 +60,28 @@ TEST_CASE("equal weights share blocks, other weights and other kinds of draws do
   CHECK(run(scenario_of({weighted(2), multinomial})).engine.preparations == 4 * 8);
 }
 
+TEST_CASE("what ranks tell before all of them ask is what the first epoch is drawn by") {
+  // Of 64 samples the first two: an epoch is two samples, 32 times each, and 8 blocks all the same.
+  JobPlan job = weighted(2);
+  job.ranks = {NodeId(1), NodeId(1)};
+  for (std::uint64_t sample = 2; sample < 64; ++sample)
+    job.scores_first.push_back({SampleId(sample), 0});
+  const Outcomes out = run(scenario_of({job}));
+  CHECK(out.samples_read_from_store == 2);
+  CHECK(out.engine.preparations == 2 * 8);
+  // Joined anew, wherever it stood, it is told them again and goes on there.
+  std::uint64_t voided = 0;
+  for (int at = 3; at < 15; ++at) {
+    Scenario leaves = scenario_of({job});
+    leaves.faults = {{Fault::Kind::job_leaves, ms(at), 0, ms(3), 3, {NodeId(1), NodeId(1)}, 0, {}}};
+    const Outcomes later = Driver(leaves, policy_list()).run();
+    CHECK(later.jobs_done == 1);
+    CHECK(later.samples_read_from_store == 2);
+    voided += later.voided_samples;
+  }
+  CHECK(voided == 0);
+}
+
 TEST_CASE("a weighted epoch goes on after a loss of ranks, and begins again after one of scores") {
   for (const Fault::Kind kind :
        {Fault::Kind::rank_lost, Fault::Kind::job_resized, Fault::Kind::job_leaves,
