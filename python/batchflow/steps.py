@@ -102,12 +102,23 @@ def _source(function: Any) -> tuple[str, int, ast.FunctionDef]:
     if not isinstance(node, ast.FunctionDef):
         raise NotTakable(f"{function.__qualname__} is no function that is written with def")
     for decorator in node.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if getattr(called, "attr", getattr(called, "id", "")) != "step":
+        if not _is_step(decorator, function.__globals__):
             raise NotTakable(f"{function.__qualname__}: its decorator {ast.unparse(decorator)} "
                              "cannot be taken along; put the function into a module")
     begin = node.lineno - 1
     return "".join(text.splitlines(keepends=True)[begin:]), first + begin, node
+
+
+def _is_step(decorator: ast.expr, names: dict[str, Any]) -> bool:
+    """Whatever it is called: `step`, or what `step(...)` gave."""
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    first, *parts = ast.unparse(called).split(".")
+    found = names.get(first)
+    for part in parts:
+        found = getattr(found, part, None)
+    if not callable(found):  # of the function around it, or the name is another thing's by now
+        return [first, *parts][-1] == "step"
+    return getattr(found, "__module__", None) == __name__
 
 
 def _used_names(code: types.CodeType) -> set[str]:

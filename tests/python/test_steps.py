@@ -274,6 +274,15 @@ class Packing(unittest.TestCase):
             with self.subTest(words):
                 self.assertIn(words, self.refusal(code))
 
+    def test_a_decorator_is_what_it_is_and_not_what_it_is_called(self):
+        for head in ("S = batchflow.step\n@S", "S = batchflow.step(random=True)\n@S",
+                     "import batchflow as b\n@b.step(version='2')",
+                     "from batchflow import step\n@step"):
+            done = self.script(f"{head}\ndef work(row):\n    return row\nstep = 3")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("its decorator step cannot be taken along", self.refusal(
+            "def step(f): return f\n@step\n@batchflow.step\ndef work(row):\n    return row"))
+
     def test_values_come_back_as_they_were(self):
         from batchflow import step_worker
         for value in (None, True, 3, 2.5, "é\n", b"\x00\xff", [1, (2, {3})], {"a": (1, [])},
