@@ -8,6 +8,7 @@ import sys
 import tempfile
 import textwrap
 import unittest
+from pathlib import Path
 
 import batchflow
 from batchflow import steps
@@ -186,6 +187,17 @@ class Steps(Served):
         self.assertIn("script.py:6: IndexError: index 100 is out of bounds", done.stderr)
         self.assertIn("output=", done.stderr)
 
+    def test_modules_of_its_own_are_found_where_it_imports_them_itself(self):
+        (self.folder / "shared.py").write_text("SHIFT = 3")
+        done = self.script("""
+            @batchflow.step
+            def work(row):
+                import shared
+                return row + shared.SHIFT
+            """)
+        total = sum(value_at(key, i) + 3 for key in range(self.ROWS) for i in range(16))
+        self.assertEqual(done.stdout, f"True {self.ROWS} [] {total}\n", done.stderr)
+
     def test_it_can_neither_write_nor_start_anything(self):
         done = self.script(f"""
             import socket, subprocess
@@ -282,6 +294,29 @@ class Packing(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("its decorator step cannot be taken along", self.refusal(
             "def step(f): return f\n@step\n@batchflow.step\ndef work(row):\n    return row"))
+
+    def test_a_change_in_any_module_that_it_reaches_is_another_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            modules = {"first.py": "import second\ndef f(x): return x * second.K\n",
+                       "second.py": "from package.inner import deep as deeper\nK = deeper.K\n",
+                       "package/__init__.py": "", "package/inner/__init__.py": "from . import deep",
+                       "package/inner/deep.py": "def lazy():\n    import late\nK = 1\n",
+                       "late.py": "try:\n    from . import none\nexcept ImportError:\n    pass\n",
+                       "unused.py": ""}
+            for name, text in modules.items():
+                Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
+                Path(folder, name).write_text(text)
+
+            def bundle():
+                return json.loads(self.script(
+                    f"import sys; sys.path.insert(0, {folder!r})\nimport first\n@batchflow.step\n"
+                    "def work(row):\n    return first.f(row)").stdout)["python"]
+            before = bundle()
+            self.assertEqual(before, bundle())
+            for name, text in modules.items():
+                Path(folder, name).write_text(text + "\n# changed")
+                self.assertEqual(bundle() == before, name == "unused.py", name)
+                Path(folder, name).write_text(text)
 
     def test_values_come_back_as_they_were(self):
         from batchflow import step_worker
