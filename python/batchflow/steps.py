@@ -22,7 +22,7 @@ import sysconfig
 import textwrap
 import types
 from pathlib import Path
-from typing import Any, Callable, Iterator, Optional, TypeVar, Union
+from typing import Any, Callable, Iterator, Optional, TypeVar, Union, overload
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _MARK = "_batchflow_step"
@@ -36,12 +36,26 @@ class NotTakable(ValueError):
     """A function that cannot be carried out by another process; the text says why."""
 
 
+@overload
+def step(function: _Function) -> _Function:
+    ...
+
+
+@overload
+def step(*, random: bool = False, version: str = "",
+         output: Optional[tuple[str, tuple[int, ...]]] = None,
+         memory: Union[int, str, None] = None) -> Callable[[_Function], _Function]:
+    ...
+
+
 def step(function: Optional[_Function] = None, *, random: bool = False, version: str = "",
-         output: Optional[tuple[str, tuple[int, ...]]] = None) -> Any:
+         output: Optional[tuple[str, tuple[int, ...]]] = None,
+         memory: Union[int, str, None] = None) -> Any:
     """Declares a function to be a step: `array -> array`, or `(array, rng) -> array` if random.
 
     `version` is for what nobody can see: raise it when a file that it reads changes. `output` is
-    the type and shape of what it makes, where a sample of zeros does not tell.
+    the type and shape of what it makes, where a sample of zeros does not tell. `memory` is what
+    each process may take, as "256mib", where it needs another bound than the service's own.
     """
     def declare(declared: _Function) -> _Function:
         if not inspect.isfunction(declared):
@@ -49,7 +63,7 @@ def step(function: Optional[_Function] = None, *, random: bool = False, version:
         if output is not None and (len(output) != 2 or not isinstance(output[0], str)):
             raise NotTakable(f"output={output!r}: write a type and a shape, as ('float32', (3, 8))")
         setattr(declared, _MARK, {
-            "random": bool(random), "version": str(version),
+            "random": bool(random), "version": str(version), "memory": memory,
             "output": [output[0], [int(side) for side in output[1]]] if output else None})
         return declared
     return declare if function is None else declare(function)
@@ -79,9 +93,11 @@ def entry(function: Any) -> dict[str, Any]:
         raise NotTakable(f"{name}: its source and values have {len(bundle)} bytes, and a job "
                          f"brings {_BUNDLE_MOST} at most; put them into a module or a file")
     file, line = packer.places[0]
+    memory = packer.content["memory"]
     return {"python": bundle, "interpreter": sys.executable,
             "package": str(Path(__file__).parent.parent), "at": f"{file}:{line}",
-            "places": json.dumps(packer.places)}
+            "places": json.dumps(packer.places),
+            **({} if memory is None else {"memory": memory})}
 
 
 def _is_installed(file: str) -> bool:

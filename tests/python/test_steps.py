@@ -48,7 +48,7 @@ class Steps(Served):
     @property
     def ARGUMENTS(self):
         node = self.folder / "node.yaml"
-        node.write_text("{kind: node, steps: {timeout: 1500ms, memory: 40mib}}")
+        node.write_text("{kind: node, workers: 2, steps: {timeout: 1500ms, memory: 40mib}}")
         return ("--config", str(node))
 
     def loader(self, pipeline, **options):
@@ -186,6 +186,39 @@ class Steps(Served):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("script.py:6: IndexError: index 100 is out of bounds", done.stderr)
         self.assertIn("output=", done.stderr)
+
+    def test_one_that_needs_more_memory_is_told_how_to_ask_and_gets_it(self):
+        code = """
+            @batchflow.step{}
+            def work(row):
+                return row + np.ones(80 << 20, np.int8)[:16]
+            """
+        done = self.script(code.format(""))
+        self.assertRegex(done.stderr, r"script.py:6: MemoryError: .* \(its process may take 40 MiB; "
+                                      r"give it more: memory= of batchflow.step\)")
+        self.assertNotIn("output=", done.stderr)
+        done = self.script(code.format("(memory='100mib')"))
+        total = sum(value_at(key, i) + 1 for key in range(self.ROWS) for i in range(16))
+        self.assertEqual(done.stdout, f"True {self.ROWS} [] {total}\n", done.stderr)
+        status = self.daemon.status()
+        self.assertEqual(status["steps_bytes"] % (100 << 20), 0)
+        self.assertGreater(status["steps_bytes"], 0)
+        for memory, why in (("'1 apple'", "'1 apple' is not a size"), ("1 << 20", "too little"),
+                            ("1 << 50", "write 1024 GiB at most"),
+                            ("'900gib'", "processes may take .* together")):
+            self.assertRegex(self.script(code.format(f"(memory={memory})")).stderr, why)
+
+    def test_memory_that_does_not_suffice_for_a_module_names_it(self):
+        (self.folder / "large.py").write_text("held = bytearray(100 << 20)")
+        done = self.script("""
+            import large
+
+            @batchflow.step
+            def work(row):
+                return row[:len(large.held)]
+            """)
+        self.assertRegex(done.stderr, r"large.py:1: MemoryError: importing large \(its process may "
+                                      r"take 40 MiB; give it more")
 
     def test_modules_of_its_own_are_found_where_it_imports_them_itself(self):
         (self.folder / "shared.py").write_text("SHIFT = 3")
