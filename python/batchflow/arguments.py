@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional, Union
 
 from .library import ORDERS
 from .ranks import Rank, find_rank
-from .torchvision import pipeline_of
+from .torchvision import pipeline_name, pipeline_of
 
 ALIASES = {"max_cache_size": "cache_limit", "seed": "shuffle_seed", "input_dir": "dataset",
            "remote": "dataset", "prefetch_batches": "prefetch_factor",
@@ -126,8 +126,10 @@ def _sampler(sampler: Any) -> dict[str, Any]:
 
 
 def _pipeline(pipeline: Any) -> Optional[str]:
-    if pipeline is None or isinstance(pipeline, str):
-        return pipeline
+    if pipeline is None:
+        return None
+    if isinstance(pipeline, (str, os.PathLike)):
+        return pipeline_name(pipeline)
     return pipeline_of(pipeline).text()
 
 

@@ -59,15 +59,18 @@ def from_torchdata(states: Union[Mapping[str, Any], Sequence[Mapping[str, Any]]]
     all_states = [states] if isinstance(states, Mapping) else list(states)
     if not all_states:
         raise ValueError("no torchdata state; give that of each rank")
-    if whole_epochs:
-        return _imported("torchdata", epoch, 1, samples, True)
     if all(state.get("_iterator_finished") is True for state in all_states):
         return _imported("torchdata", epoch + 1, 0, samples, False)
-    yielded = {_torchdata_rank(state) for state in all_states}
-    if len(yielded) > 1:
-        raise ValueError("the ranks' torchdata states are not of one step: "
-                         f"{sorted(yielded)} samples were yielded")
-    return _imported("torchdata", epoch, yielded.pop() * len(all_states), samples, False)
+    try:
+        yielded = {_torchdata_rank(state) for state in all_states}
+        if len(yielded) > 1:
+            raise ValueError("the ranks' torchdata states are not of one step: "
+                             f"{sorted(yielded)} samples were yielded")
+    except ValueError:
+        if not whole_epochs:
+            raise
+        yielded = {1}  # in the middle, wherever that is
+    return _imported("torchdata", epoch, yielded.pop() * len(all_states), samples, whole_epochs)
 
 
 def from_mosaicml(state: Mapping[str, Any], *, samples: Optional[int] = None,

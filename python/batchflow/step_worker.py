@@ -66,7 +66,10 @@ def value_of(packed: Any) -> Any:
 
 
 def imported(module: str, name: Optional[str]) -> Any:
-    found = importlib.import_module(module)
+    try:
+        found = importlib.import_module(module)
+    except MemoryError as error:
+        raise MemoryError(f"importing {module}").with_traceback(error.__traceback__) from None
     for part in name.split(".") if name else []:
         found = getattr(found, part)
     return found
@@ -101,10 +104,11 @@ class Step:
 
     def words(self, error: BaseException) -> str:
         """What went wrong, and at which line of the user's."""
-        frames = traceback.extract_tb(error.__traceback__)
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+                  if frame.filename != __file__ and not frame.filename.startswith("<frozen")]
         if isinstance(error, SyntaxError):
             return f"{error.filename}:{error.lineno}: {error.msg}"
-        own = [frame for frame in frames if self._is_own(frame.filename)] or list(frames)
+        own = [frame for frame in frames if self._is_own(frame.filename)] or frames
         where = f"{own[-1].filename}:{own[-1].lineno}: " if own else ""
         text = " ".join(str(error).split())
         return f"{where}{type(error).__name__}{': ' + text if text else ''}"
@@ -136,6 +140,8 @@ class Step:
                           "@batchflow.step(output=('float32', (10,)))")
         try:
             made = self(numpy.zeros(shape, dtype_of(kind)), 0)
+        except (ImportError, MemoryError) as error:
+            raise Refused(self.words(error)) from None  # no output= would help
         except BaseException as error:
             raise Refused(f"{self.words(error)} (at a sample of zeros, by which it is found out "
                           "what it makes; output=('float32', (10,)) says that instead)") from None

@@ -12,6 +12,8 @@ import ast
 import copy
 import dis
 import hashlib
+import importlib.machinery
+import importlib.util
 import inspect
 import json
 import os
@@ -20,7 +22,7 @@ import sysconfig
 import textwrap
 import types
 from pathlib import Path
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import Any, Callable, Iterator, Optional, TypeVar, Union, overload
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _MARK = "_batchflow_step"
@@ -34,12 +36,26 @@ class NotTakable(ValueError):
     """A function that cannot be carried out by another process; the text says why."""
 
 
+@overload
+def step(function: _Function) -> _Function:
+    ...
+
+
+@overload
+def step(*, random: bool = False, version: str = "",
+         output: Optional[tuple[str, tuple[int, ...]]] = None,
+         memory: Union[int, str, None] = None) -> Callable[[_Function], _Function]:
+    ...
+
+
 def step(function: Optional[_Function] = None, *, random: bool = False, version: str = "",
-         output: Optional[tuple[str, tuple[int, ...]]] = None) -> Any:
+         output: Optional[tuple[str, tuple[int, ...]]] = None,
+         memory: Union[int, str, None] = None) -> Any:
     """Declares a function to be a step: `array -> array`, or `(array, rng) -> array` if random.
 
     `version` is for what nobody can see: raise it when a file that it reads changes. `output` is
-    the type and shape of what it makes, where a sample of zeros does not tell.
+    the type and shape of what it makes, where a sample of zeros does not tell. `memory` is what
+    each process may take, as "256mib", where it needs another bound than the service's own.
     """
     def declare(declared: _Function) -> _Function:
         if not inspect.isfunction(declared):
@@ -47,7 +63,7 @@ def step(function: Optional[_Function] = None, *, random: bool = False, version:
         if output is not None and (len(output) != 2 or not isinstance(output[0], str)):
             raise NotTakable(f"output={output!r}: write a type and a shape, as ('float32', (3, 8))")
         setattr(declared, _MARK, {
-            "random": bool(random), "version": str(version),
+            "random": bool(random), "version": str(version), "memory": memory,
             "output": [output[0], [int(side) for side in output[1]]] if output else None})
         return declared
     return declare if function is None else declare(function)
@@ -70,15 +86,18 @@ def entry(function: Any) -> dict[str, Any]:
     packer.content.update(getattr(function, _MARK), name=function.__name__[:64])
     packer.content["entry"] = function.__name__
     packer.take(function.__name__, function, function)
+    packer.content.update(packer.own_modules())
     packer.places = packer.places or [_place(function)]
     bundle = json.dumps(packer.content, sort_keys=True)
     if len(bundle) > _BUNDLE_MOST:
         raise NotTakable(f"{name}: its source and values have {len(bundle)} bytes, and a job "
                          f"brings {_BUNDLE_MOST} at most; put them into a module or a file")
     file, line = packer.places[0]
+    memory = packer.content["memory"]
     return {"python": bundle, "interpreter": sys.executable,
             "package": str(Path(__file__).parent.parent), "at": f"{file}:{line}",
-            "places": json.dumps(packer.places)}
+            "places": json.dumps(packer.places),
+            **({} if memory is None else {"memory": memory})}
 
 
 def _is_installed(file: str) -> bool:
@@ -102,12 +121,54 @@ def _source(function: Any) -> tuple[str, int, ast.FunctionDef]:
     if not isinstance(node, ast.FunctionDef):
         raise NotTakable(f"{function.__qualname__} is no function that is written with def")
     for decorator in node.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if getattr(called, "attr", getattr(called, "id", "")) != "step":
+        if not _is_step(decorator, function.__globals__):
             raise NotTakable(f"{function.__qualname__}: its decorator {ast.unparse(decorator)} "
                              "cannot be taken along; put the function into a module")
     begin = node.lineno - 1
     return "".join(text.splitlines(keepends=True)[begin:]), first + begin, node
+
+
+def _is_step(decorator: ast.expr, names: dict[str, Any]) -> bool:
+    """Whatever it is called: `step`, or what `step(...)` gave."""
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    first, *parts = ast.unparse(called).split(".")
+    found = names.get(first)
+    for part in parts:
+        found = getattr(found, part, None)
+    if not callable(found):  # of the function around it, or the name is another thing's by now
+        return [first, *parts][-1] == "step"
+    return getattr(found, "__module__", None) == __name__
+
+
+def _file_of(module: str) -> Optional[str]:
+    """Nothing is imported for it."""
+    if module in sys.modules:
+        return getattr(sys.modules[module], "__file__", None)
+    spec = _spec(module)
+    return spec.origin if spec and spec.has_location else None
+
+
+def _spec(module: str) -> Optional[importlib.machinery.ModuleSpec]:
+    package = module.rpartition(".")[0]
+    above = _spec(package) if package else None
+    if package and (above is None or above.submodule_search_locations is None):
+        return None
+    return importlib.machinery.PathFinder.find_spec(
+        module, above.submodule_search_locations if above else None)
+
+
+def _imports(tree: ast.AST, package: str) -> Iterator[str]:
+    """What may be modules among the names that it imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            try:
+                base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            except ImportError:
+                continue  # there is no such package: it fails there, too
+            yield base
+            yield from (f"{base}.{one.name}" for one in node.names)
 
 
 def _used_names(code: types.CodeType) -> set[str]:
@@ -149,14 +210,19 @@ class _Packer:
     """Follows what a function uses."""
 
     def __init__(self) -> None:
-        self.content: dict[str, Any] = {"imports": {}, "values": {}, "functions": [], "paths": []}
+        self.content: dict[str, Any] = {"imports": {}, "values": {}, "functions": []}
         self.places: list[tuple[str, int]] = []
         self._taken: dict[str, Any] = {}
+        self._own: dict[str, tuple[str, str]] = {}  # the user's modules: hash, folder
 
     def add_function(self, name: str, function: Any) -> None:
         text, line, node = _source(function)
         if node.name != name:
             raise NotTakable(f"{name} is another name of {node.name}; use one name")
+        if any(isinstance(one, ast.ImportFrom) and one.level for one in ast.walk(node)):
+            raise NotTakable(f"{name}: it imports from the package it stands in; do that outside")
+        for module in _imports(node, ""):
+            self._reach(module)
         self.content["functions"].append(text)
         self.places.append((_place(function)[0], line))
         used = _used_names(function.__code__)
@@ -222,16 +288,35 @@ class _Packer:
         return bool(file) and not _is_installed(str(file))
 
     def _version(self, module: types.ModuleType) -> str:
-        """Of one that is installed, what it says; of the user's own, a hash of its file."""
-        file = getattr(module, "__file__", None)
+        """Of one that is installed, what it says; the user's own are told by their bytes."""
+        self._reach(module.__name__)
         top = sys.modules.get(module.__name__.split(".")[0], module)
-        if file is None or _is_installed(file):
-            return str(getattr(top, "__version__", ""))
-        root = Path(file).resolve().parents[module.__name__.count(".") +
-                                            (Path(file).name == "__init__.py")]
-        if str(root) not in self.content["paths"]:
-            self.content["paths"].append(str(root))
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+        return "" if module.__name__ in self._own else str(getattr(top, "__version__", ""))
+
+    def _reach(self, module: str) -> None:
+        """If it is the user's own: it, the packages around it, and all that they import."""
+        file = _file_of(module)
+        if module in self._own or file is None or _is_installed(file):
+            return
+        content = Path(file).read_bytes()
+        is_package = Path(file).name == "__init__.py"
+        around = module.rpartition(".")[0]
+        self._own[module] = (hashlib.sha256(content).hexdigest(),
+                             str(Path(file).resolve().parents[module.count(".") + is_package]))
+        if around:
+            self._reach(around)
+        try:
+            tree = ast.parse(content)
+        except (SyntaxError, ValueError):
+            return  # a library, or nothing that could be imported
+        for imported in _imports(tree, module if is_package else around):
+            self._reach(imported)
+
+    def own_modules(self) -> dict[str, Any]:
+        """Of the bundle."""
+        written = json.dumps(sorted((name, digest) for name, (digest, _) in self._own.items()))
+        return {"modules": hashlib.sha256(written.encode()).hexdigest() if self._own else "",
+                "paths": sorted({folder for _, folder in self._own.values()})}
 
 
 def entries(steps: Any) -> list[dict[str, Any]]:

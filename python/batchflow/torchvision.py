@@ -6,8 +6,9 @@ What is mapped gives the same pictures; what is not is named with its reason.
 from __future__ import annotations
 
 import json
+import os
 import re
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, Union
 
 from .steps import NotTakable, Step, entries, entry, is_function
 
@@ -54,6 +55,16 @@ class NotMappable(ValueError):
     """A transform that the service has no step for; the text says which and why."""
 
 
+def pipeline_name(name: Union[str, os.PathLike[str]]) -> str:
+    """Of one that the service has; it reads no file of a job's."""
+    name = os.fspath(name)
+    if "\n" in name or name.endswith((".yaml", ".yml")):
+        what = "YAML" if "\n" in name else f"the file {name}"
+        raise ValueError(f"pipeline: {what} is for the service (pipelines: of its node file); here "
+                         "write a name, or the steps themselves, as [{'step': 'decode'}, ...]")
+    return name
+
+
 def pipeline_of(pipeline: Any) -> Pipeline:
     """What a DataLoader may be given: torchvision's transforms, steps, functions, lists of them."""
     if isinstance(pipeline, Pipeline):
@@ -66,7 +77,7 @@ def pipeline_of(pipeline: Any) -> Pipeline:
 
 def from_torchvision(transform: Any, name: str = "from-torchvision") -> Pipeline:
     """Compose, Sequential, a list, or one transform; of torchvision.transforms or its v2. Functions
-    (batchflow.step) may stand among them."""
+    (batchflow.step) and steps as docs/pipelines.md has them may stand among them."""
     reader = _Reader()
     reader.read_all(_parts(transform))
     return Pipeline(reader.steps(), name)
@@ -75,13 +86,20 @@ def from_torchvision(transform: Any, name: str = "from-torchvision") -> Pipeline
 def _parts(transform: Any) -> list[Any]:
     if isinstance(transform, (list, tuple)):
         parts = list(transform)
-    elif hasattr(transform, "transforms") and type(transform).__name__ == "Compose":
+    elif _torchvision_kind(transform) == "Compose":
         parts = list(transform.transforms)
-    elif type(transform).__name__ == "Sequential":
+    elif (type(transform).__module__, type(transform).__name__) == (
+            "torch.nn.modules.container", "Sequential"):
         parts = list(transform)
     else:
         return [transform]
     return [inner for part in parts for inner in _parts(part)]
+
+
+def _torchvision_kind(transform: Any) -> Optional[str]:
+    """None for what is not torchvision's own: what derives from it may do something else."""
+    kind = type(transform)
+    return kind.__name__ if kind.__module__.startswith("torchvision.") else None
 
 
 def _size(size: Any) -> Any:
@@ -104,8 +122,20 @@ def _check_bilinear(transform: Any) -> None:
         raise NotMappable(f"its interpolation is {value}, and the service's is bilinear")
 
 
+def _channels(values: Any) -> list[float]:
+    """torchvision takes one for all, in a list or as it is."""
+    try:
+        each = [float(value) for value in values]
+    except TypeError:
+        each = [float(values)]
+    return 3 * each if len(each) == 1 else each
+
+
 def _jitter(value: Any) -> Any:
     return 0 if value is None else [float(value[0]), float(value[1])]
+
+
+_OF_NUMBERS = ("normalise", "tokens", "cast", "layout", "reshape")
 
 
 class _Reader:
@@ -117,31 +147,38 @@ class _Reader:
         self._normalised: Optional[dict[str, Any]] = None
         self._planes = False
         self._half: Optional[str] = None
-        self._behind: list[dict[str, Any]] = []  # functions that work on numbers
+        self._behind: list[dict[str, Any]] = []  # functions and steps that work on numbers
 
     def read_all(self, transforms: Sequence[Any]) -> None:
         problems = []
         for i, transform in enumerate(transforms):
-            kind = type(transform).__name__
-            method: Optional[Callable[[Any], None]] = getattr(self, f"_{kind}", None)
             try:
-                if is_function(transform):
-                    self._take_function(transform)
-                    continue
-                if method is None or "torchvision" not in type(transform).__module__:
-                    raise NotMappable("the service has no such step; docs/pipelines.md lists those "
-                                      "it has")
-                if self._behind:
-                    raise NotMappable("it comes behind a function that works on numbers; put it "
-                                      "before, or do it in the function")
-                method(transform)
+                self._read(transform)
             except (NotMappable, NotTakable) as problem:
-                problems.append(f"transform {i}, {kind}: {problem}")
+                problems.append(f"transform {i}, {type(transform).__name__}: {problem}")
         if problems:
             raise NotMappable("; ".join(problems))
 
+    def _read(self, transform: Any) -> None:
+        if isinstance(transform, dict):
+            return self._take(dict(transform), transform.get("step") in _OF_NUMBERS)
+        if is_function(transform):
+            return self._take(entry(transform))
+        kind = _torchvision_kind(transform)
+        method: Optional[Callable[[Any], None]] = getattr(self, f"_{kind}", None)
+        if method is None:
+            raise NotMappable(
+                "the service has no such step; docs/pipelines.md lists those it has" if kind else
+                "it is neither torchvision's own, nor a step, nor a function; write a function "
+                "with def and @batchflow.step")
+        if self._behind:
+            raise NotMappable("it comes behind what works on numbers; put it before, or do it in a "
+                              "function")
+        method(transform)
+
     def steps(self) -> list[dict[str, Any]]:
-        made: list[dict[str, Any]] = [{"step": "decode"}, *self._pictures]
+        is_decoded = bool(self._pictures) and self._pictures[0].get("step") == "decode"
+        made = self._pictures if is_decoded else [{"step": "decode"}, *self._pictures]
         if self._normalised:
             made.append(self._normalised)
         elif self._scaled:
@@ -152,10 +189,10 @@ class _Reader:
             made.append({"step": "layout", "order": "nchw"})
         return made + self._behind
 
-    def _take_function(self, function: Any) -> None:
+    def _take(self, step: dict[str, Any], of_numbers: bool = False) -> None:
         """Before what makes a tensor it works on pictures, [height, width, 3]."""
-        of_numbers = self._scaled or self._planes or self._normalised
-        (self._behind if of_numbers else self._pictures).append(entry(function))
+        of_numbers |= bool(self._scaled or self._planes or self._normalised or self._behind)
+        (self._behind if of_numbers else self._pictures).append(step)
 
     def _add(self, **step: Any) -> None:
         self._pictures.append(step)
@@ -240,7 +277,7 @@ class _Reader:
             raise NotMappable("it comes before ToTensor, or ToDtype(torch.float32, scale=True)")
         if self._normalised:
             raise NotMappable("it stands twice")
-        mean, std = [float(one) for one in transform.mean], [float(one) for one in transform.std]
+        mean, std = _channels(transform.mean), _channels(transform.std)
         if len(mean) != 3 or len(std) != 3:
             raise NotMappable(f"it has {len(mean)} means and {len(std)} deviations; pictures have "
                               "three channels here")

@@ -36,7 +36,7 @@ fs::path find_plugin(ConfigSection& section) {
 
 // A function of a job's, as batchflow.steps of the Python package writes it.
 std::shared_ptr<StepPlugin> open_python(ConfigSection& section, const Field& input,
-                                        const StepSettings& settings) {
+                                        StepSettings settings) {
   for (const char* key : {"interpreter", "package", "at", "places"})
     section.require(key, "what batchflow.DataLoader writes");
   const std::string bundle = section.text("python", "");
@@ -45,6 +45,11 @@ std::shared_ptr<StepPlugin> open_python(ConfigSection& section, const Field& inp
   if (!fs::path(interpreter.program).is_absolute() || !fs::path(interpreter.package).is_absolute())
     section.refuse("interpreter", "it or the package is no absolute path",
                    "leave it to batchflow.DataLoader");
+  // Of its own user's service; what all its processes take together is charged to the cache.
+  settings.memory = section.bytes("memory", settings.memory, StepSettings::kMemoryLeast);
+  if (settings.memory > StepSettings::kMemoryMost)
+    section.refuse("memory", fmt::format("it asks for {} GiB", settings.memory >> 30),
+                   fmt::format("write {} GiB at most", StepSettings::kMemoryMost >> 30));
   try {
     return StepPlugin::open_python(bundle, at, {{"places", section.text("places", "")}},
                                    std::move(interpreter), input, settings);
@@ -101,9 +106,9 @@ void check_output(ConfigSection& section, const StepPlugin& plugin) {
     section.refuse("plugin",
                    fmt::format("a sample has up to {} bytes, and becomes up to {}",
                                bytes_most(given), bytes_most(made)),
-                   fmt::format("each may take a quarter of a process' {} MiB: give the steps more "
-                               "(steps: memory of the node file)",
-                               plugin.bytes_each() >> 20));
+                   fmt::format("each may take a quarter of a process' {} MiB: give the steps "
+                               "more ({})",
+                               plugin.bytes_each() >> 20, plugin.source().memory_setting()));
 }
 
 }  // namespace batchflow

@@ -411,9 +411,9 @@ void set_apart_for_steps(NodeConfig& config, Bytes bytes) {
   const Bytes left = config.cache_bytes();
   if (left < kCacheLeast + bytes)
     throw ConfigError(fmt::format(
-        "its steps' processes may take {} MiB together (steps: memory, for each worker), and {} "
-        "MiB "
-        "of the service's memory are left for them; give it more (--memory), or the steps less",
+        "its steps' processes may take {} MiB together (the memory of each, for each worker), and "
+        "{} MiB of the service's memory are left for them; give it more (--memory), or the steps "
+        "less",
         bytes >> 20, left < kCacheLeast ? 0 : (left - kCacheLeast) >> 20));
   config.steps_bytes += bytes;
 }

@@ -122,6 +122,7 @@ std::optional<StepDeclaration> StepProcess::start(Bytes input, Bytes output) {
   if (declared.status != StepStatus::done || !made) {
     problem_ = declared.status == StepStatus::done ? "it declares an output that can be no field"
                                                    : text_of(declared.problem);
+    say_if_of_memory();
     end();
     return std::nullopt;
   }
@@ -270,6 +271,7 @@ StepResult StepProcess::call(Bytes input, std::span<const std::uint64_t> shape, 
   if (reply.status == StepStatus::done) return StepResult::done;
   problem_ = text_of(reply.problem);
   if (problem_.empty()) problem_ = "it says no more than that the sample is corrupt";
+  say_if_of_memory();
   return StepResult::corrupt;
 }
 
@@ -284,16 +286,22 @@ StepResult StepProcess::lose() {
   problem_ =
       late_ ? fmt::format("took more than {:g} s", std::chrono::duration<double>(within).count())
             : ending_of(status);
-  if (const std::string words = last_words(); !words.empty()) {
+  if (const std::string words = last_words(); !words.empty())
     problem_ += fmt::format(", and last wrote '{}'", words);
-    if (words.find("MemoryError") != std::string::npos ||
-        words.find("bad_alloc") != std::string::npos ||
-        words.find("start new thread") != std::string::npos)
-      problem_ += fmt::format(" (a process may take {} MiB: `memory` of `steps`)",
-                              source_.settings.memory >> 20);
-  }
+  say_if_of_memory();
   end();
   return late_ ? StepResult::late : StepResult::crashed;
+}
+
+void StepProcess::say_if_of_memory() {
+  // Of Python, the C++ library, the loader of libraries, OpenBLAS, and PyTorch.
+  for (const char* words : {"MemoryError", "bad_alloc", "start new thread", "failed to map segment",
+                            "Memory allocation", "allocate memory"})
+    if (problem_.find(words) != std::string::npos) {
+      problem_ += fmt::format(" (its process may take {} MiB; give it more: {})",
+                              source_.settings.memory >> 20, source_.memory_setting());
+      return;
+    }
 }
 
 // What the process has written is read while it runs, or it would have to wait; the last line is

@@ -32,6 +32,7 @@ struct StepSettings {
   std::shared_ptr<const std::atomic<bool>> ending;    // set: nothing is waited for any more
 
   static constexpr Bytes kMemoryLeast = Bytes{32} << 20;
+  static constexpr Bytes kMemoryMost = Bytes{1} << 40;  // so that sums of it do not wrap
   friend bool operator==(const StepSettings&, const StepSettings&) = default;
 };
 
@@ -49,6 +50,12 @@ struct StepSource {
   std::vector<std::pair<std::string, std::string>> parameters;
   Field input;
   StepSettings settings;
+
+  // Where people say how much memory a process may take.
+  const char* memory_setting() const {
+    return interpreter.program.empty() ? "steps: memory of the node file"
+                                       : "memory= of batchflow.step";
+  }
 };
 
 // What a plugin says of itself.
@@ -103,6 +110,7 @@ class StepProcess {
   bool receive(std::span<std::byte> message, Duration within);
   StepResult lose();  // kills it, and says what has become of it
   std::string last_words();
+  void say_if_of_memory();  // in problem_, what it may take and where that is set
 
   const StepSource& source_;
   pid_t process_ = -1;

@@ -29,8 +29,8 @@ std::byte* StepRunner::begin(const std::shared_ptr<StepPlugin>& plugin, Bytes in
     return fail(
         one, false,
         fmt::format("a sample of {} bytes that becomes {} is more than a quarter of what its "
-                    "process may take; give the steps more than {} MiB (steps: memory)",
-                    input, output, plugin->bytes_each() >> 20));
+                    "process may take; give it more than {} MiB ({})",
+                    input, output, plugin->bytes_each() >> 20, plugin->source().memory_setting()));
   if (one.process.has_room(input, output) || start(one, input, output)) return one.process.input();
   return nullptr;
 }

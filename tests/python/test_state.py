@@ -144,6 +144,17 @@ class Imports(Served):
         state = imports.from_mosaicml(mid, whole_epochs=True)
         self.assertEqual(self.first_batch(state, shuffle=True).epoch, 4)
 
+    def test_whole_epochs_skip_none_that_has_not_begun(self):
+        begun = {"_sampler_iter_state": {"samples_yielded": 5}}
+        at_start = {"_sampler_iter_state": None, "_num_yielded": 0, "_iterator_finished": False}
+        finished = dict(self.TORCHDATA, _iterator_finished=True)
+        with_workers = {"_snapshot": {"_main_snapshot": {"_sampler_iter_yielded": 0}},
+                        "_steps_since_snapshot": 0}
+        for states, epoch in ((at_start, 3), (with_workers, 3), ([at_start] * 2, 3), (begun, 4),
+                              ([at_start, begun], 4), (finished, 4), ({"unlike": "any"}, 4)):
+            state = imports.from_torchdata(states, epoch=3, whole_epochs=True)
+            self.assertEqual((state["epoch"], state["consumed"]), (epoch, 0), states)
+
     def test_states_that_do_not_fit_are_refused(self):
         with self.assertRaisesRegex(ValueError, "of a dataset of 7 samples, this one has 500"):
             self.first_batch(imports.from_mosaicml(self.MOSAIC, samples=7))

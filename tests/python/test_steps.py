@@ -8,6 +8,7 @@ import sys
 import tempfile
 import textwrap
 import unittest
+from pathlib import Path
 
 import batchflow
 from batchflow import steps
@@ -47,7 +48,7 @@ class Steps(Served):
     @property
     def ARGUMENTS(self):
         node = self.folder / "node.yaml"
-        node.write_text("{kind: node, steps: {timeout: 1500ms, memory: 40mib}}")
+        node.write_text("{kind: node, workers: 2, steps: {timeout: 1500ms, memory: 40mib}}")
         return ("--config", str(node))
 
     def loader(self, pipeline, **options):
@@ -186,6 +187,50 @@ class Steps(Served):
         self.assertIn("script.py:6: IndexError: index 100 is out of bounds", done.stderr)
         self.assertIn("output=", done.stderr)
 
+    def test_one_that_needs_more_memory_is_told_how_to_ask_and_gets_it(self):
+        code = """
+            @batchflow.step{}
+            def work(row):
+                return row + np.ones(80 << 20, np.int8)[:16]
+            """
+        done = self.script(code.format(""))
+        self.assertRegex(done.stderr, r"script.py:6: MemoryError: .* \(its process may take 40 MiB; "
+                                      r"give it more: memory= of batchflow.step\)")
+        self.assertNotIn("output=", done.stderr)
+        done = self.script(code.format("(memory='100mib')"))
+        total = sum(value_at(key, i) + 1 for key in range(self.ROWS) for i in range(16))
+        self.assertEqual(done.stdout, f"True {self.ROWS} [] {total}\n", done.stderr)
+        status = self.daemon.status()
+        self.assertEqual(status["steps_bytes"] % (100 << 20), 0)
+        self.assertGreater(status["steps_bytes"], 0)
+        for memory, why in (("'1 apple'", "'1 apple' is not a size"), ("1 << 20", "too little"),
+                            ("1 << 50", "write 1024 GiB at most"),
+                            ("'900gib'", "processes may take .* together")):
+            self.assertRegex(self.script(code.format(f"(memory={memory})")).stderr, why)
+
+    def test_memory_that_does_not_suffice_for_a_module_names_it(self):
+        (self.folder / "large.py").write_text("held = bytearray(100 << 20)")
+        done = self.script("""
+            import large
+
+            @batchflow.step
+            def work(row):
+                return row[:len(large.held)]
+            """)
+        self.assertRegex(done.stderr, r"large.py:1: MemoryError: importing large \(its process may "
+                                      r"take 40 MiB; give it more")
+
+    def test_modules_of_its_own_are_found_where_it_imports_them_itself(self):
+        (self.folder / "shared.py").write_text("SHIFT = 3")
+        done = self.script("""
+            @batchflow.step
+            def work(row):
+                import shared
+                return row + shared.SHIFT
+            """)
+        total = sum(value_at(key, i) + 3 for key in range(self.ROWS) for i in range(16))
+        self.assertEqual(done.stdout, f"True {self.ROWS} [] {total}\n", done.stderr)
+
     def test_it_can_neither_write_nor_start_anything(self):
         done = self.script(f"""
             import socket, subprocess
@@ -273,6 +318,38 @@ class Packing(unittest.TestCase):
                 ("work = batchflow.step(print)", "is no plain function")):
             with self.subTest(words):
                 self.assertIn(words, self.refusal(code))
+
+    def test_a_decorator_is_what_it_is_and_not_what_it_is_called(self):
+        for head in ("S = batchflow.step\n@S", "S = batchflow.step(random=True)\n@S",
+                     "import batchflow as b\n@b.step(version='2')",
+                     "from batchflow import step\n@step"):
+            done = self.script(f"{head}\ndef work(row):\n    return row\nstep = 3")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("its decorator step cannot be taken along", self.refusal(
+            "def step(f): return f\n@step\n@batchflow.step\ndef work(row):\n    return row"))
+
+    def test_a_change_in_any_module_that_it_reaches_is_another_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            modules = {"first.py": "import second\ndef f(x): return x * second.K\n",
+                       "second.py": "from package.inner import deep as deeper\nK = deeper.K\n",
+                       "package/__init__.py": "", "package/inner/__init__.py": "from . import deep",
+                       "package/inner/deep.py": "def lazy():\n    import late\nK = 1\n",
+                       "late.py": "try:\n    from . import none\nexcept ImportError:\n    pass\n",
+                       "unused.py": ""}
+            for name, text in modules.items():
+                Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
+                Path(folder, name).write_text(text)
+
+            def bundle():
+                return json.loads(self.script(
+                    f"import sys; sys.path.insert(0, {folder!r})\nimport first\n@batchflow.step\n"
+                    "def work(row):\n    return first.f(row)").stdout)["python"]
+            before = bundle()
+            self.assertEqual(before, bundle())
+            for name, text in modules.items():
+                Path(folder, name).write_text(text + "\n# changed")
+                self.assertEqual(bundle() == before, name == "unused.py", name)
+                Path(folder, name).write_text(text)
 
     def test_values_come_back_as_they_were(self):
         from batchflow import step_worker

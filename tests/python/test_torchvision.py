@@ -1,9 +1,12 @@
 """from_torchvision: the same pictures as torchvision makes, or the transform that cannot be."""
 
+import functools
 import random
 import unittest
+from pathlib import Path
 
 import batchflow
+from batchflow.torchvision import pipeline_of
 from support import Daemon, Folder, needs
 
 try:
@@ -16,8 +19,59 @@ except ImportError:
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
+RESIZED = {"step": "resize", "size": [16, 16]}
+NORMALISED = {"step": "normalise", "mean": [0, 0, 0], "std": [1, 1, 1]}
+
+
+class Given(unittest.TestCase):
+    def test_what_is_no_step_is_at_fault_and_not_those_beside_it(self):
+        class Callable:
+            def __call__(self, picture):
+                return picture
+
+        for thing, kind in ((functools.partial(max), "partial"), (Callable(), "Callable"),
+                            (3, "int")):
+            with self.assertRaises(batchflow.NotMappable) as raised:
+                batchflow.DataLoader("./pictures", pipeline=[{"step": "decode"}, RESIZED, thing])
+            self.assertTrue(str(raised.exception).startswith(f"transform 2, {kind}: "),
+                            raised.exception)
+
+    def test_a_file_or_its_text_is_for_the_service(self):
+        for pipeline, what in (("a/b.yaml", "the file a/b.yaml"), (Path("a.yml"), "the file a.yml"),
+                               (batchflow.Pipeline([RESIZED]).yaml(), "YAML")):
+            with self.assertRaisesRegex(ValueError, f"pipeline: {what} is for the service"):
+                batchflow.DataLoader("./pictures", pipeline=pipeline)
+
+
 @needs("torchvision")
 class Mapping(unittest.TestCase):
+    def test_steps_may_stand_among_transforms(self):
+        planes = {"step": "layout", "order": "nchw"}
+        crop = {"step": "centre_crop", "size": 8}
+        for mixed, made in (
+                ([{"step": "decode", "pixels_most": 9}, T.Resize((16, 16))],
+                 [{"step": "decode", "pixels_most": 9}, RESIZED]),
+                ([T.Resize((16, 16)), crop, T.PILToTensor()],
+                 [{"step": "decode"}, RESIZED, crop, planes]),
+                ([T.Resize((16, 16)), NORMALISED, planes],
+                 [{"step": "decode"}, RESIZED, NORMALISED, planes])):
+            self.assertEqual(pipeline_of(mixed).steps, made)
+        with self.assertRaisesRegex(batchflow.NotMappable, "behind what works on numbers"):
+            pipeline_of([NORMALISED, T.CenterCrop(8)])
+
+    def test_one_mean_is_that_of_all_channels(self):
+        for mean, std in (((0.5,), [0.25]), (0.5, 0.25), (torch.tensor(0.5), torch.tensor([0.25])),
+                          ([0.5] * 3, 0.25)):
+            steps = batchflow.from_torchvision([T.ToTensor(), T.Normalize(mean, std)]).steps
+            self.assertEqual(steps[1], {"step": "normalise", "mean": [0.5] * 3, "std": [0.25] * 3})
+
+    def test_what_derives_from_a_transform_is_not_that_transform(self):
+        for base, arguments in ((T.Resize, (8,)), (T.Compose, ([T.Resize(8)],)),
+                                (torch.nn.Sequential, (T.Resize(8),))):
+            own = type(base.__name__, (base,), {"__module__": "mytorchvision.ext"})(*arguments)
+            with self.assertRaisesRegex(batchflow.NotMappable, "neither torchvision's own"):
+                batchflow.from_torchvision(own)
+
     def test_training(self):
         made = batchflow.from_torchvision(T.Compose([
             T.RandomResizedCrop(224, scale=(0.2, 1)), T.RandomHorizontalFlip(0.3),
@@ -50,7 +104,8 @@ class Mapping(unittest.TestCase):
             self.assertIn(part, text)
         for transform, why in ((T.Normalize(MEAN, STD), "before ToTensor"),
                                (T.Resize(8, max_size=10), "max_size"),
-                               (T.Compose([T.ToTensor(), T.Normalize([0.5], [0.5])]), "1 means"),
+                               (T.Compose([T.ToTensor(), T.Normalize([0.5] * 2, [0.5])]),
+                                "2 means"),
                                (T.Compose([T.PILToTensor(), T.Resize(9)]), "resizes a tensor"),
                                (lambda x: x, "transform 0, function: .* written with def")):
             with self.assertRaisesRegex(batchflow.NotMappable, why):
