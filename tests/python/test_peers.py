@@ -88,7 +88,7 @@ class Peers(Folder):
     def test_what_is_missing_twice_or_of_another_shape_is_counted(self):
         import consumer
         import numpy
-        options = {"float": False, "pictures": 4}
+        options = {"float": False, "pictures": 4, "batch": 3}
         job = consumer.Job(options)
         pictures = numpy.zeros((3, 3, 224, 224), numpy.uint8)
         job.take([0, 1, 1], pictures)
@@ -98,6 +98,20 @@ class Peers(Folder):
         self.assertEqual(job._problem, "")
         job.take([0, 1, 2], pictures.astype(numpy.float32))
         self.assertIn("float32 (3, 3, 224, 224), not uint8", job._problem)
+
+    def test_pictures_that_come_again_as_they_were_are_counted(self):
+        import consumer
+        import numpy
+        drawn = numpy.random.default_rng(5)
+        pixels = consumer.Pixels(4)
+        first = drawn.integers(0, 256, (4, 3, 224, 224), numpy.uint8)
+        pixels.look([0, 1, 2, 3], first)
+        self.assertEqual(pixels.unchanged, 0)
+        pixels.look([3, 1], first[[3, 0]])  # 3 as before, 1 as another
+        self.assertEqual(pixels.unchanged, 1)
+        told = pixels.told()
+        self.assertAlmostEqual(told["mean"], 127.5, delta=5)
+        self.assertAlmostEqual(told["deviation"], 73.9, delta=3)
 
 
 if __name__ == "__main__":

@@ -102,6 +102,8 @@ def _cells(result: dict[str, Any], group: list[dict[str, Any]],
     cells["memory, of it shared, MiB"] = ", ".join(
         f"{max(_of(result, name)) / 2**20:.0f}" for name in ("memory_bytes", "shared_bytes"))
     cells["storage / data"] = f"{max(_of(result, 'read_bytes')) / data:.2f}"
+    cells["pixels, unchanged crops"] = "{:.3g} ± {:.3g}, {:.0%}".format(
+        *(statistics.median(_of(result, name)) for name in ("mean", "deviation", "unchanged")))
     cells["by ids"] = visited(result)
     return cells
 

@@ -8,6 +8,7 @@ import os
 import re
 import select
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -170,6 +171,10 @@ def summary(seen: list[dict[str, Any]]) -> dict[str, Any]:
             "wait_p50_s": max(one["wait_p50_s"] for one in seen),
             "wait_p99_s": max(one["wait_p99_s"] for one in seen),
             "epochs": len(visits),
+            # Of the epoch that warms up, too, but for what there was no epoch before.
+            "mean": statistics.fmean(one["pixels"]["mean"] for one in seen),
+            "deviation": statistics.fmean(one["pixels"]["deviation"] for one in seen),
+            "unchanged": sum(one["pixels"]["unchanged"] for one in seen) / samples,
             **{name: sum(visit[name] for visit in visits)
                for name in ("missing", "repeated", "unknown")}}
 
