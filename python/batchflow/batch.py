@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import operator
+import weakref
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from . import library as c
@@ -12,17 +15,28 @@ FILLER, REPLACED, REHEARSED = 1, 2, 4
 
 
 class Held:
-    """A batch's memory: given back to the service when the last array that lies in it is gone."""
+    """A batch's memory: given back to the service when the last array that lies in it is gone.
 
-    __slots__ = ("handle", "_release")
+    By any thread, and of a closed loader too: the library knows batches by handle alone. Without
+    a line of Python, since an exception that a signal's handler raises there would be dropped, and
+    with it a Ctrl-C.
+    """
+
+    __slots__ = ("handle", "__weakref__")
 
     def __init__(self, handle: int, release: Callable[[Any, int], None]):
         self.handle = handle
-        self._release = release
+        end = _End(self, _call_release)
+        end.release = functools.partial(release, None, handle)
+        _ends[weakref.ref(self, _ends.pop)] = end
 
-    def __del__(self) -> None:
-        # By any thread, and of a closed loader too: the library knows batches by handle alone.
-        self._release(None, self.handle)
+
+class _End(weakref.ref):  # type: ignore[type-arg]
+    __slots__ = ("release",)
+
+
+_call_release = operator.methodcaller("release")
+_ends: dict[Any, _End] = {}  # of those held; a weak reference calls only while it is there itself
 
 
 class Ragged:

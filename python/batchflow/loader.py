@@ -76,7 +76,7 @@ class DataLoader:
         self._wanted_epoch: Optional[int] = None
         self._iterations = 0
         self._closed = False
-        self._asked = threading.Lock()
+        self._asked = threading.RLock()  # a Ctrl-C may come between asking and the lock's return
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.__initialized and name in ("batch_size", "batch_sampler", "sampler", "drop_last",
@@ -215,6 +215,7 @@ class DataLoader:
 
     def _reopen(self, state: states.State, epochs: int) -> None:
         assert self._session is not None
+        self._state = state  # a Ctrl-C may come before it is open
         self._session.close()
         self._session = None
         self._incarnation += 1

@@ -1,16 +1,24 @@
 """DataLoader over a real service: what a training script sees."""
 
+import ctypes
+import functools
 import gc
+import importlib.util
+import operator
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 import warnings
+from collections import deque
 
 import batchflow
+from batchflow import batch as batches
 from support import Served, needs, result, run_python, start_job, wait_until
 
 try:
@@ -320,6 +328,61 @@ class Waiting(Served):
             job.send_signal(signal.SIGSTOP)
             for _ in iteration:
                 pass
+
+
+class CtrlC(Served):
+    """Python drops what is raised where an object ends, so no line of it may run there."""
+
+    def setUp(self):
+        super().setUp()
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+
+    def test_one_that_comes_while_a_batch_goes_is_raised(self):
+        interrupt = functools.partial(ctypes.PyDLL(None)["raise"], signal.SIGINT)
+        for output, module in (("memoryview", "sys"), ("numpy", "numpy"), ("torch", "torch"),
+                               ("dlpack", "torch")):
+            if not importlib.util.find_spec(module):
+                continue
+            batch = next(iter(batchflow.DataLoader("rows", 64, output=output)))
+            held = [torch.from_dlpack(batch[0]) if output == "dlpack" else batch]
+            del batch
+            gc.collect()
+            self.assertEqual(len(batches._ends), 1)
+            with self.assertRaises(KeyboardInterrupt):
+                # Both in C, so that Python asks for signals when the batch is gone, and not before.
+                deque(map(operator.methodcaller("__call__"), [interrupt, held.clear]), 0)
+            self.assertEqual(len(batches._ends), 0)
+
+    def test_none_of_many_is_lost(self):
+        loader = batchflow.DataLoader("rows", 10, output="memoryview")
+        ready, raised, seed = threading.Event(), 0, random.randrange(2**32)
+        chance = random.Random(seed)
+        ended = threading.Event()
+
+        def interrupt():
+            while ready.wait(20) and not ended.is_set():
+                ready.clear()
+                time.sleep(chance.uniform(0, 0.002))
+                os.kill(os.getpid(), signal.SIGINT)
+            ended.set()
+
+        sender = threading.Thread(target=interrupt)
+        sender.start()
+        iteration = iter(loader)
+        while raised < 300:
+            try:
+                ready.set()
+                while not ended.is_set():
+                    for _ in iteration:
+                        pass
+                    iteration = iter(loader)
+                self.fail(f"number {raised} was lost (seed {seed})")
+            except KeyboardInterrupt:
+                raised += 1
+        ended.set()
+        ready.set()
+        sender.join()
 
 
 class Processes(Served):
