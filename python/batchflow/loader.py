@@ -137,8 +137,9 @@ class DataLoader:
 
     def _finish(self, batch: Batch) -> Any:
         if self._arguments.collate_fn is not None:
-            samples = split(batch, batch.samples)
-            result = self._arguments.collate_fn(samples)
+            samples: Any = split(batch, batch.samples)
+            result = self._arguments.collate_fn(samples if self._arguments.batch_size else
+                                                samples[0])
         elif self._arguments.batch_size is None:
             result = batch.map(lambda field: sample_of(field, 0))
         else:
@@ -157,12 +158,24 @@ class DataLoader:
             raise RuntimeError("this DataLoader is closed; make another one")
         if self._session is None:
             self._session = self._open(self._state, self._arguments.epochs)
+            self._check_expected()
         elif self._session.process != os.getpid():
             raise RuntimeError(
                 f"this DataLoader was opened by process {self._session.process} and is used in "
                 f"process {os.getpid()}, which fork() made of it; make a DataLoader in each "
                 "process, or start processes with multiprocessing's 'spawn'")
         return self._session
+
+    def _check_expected(self) -> None:
+        session = self._session
+        assert session is not None
+        try:
+            for expected in self._arguments.expected:
+                expected.check(int(session.info.dataset_samples), session.class_names)
+        except BaseException:
+            self._session = None
+            session.close()
+            raise
 
     def _options(self, state: states.State, epochs: int) -> Any:
         given = self._arguments

@@ -18,6 +18,7 @@ import warnings
 from collections import deque
 
 import batchflow
+from batchflow import arguments
 from batchflow import batch as batches
 from support import Served, needs, result, run_python, start_job, wait_until
 
@@ -99,6 +100,9 @@ class Batches(Served):
         self.assertEqual(loader.dataset_samples, self.ROWS)
         self.assertEqual(loader.classes, [])
         self.assertEqual(loader.sample_name(7), "rows.npy:7")
+        for key in (-1, self.ROWS):
+            with self.assertRaisesRegex(IndexError, f"no sample {key}; keys are 0 to 1999"):
+                loader.sample_name(key)
         batch = next(iter(loader))
         self.assertEqual(batch["data"].tolist(), batch[0].tolist())
         with self.assertRaisesRegex(KeyError, "no field 'image'; there are data"):
@@ -115,6 +119,8 @@ class Batches(Served):
         loader = batchflow.DataLoader("rows", 10, collate_fn=lambda samples: [
             int(sample[0][0]) for sample in samples])
         self.assertEqual(next(iter(loader)), [7 * k for k in range(10)])
+        loader = batchflow.DataLoader("rows", None, collate_fn=lambda sample: int(sample[0][3]))
+        self.assertEqual(next(iter(loader)), 21)
         loader = batchflow.DataLoader("rows", None)
         for k, (sample,) in enumerate(loader):
             self.assertEqual(tuple(sample.shape), (16,))
@@ -123,8 +129,11 @@ class Batches(Served):
                 break
 
     def test_credits_follow_prefetch_factor(self):
-        loader = batchflow.DataLoader("rows", 10, prefetch_factor=6)
-        self.assertEqual(loader._opened().info.credits, 7)
+        for ahead in (6, arguments.PREFETCH_MOST):
+            loader = batchflow.DataLoader("rows", 1, prefetch_factor=ahead)
+            self.assertEqual(loader._opened().info.credits, ahead + 1)
+        with self.assertRaisesRegex(ValueError, "prefetch_factor should be from 0 to"):
+            batchflow.DataLoader("rows", 1, prefetch_factor=arguments.PREFETCH_MOST + 1)
 
     def test_weighted_draws_follow_scores(self):
         loader = batchflow.DataLoader("rows", 100, order="weighted")
@@ -142,6 +151,8 @@ class Batches(Served):
                 pass
         with self.assertRaisesRegex(ValueError, "2 keys and 1 scores"):
             loader.report_scores([1, 2], [1.0])
+        with self.assertRaisesRegex(ValueError, "among -1 to 2; keys are 0 to 1999"):
+            loader.report_scores([-1, 2], [1.0, 1.0])
         with self.assertRaisesRegex(RuntimeError, "order='weighted'"):
             batchflow.DataLoader("rows").report_scores([1], [1.0])
 
@@ -260,6 +271,19 @@ batch[0].add_(1)
         with self.assertRaisesRegex(RuntimeError, "num_workers=0"):
             next(iter(workers))
 
+    def test_samplers_over_something_else_are_refused_and_ranks_tails_are_not_batches(self):
+        from torch.utils.data import DistributedSampler, SequentialSampler
+        for sampler in (SequentialSampler(range(10)), DistributedSampler(range(10), 1, 0)):
+            loader = batchflow.DataLoader("rows", 64, sampler=sampler)
+            for _ in range(2):
+                with self.assertRaisesRegex(ValueError, f"what the {type(sampler).__name__} goes "
+                                            "over has 10 samples, and the service finds 2000"):
+                    len(loader)
+        wait_until(lambda: not self.daemon.status()["jobs"], 10, "their jobs' end")
+        sampler = DistributedSampler(range(self.ROWS), 1, 0, drop_last=True)
+        counts = [batch.samples for batch in batchflow.DataLoader("rows", 64, sampler=sampler)]
+        self.assertEqual(counts, [64] * (self.ROWS // 64) + [self.ROWS % 64])
+
     def test_a_batch_moves_and_is_rebuilt_as_frameworks_do_it(self):
         batch = next(iter(batchflow.DataLoader("rows", 64)))
         moved = batch.to("cpu", torch.float32)
@@ -283,7 +307,6 @@ batch[0].add_(1)
             batchflow.DataLoader("rows", 64, device="meta", collate_fn=list)
 
     def test_pinning_without_a_device_is_said_once(self):
-        from batchflow import arguments
         arguments._said.discard("pin_memory")
         if torch.cuda.is_available():
             self.skipTest("there is a device")
