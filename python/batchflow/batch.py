@@ -12,6 +12,7 @@ from . import library as c
 from .arrays import I64, TYPES, U8, MakeArray
 
 FILLER, REPLACED, REHEARSED = 1, 2, 4
+_ABOUT = ("keys", "wanted", "marks")  # as Batch asks for them
 
 
 class Held:
@@ -33,6 +34,7 @@ class Held:
 
 class _End(weakref.ref):  # type: ignore[type-arg]
     __slots__ = ("release",)
+    release: Callable[[], None]
 
 
 _call_release = operator.methodcaller("release")
@@ -65,7 +67,7 @@ class Ragged:
         return Ragged(self.values.pin_memory(*args), self.offsets.pin_memory(*args))
 
 
-class Batch(tuple):  # type: ignore[type-arg]
+class Batch(tuple[Any, ...]):
     """The fields in their order (`for images, labels in loader`), or by name: batch["image"].
 
     Arrays are the service's own memory: they must not be written to, unless the loader was made
@@ -117,18 +119,26 @@ class Batch(tuple):  # type: ignore[type-arg]
         return self.map(lambda field: field.pin_memory(*args))
 
     def __reduce__(self) -> Any:
-        return (Batch, (tuple(self),))
+        known = {name: value for name, value in self.__dict__.items() if name != "_about"}
+        return _rebuilt, (tuple(self), known, {name: self._about(name) for name in _ABOUT})
+
+
+def _rebuilt(fields: tuple[Any, ...], known: dict[str, Any], about: dict[str, Any]) -> Batch:
+    batch = Batch(fields)
+    batch.__dict__.update(known, _about=about.get)
+    return batch
 
 
 class FieldReader:
     """Makes a field's array of what the library shows."""
 
-    def __init__(self, field: Any, make: MakeArray, writable: bool):
+    def __init__(self, field: Any, make: MakeArray, make_offsets: MakeArray, writable: bool):
         self.name = field.name.decode()
         self.type = TYPES[field.type][0]
         self.shape = tuple(field.shape[i] for i in range(field.dimensions))
         self.ragged = bool(field.ragged)
         self._kind, self._make, self._writable = field.type, make, writable
+        self._make_offsets = make_offsets
         self._row = self.shape[1:]
         self._row_bytes = TYPES[field.type][1]
         for size in self._row:
@@ -144,7 +154,8 @@ class FieldReader:
         anew = (ctypes.c_int64 * (samples + 1))(*(one - first for one in offsets))
         values = self._make((array.values or 0) + first * self._row_bytes, self._kind,
                             (end - first, *self._row), held, self._writable)
-        return Ragged(values, self._make(ctypes.addressof(anew), I64, (samples + 1,), anew, True))
+        offsets_anew = self._make_offsets(ctypes.addressof(anew), I64, (samples + 1,), anew, True)
+        return Ragged(values, offsets_anew)
 
 
 def make_batch(raw: c.RawBatch, readers: Sequence[FieldReader], make: MakeArray, writable: bool,

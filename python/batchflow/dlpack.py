@@ -77,6 +77,10 @@ class DLTensor:
         self.dtype = TYPES[kind][0]
         self._address, self._bits, self._keeper = address, 8 * TYPES[kind][1], keeper
 
+    def __reduce__(self) -> Any:
+        raise TypeError("memory for DLPack is neither pickled nor deep-copied; write "
+                        "output='numpy' or 'torch', or take it over first")
+
     def __dlpack_device__(self) -> tuple[int, int]:
         return (_CPU, 0)
 

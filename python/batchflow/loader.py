@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import os
+import signal
 import sys
 import threading
 from contextlib import contextmanager, nullcontext
@@ -66,6 +68,7 @@ class DataLoader:
     def _begin_anew(self, state: states.State) -> None:
         self._session: Optional[Session] = None
         self._output, self._make = "", arrays.plain_arrays()
+        self._make_numbers = self._make
         self._readers: list[FieldReader] = []
         self._names: tuple[str, ...] = ()
         self._incarnation = 0
@@ -130,7 +133,8 @@ class DataLoader:
                 self._over = True
                 return None
             self._left_early = not raw.last_of_epoch
-            batch = make_batch(raw, self._readers, self._make, self._arguments.copy, self._names)
+            batch = make_batch(raw, self._readers, self._make_numbers, self._arguments.copy,
+                               self._names)
         finally:
             self._asked.release()
         return self._finish(batch)
@@ -210,9 +214,12 @@ class DataLoader:
             assert self._session is not None
             return self._session
         self._output, self._make = arrays.choose(self._arguments.output)
+        self._make_numbers = arrays.numbers_beside(self._output, self._make)
         if self._arguments.device is not None and self._output != "torch":
             raise ValueError(f"device={self._arguments.device!r} is for PyTorch's tensors, and these "
                              f"batches are {self._output}; import torch, or write output='torch'")
+        if self._output in ("torch", "dlpack") and not self._arguments.copy:
+            _show_where_it_crashes()
         session = embedded.open_session(self._arguments, self._options(state, epochs))
         self._opened_for = epochs
         self._adopt(session)
@@ -221,8 +228,8 @@ class DataLoader:
     def _adopt(self, session: Session) -> None:
         self._session = session
         info = session.info
-        self._readers = [FieldReader(info.field[i], self._make, self._arguments.copy)
-                         for i in range(info.fields)]
+        self._readers = [FieldReader(info.field[i], self._make, self._make_numbers,
+                                     self._arguments.copy) for i in range(info.fields)]
         self._names = tuple(reader.name for reader in self._readers)
         self._left_early = self._over = False
 
@@ -364,6 +371,13 @@ class _Epoch:
         if batch is None:
             raise StopIteration
         return batch
+
+
+def _show_where_it_crashes() -> None:
+    """PyTorch has no read-only tensors: who writes to a batch is at least told the line."""
+    if (os.environ.get("BATCHFLOW_FAULTHANDLER", "1") != "0" and not faulthandler.is_enabled() and
+            signal.getsignal(signal.SIGSEGV) == signal.SIG_DFL):
+        faulthandler.enable(2)
 
 
 def _bytes(text: Optional[str]) -> Optional[bytes]:

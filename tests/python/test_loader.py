@@ -1,5 +1,6 @@
 """DataLoader over a real service: what a training script sees."""
 
+import copy
 import ctypes
 import functools
 import gc
@@ -175,6 +176,16 @@ class Memory(Served):
                 self.check_content(batch)
         self.assertEqual(loader.times()["copied"], 0)
 
+    def test_a_batch_in_a_circle_is_free_when_it_is_collected(self):
+        for output, module in (("memoryview", "sys"), ("numpy", "numpy"), ("torch", "torch")):
+            if importlib.util.find_spec(module):
+                circle = [next(iter(batchflow.DataLoader("rows", 64, output=output)))]
+                circle.append(circle)
+                self.assertEqual(len(batches._ends), 1)
+                del circle
+                gc.collect()
+                self.assertEqual(len(batches._ends), 0)
+
     def test_a_loader_that_is_dropped_ends_its_job(self):
         loader = batchflow.DataLoader("rows", 64, True)
         next(iter(loader))
@@ -238,10 +249,35 @@ batch[0].add_(1)
                                   stderr=subprocess.DEVNULL)
             self.assertEqual(done.returncode, ended)
 
+    def test_who_writes_to_a_batch_is_told_the_line(self):
+        done = run_python("""
+import torch, batchflow
+(rows,) = next(iter(batchflow.DataLoader('rows', 64)))
+same = rows.to("cpu").long()  # no copy, since it is that already
+same.mul_(2)
+""")
+        self.assertEqual(done.returncode, -signal.SIGSEGV)
+        self.assertIn(b'File "<string>", line 5 in', done.stderr)
+
+    def test_handlers_of_the_users_stay(self):
+        done = run_python("""
+import faulthandler, os, signal, torch, batchflow
+signal.signal(signal.SIGSEGV, print)
+len(batchflow.DataLoader('rows'))
+assert not faulthandler.is_enabled()
+signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+os.environ["BATCHFLOW_FAULTHANDLER"] = "0"
+len(batchflow.DataLoader('rows'))
+assert not faulthandler.is_enabled()
+""")
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+
     def test_dlpack(self):
         batch = next(iter(batchflow.DataLoader("rows", 64, True, output="dlpack")))
         tensor = torch.from_dlpack(batch[0])
         keys = torch.from_dlpack(batch.sample_keys)
+        self.assertEqual(batch.sample_keys.tolist(), keys.tolist())
+        self.assertEqual(batch.marks.tolist(), [0] * 64)
         expected = tensor.clone()
         address = tensor.data_ptr()
         self.assertEqual(torch.from_dlpack(batch[0]).data_ptr(), address)
@@ -249,6 +285,24 @@ batch[0].add_(1)
         gc.collect()
         self.assertTrue(torch.equal(tensor, expected))
         self.assertEqual(tensor[:, 0].tolist(), (keys * 7).tolist())
+
+    def test_dlpack_capsules_are_dropped_when_nobody_has_them_or_what_came_of_them(self):
+        from batchflow import dlpack
+        loader = batchflow.DataLoader("rows", 64, output="dlpack")
+        batch = next(iter(loader))
+        begin = len(dlpack._alive)
+        unused, later = batch[0].__dlpack__(), batch[0].__dlpack__()
+        self.assertEqual(len(dlpack._alive), begin + 2)
+        del unused
+        tensor = torch.from_dlpack(batch[0])  # an export, which looks for what is left of others
+        self.assertEqual(len(dlpack._alive), begin + 2)
+        self.assertTrue(torch.equal(torch.utils.dlpack.from_dlpack(later), tensor))
+        del later, tensor
+        self.assertEqual(len(dlpack._alive), begin)
+        with self.assertRaisesRegex(TypeError, "neither pickled nor deep-copied"):
+            copy.deepcopy(batch)
+        scores = batchflow.DataLoader("rows", 64, order="weighted", output="dlpack")
+        scores.report_scores(next(iter(scores)).sample_keys, [1.0] * 64)
 
     def test_profilers_show_the_wait_as_pytorchs(self):
         loader = batchflow.DataLoader("rows", 64)
@@ -263,9 +317,13 @@ batch[0].add_(1)
         wrapped = torch.utils.data.DataLoader(batchflow.iterable_dataset(loader), batch_size=None)
         self.assertIsInstance(wrapped.dataset, torch.utils.data.IterableDataset)
         self.assertEqual(len(wrapped), len(loader))
-        # PyTorch makes lists of tuples, so what is known beside the fields is lost.
+        # PyTorch makes lists of tuples, so what is known beside the fields is lost...
         first = [row[0] // 7 for (data,) in wrapped for row in data.tolist()]
         self.assert_whole(set(first))
+        # ... unless its collate_fn leaves them alone.
+        kept = torch.utils.data.DataLoader(batchflow.iterable_dataset(loader), batch_size=None,
+                                           collate_fn=lambda batch: batch)
+        self.assert_whole([key for batch in kept for key in self.own_keys(batch)])
         workers = torch.utils.data.DataLoader(batchflow.iterable_dataset(loader), batch_size=None,
                                               num_workers=1)
         with self.assertRaisesRegex(RuntimeError, "num_workers=0"):
@@ -290,7 +348,14 @@ batch[0].add_(1)
         self.assertEqual(moved[0].dtype, torch.float32)
         self.assertEqual(moved.sample_keys.tolist(), batch.sample_keys.tolist())
         self.assertIsInstance(type(batch)(one + 1 for one in batch), batchflow.Batch)
-        self.assertTrue(torch.equal(pickle.loads(pickle.dumps(batch))[0], batch[0]))
+        for again in (pickle.loads(pickle.dumps(batch)), copy.copy(batch), copy.deepcopy(batch),
+                      pickle.loads(pickle.dumps(copy.copy(batch)))):
+            self.assertIsInstance(again, batchflow.Batch)
+            self.assertTrue(torch.equal(again["data"], batch[0]))
+            for name in ("names", "samples", "fillers", "epoch", "step", "last_of_epoch"):
+                self.assertEqual(getattr(again, name), getattr(batch, name))
+            for name in ("sample_keys", "wanted_keys", "marks"):
+                self.assertEqual(getattr(again, name).tolist(), getattr(batch, name).tolist())
 
     def test_batches_are_put_on_a_device(self):
         # Which keeps no numbers, so that nothing can be there without having been moved.
