@@ -257,11 +257,9 @@ class DataLoader:
 
     def state_dict(self) -> states.State:
         """Where the job is after the batches it has given: small, and nothing but JSON."""
-        if self._session is None:
-            return dict(self._state)
-        state = self._opened().state()
+        state = dict(self._state) if self._session is None else self._opened().state()
         if self._wanted_epoch is not None and not self._left_early:
-            state = states.at_epoch(state, self._wanted_epoch)
+            state = states.at_epoch(state or states.imported("BatchFlow", 0), self._wanted_epoch)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -274,8 +272,7 @@ class DataLoader:
                     f"the state is in the middle of an epoch in the order {state['order']}, and "
                     f"this DataLoader's is {self._arguments.order}; orders change between epochs")
             # Another order has nothing of this one's but the number of the epoch.
-            state = {"imported": "BatchFlow", "epoch": state["epoch"], "consumed": 0,
-                     "samples": state.get("samples")}
+            state = states.imported("BatchFlow", state["epoch"], 0, state.get("samples"))
         incarnation = self._incarnation
         if self._session is not None:
             self._opened().close()
