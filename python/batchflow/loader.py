@@ -9,7 +9,8 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager, nullcontext
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
+from typing import (TYPE_CHECKING, Any, Callable, Generic, Iterator, Mapping, Optional, Sequence,
+                    TypeVar)
 
 from . import arguments as args
 from . import arrays, embedded
@@ -19,10 +20,17 @@ from .batch import Batch, FieldReader, make_batch, sample_of, split
 from .ranks import job_name
 from .session import Session
 
+if TYPE_CHECKING:
+    import typing_extensions
+    # What a loader gives; only its checkers know that a type can have a default.
+    _Given = typing_extensions.TypeVar("_Given", default=Batch)
+else:
+    _Given = TypeVar("_Given")
+
 _numbers = itertools.count()
 
 
-class DataLoader:
+class DataLoader(Generic[_Given]):
     """Batches of a dataset that a BatchFlow service prepares, once for all jobs.
 
     Takes PyTorch's arguments in its order, and those of its own behind them; docs/python.md says
@@ -37,7 +45,7 @@ class DataLoader:
 
     def __init__(self, dataset: Any = None, batch_size: Optional[int] = 1,
                  shuffle: Optional[bool] = None, sampler: Any = None, batch_sampler: Any = None,
-                 num_workers: int = 0, collate_fn: Optional[Callable[[list[Any]], Any]] = None,
+                 num_workers: int = 0, collate_fn: Optional[Callable[[Any], _Given]] = None,
                  pin_memory: bool = False, drop_last: bool = False, timeout: float = 0,
                  worker_init_fn: Any = None, multiprocessing_context: Any = None,
                  generator: Any = None, *, prefetch_factor: Optional[int] = None,
@@ -52,7 +60,6 @@ class DataLoader:
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         self._arguments = args.read(given, aliases)
-        self.dataset = self._arguments.dataset
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
@@ -90,7 +97,7 @@ class DataLoader:
 
     # -------------------------------------------------------------------------------- iteration --
 
-    def __iter__(self) -> "_Epoch":
+    def __iter__(self) -> "_Epoch[_Given]":
         self._begin_epoch()
         self._iterations += 1
         return _Epoch(self)
@@ -98,7 +105,7 @@ class DataLoader:
     def __len__(self) -> int:
         return int(self._opened().info.steps_per_epoch)
 
-    def epochs(self) -> Iterator[Batch]:
+    def epochs(self) -> Iterator[_Given]:
         """All epochs (`epochs=`; without it, for ever) end to end, without a gap between them."""
         iteration = iter(self)
         while True:
@@ -123,7 +130,7 @@ class DataLoader:
             epochs = self._arguments.epochs  # a hint for look-ahead
             self._reopen(states.at_epoch(session.state(), wanted), epochs if epochs > wanted else 0)
 
-    def _next(self) -> Optional[Any]:
+    def _next(self) -> Optional[_Given]:
         """The next batch of the epoch; None at its end."""
         if not self._asked.acquire(blocking=False):
             raise RuntimeError("another thread is asking this DataLoader for a batch")
@@ -137,7 +144,8 @@ class DataLoader:
                                self._names)
         finally:
             self._asked.release()
-        return self._finish(batch)
+        given: _Given = self._finish(batch)
+        return given
 
     def _finish(self, batch: Batch) -> Any:
         if self._arguments.collate_fn is not None:
@@ -247,7 +255,7 @@ class DataLoader:
         if self._session is not None:
             self._session.close()
 
-    def __enter__(self) -> "DataLoader":
+    def __enter__(self) -> "DataLoader[_Given]":
         return self
 
     def __exit__(self, *unused: Any) -> None:
@@ -297,6 +305,10 @@ class DataLoader:
     # ------------------------------------------------------------------------- what it can tell --
 
     @property
+    def dataset(self) -> "Dataset":
+        return Dataset(self)
+
+    @property
     def classes(self) -> list[str]:
         """Their names, by label."""
         return self._opened().class_names()
@@ -338,10 +350,42 @@ class DataLoader:
             self.report_scores(keys, scores)
 
 
-class _Epoch:
+class Dataset:
+    """What a loader reads: its path or name, and, as PyTorch's have it, how many samples it has."""
+
+    def __init__(self, loader: DataLoader[Any]):
+        self._loader = loader
+        self._name = loader._arguments.dataset
+
+    def __len__(self) -> int:
+        return self._loader.dataset_samples
+
+    def __bool__(self) -> bool:
+        return True  # without asking the service
+
+    @property
+    def classes(self) -> list[str]:
+        return self._loader.classes
+
+    def __str__(self) -> str:
+        return self._name
+
+    __fspath__ = __str__
+
+    def __repr__(self) -> str:
+        return f"<batchflow dataset {self._name!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self._name == (other._name if isinstance(other, Dataset) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+
+class _Epoch(Generic[_Given]):
     """An iteration. The loader's next one ends it."""
 
-    def __init__(self, loader: DataLoader):
+    def __init__(self, loader: DataLoader[_Given]):
         self._loader = loader
         self._number = loader._iterations
         self._ended = False
@@ -350,13 +394,13 @@ class _Epoch:
         name = f"enumerate(DataLoader)#{type(loader).__name__}Iter.__next__"
         self._record = (lambda: profiler.record_function(name)) if profiler else nullcontext
 
-    def __iter__(self) -> "_Epoch":
+    def __iter__(self) -> "_Epoch[_Given]":
         return self
 
     def __len__(self) -> int:
         return len(self._loader)
 
-    def __next__(self) -> Any:
+    def __next__(self) -> _Given:
         if self._ended:
             raise StopIteration
         if self._loader._iterations != self._number:

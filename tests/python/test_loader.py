@@ -100,6 +100,11 @@ class Batches(Served):
         self.assertEqual(loader.fields, {"data": ("int64", (16,))})
         self.assertEqual(loader.dataset_samples, self.ROWS)
         self.assertEqual(loader.classes, [])
+        self.assertEqual(loader.dataset.classes, [])
+        self.assertEqual(len(loader.dataset), self.ROWS)
+        self.assertEqual((str(loader.dataset), os.fspath(loader.dataset)), ("rows", "rows"))
+        self.assertIn("'rows'", repr(loader.dataset))
+        self.assertEqual(loader.dataset, "rows")
         self.assertEqual(loader.sample_name(7), "rows.npy:7")
         for key in (-1, self.ROWS):
             with self.assertRaisesRegex(IndexError, f"no sample {key}; keys are 0 to 1999"):
