@@ -23,10 +23,9 @@ class Held:
     with it a Ctrl-C.
     """
 
-    __slots__ = ("handle", "__weakref__")
+    __slots__ = ("__weakref__",)
 
     def __init__(self, handle: int, release: Callable[[Any, int], None]):
-        self.handle = handle
         end = _End(self, _call_release)
         end.release = functools.partial(release, None, handle)
         _ends[weakref.ref(self, _ends.pop)] = end

@@ -37,16 +37,17 @@ def open_session(arguments: Arguments, options: Any) -> Session:
         try:
             session = Session(options, lambda: None)
         except (c.NoServiceError, c.RefusedError) as problem:
-            raise _for_a_path_meant(problem, arguments) from None
+            raise _explained(problem, arguments) from None
         _say_who_decided(arguments)
         return session
+    deadline = time.monotonic() + options.timeout_s
     for left in reversed(range(_TRIES)):
         try:
             session = Session(options, _Watch(arguments))
-        except c.NoServiceError:
+        except c.NoServiceError as problem:
             # One that was ending when it was asked is followed by another.
-            if left == 0:
-                raise
+            if left == 0 or time.monotonic() >= deadline:
+                raise _explained(problem, arguments) from None
             _check_ranks(arguments)
             options.service = os.fsencode(ensure(arguments))
         else:
@@ -62,8 +63,12 @@ def _say_who_decided(arguments: Arguments) -> None:
                  "runs")
 
 
-def _for_a_path_meant(problem: c.ServiceError, arguments: Arguments) -> c.ServiceError:
-    """No service has it by that name, and it lies here."""
+def _explained(problem: c.ServiceError, arguments: Arguments) -> c.ServiceError:
+    """With what the service cannot know: other ranks' troubles, and what lies here by that name."""
+    world_size = arguments.ranks().world_size
+    if world_size > 1 and "the wish to join" in str(problem):
+        return type(problem)(f"{problem}; a job begins when all of its {world_size} ranks have "
+                             "come, so look at what the others say")
     name = arguments.dataset
     unknown = isinstance(problem, c.NoServiceError) or f"no dataset is called '{name}'" in str(problem)
     if arguments.is_path or not unknown or not os.path.exists(name):
@@ -184,10 +189,9 @@ def _folder_problems() -> Iterator[None]:
 def daemon() -> str:
     named = os.environ.get("BATCHFLOW_DAEMON")
     library = os.environ.get("BATCHFLOW_LIBRARY")
-    places = [named] if named else [
-        Path(__file__).parent / "bin" / "batchflowd",
-        *([Path(library).parent.parent / "bin" / "batchflowd"] if library else []), "batchflowd"]
-    for place in places:
+    beside = [Path(__file__).parent] + ([Path(library).parent.parent] if library else [])
+    usual = [*(str(folder / "bin" / "batchflowd") for folder in beside), "batchflowd"]
+    for place in [named] if named else usual:
         if found := shutil.which(place):
             return os.path.abspath(found)  # the service is started elsewhere
     raise c.NoServiceError(

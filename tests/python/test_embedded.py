@@ -4,6 +4,7 @@ import os
 import signal
 import time
 import unittest
+import unittest.mock
 import warnings
 from pathlib import Path
 
@@ -204,8 +205,18 @@ embedded.ensure()  # is there when the script ends
                 with batchflow.DataLoader(self.data, **options) as loader:
                     len(loader)
         (only,) = said
-        self.assertIn("cache_limit and target_workers were decided by who started", str(only.message))
+        self.assertIn("target_workers were decided by who started the service", str(only.message))
         self.assertTrue(only.filename.endswith("test_embedded.py"), only.filename)
+
+    def test_a_rank_waits_for_the_others_once(self):
+        self.rows(40, 8)
+        embedded.ensure()
+        loader = batchflow.DataLoader(self.data, rank=0, world_size=2, job_name="x", timeout=0.5)
+        wait = unittest.mock.patch.object(arguments, "DEFAULT_TIMEOUT_S", 0.5)
+        with wait, unittest.mock.patch.object(embedded, "Session", wraps=embedded.Session) as asked:
+            with self.assertRaisesRegex(batchflow.NoServiceError, "all of its 2 ranks"):
+                len(loader)
+        self.assertEqual(asked.call_count, 1)
 
     def test_a_folder_that_cannot_be_used_is_said(self):
         os.environ["XDG_RUNTIME_DIR"] = "/dev/null"
