@@ -10,8 +10,10 @@ import os
 import re
 import sys
 import warnings
+from pathlib import Path
 from typing import Any, Callable, Optional, Union
 
+from .arrays import check_output
 from .library import ORDERS
 from .ranks import Rank, find_rank
 from .torchvision import pipeline_name, pipeline_of
@@ -20,6 +22,9 @@ ALIASES = {"max_cache_size": "cache_limit", "seed": "shuffle_seed", "input_dir":
            "remote": "dataset", "prefetch_batches": "prefetch_factor",
            "batches_ahead": "prefetch_factor"}
 DEFAULT_TIMEOUT_S = 300.0  # of order.md, the service's own
+TIMEOUT_MOST_S = 1e8
+# What so many credits allow to be said before the service reads fills half of a ring.
+PREFETCH_MOST = 545
 
 _UNITS = {"": 1, **{prefix + "b": 1000**i for i, prefix in enumerate(["", "k", "m", "g", "t"])},
           **{prefix + "ib": 1024**i for i, prefix in enumerate(["k", "m", "g", "t"], 1)}}
@@ -39,10 +44,27 @@ def say_once(what: str, why: str) -> None:
 
 def parse_bytes(value: Union[int, str]) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value).lower())
-    if isinstance(value, bool) or not match or match[2] not in _UNITS:
+    size = int(float(match[1]) * _UNITS.get(match[2], 0)) if match else 0
+    if isinstance(value, bool) or size == 0:
         raise ValueError(f"cache_limit={value!r} is no size; write a number of bytes, '64gb' "
                          "(10^9) or '64gib' (2^30)")
-    return int(float(match[1]) * _UNITS[match[2]])
+    return size
+
+
+@dataclasses.dataclass
+class Expected:
+    """What a data set or sampler of PyTorch's says that there is."""
+
+    of: str
+    samples: int
+    classes: Optional[list[str]]
+    why_others: str
+
+    def check(self, samples: int, classes: Callable[[], list[str]]) -> None:
+        found = None if self.classes is None else classes()
+        if (samples, found) != (self.samples, self.classes):
+            raise ValueError(f"{self.of} has {_counted(self.samples, self.classes)}, and the "
+                             f"service finds {_counted(samples, found)}; {self.why_others}")
 
 
 @dataclasses.dataclass
@@ -55,7 +77,7 @@ class Arguments:
     shuffle_seed: Optional[int]
     drop_last: bool
     timeout_s: float
-    collate_fn: Optional[Callable[[list[Any]], Any]]
+    collate_fn: Optional[Callable[[Any], Any]]
     pin_memory: bool
     device: Optional[str]
     pipeline: Optional[str]
@@ -69,6 +91,7 @@ class Arguments:
     copy: bool
     output: str
     job_name: Optional[str]
+    expected: list[Expected]
 
     @property
     def is_path(self) -> bool:
@@ -77,6 +100,24 @@ class Arguments:
     def ranks(self) -> Rank:
         """Of this process, which may be another than the one that made the loader."""
         return find_rank(self.rank, self.world_size)
+
+
+def _counted(samples: int, classes: Optional[list[str]]) -> str:
+    if classes is None:
+        return f"{samples} samples"
+    some = ", ".join(classes[:5]) + (", ..." if classes[5:] else "")
+    return f"{samples} samples of {len(classes)} classes ({some})"
+
+
+def _text(name: str, value: Any) -> Optional[str]:
+    if value is None:
+        return None
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str):
+        raise TypeError(f"{name} should be a text, not {type(value).__name__}")
+    if "\0" in text:
+        raise ValueError(f"{name}={text!r} has a NUL in it, where it would end; leave that out")
+    return text
 
 
 def _whole(name: str, value: Any, least: int, most: int = 2**32 - 1) -> int:
@@ -88,7 +129,8 @@ def _whole(name: str, value: Any, least: int, most: int = 2**32 - 1) -> int:
     return number
 
 
-def _dataset(dataset: Any, pipeline: Any) -> tuple[str, Any]:
+def _dataset(dataset: Any, pipeline: Any) -> tuple[str, Any, list[Expected]]:
+    expected = []
     # torchvision's ImageFolder says all that is needed.
     if type(dataset).__name__ in ("ImageFolder", "ImageNet") and hasattr(dataset, "root"):
         if getattr(dataset, "target_transform", None) is not None:
@@ -96,40 +138,54 @@ def _dataset(dataset: Any, pipeline: Any) -> tuple[str, Any]:
                              "in the training loop, and leave it out")
         if pipeline is None and getattr(dataset, "transform", None) is not None:
             pipeline = dataset.transform
-        dataset = getattr(dataset, "split_folder", dataset.root)
-    if isinstance(dataset, os.PathLike):
-        return os.path.abspath(os.path.expanduser(os.fspath(dataset))), pipeline
-    if not isinstance(dataset, str):
+        expected = [Expected(
+            type(dataset).__name__, len(dataset), list(getattr(dataset, "wnids", dataset.classes)),
+            "it follows no links to folders, takes pictures by their endings (docs/datasets.md) "
+            "and decodes JPEG and PNG: put copies in the place of links, and convert others")]
+        dataset = Path(getattr(dataset, "split_folder", dataset.root))
+    if not isinstance(dataset, (str, os.PathLike)):
         raise TypeError(
             f"dataset should be the path of a folder or file, or a name at the service, not "
             f"{type(dataset).__name__}: the service reads the data itself (docs/datasets.md)")
-    if not dataset:
+    is_path = isinstance(dataset, os.PathLike)
+    name = _text("dataset", dataset)
+    if not name:
         raise ValueError("dataset is empty; write a path or a name")
-    if dataset.startswith("~"):
-        dataset = os.path.expanduser(dataset)
-    return os.path.abspath(dataset) if dataset.startswith(("/", ".")) else dataset, pipeline
+    if "://" in name and not is_path:
+        raise ValueError(f"dataset={name!r}: the service reads files of this machine; mount or "
+                         "copy that, and write its path here")
+    name = os.path.expanduser(name)
+    if is_path or name.startswith(("/", ".")):
+        name = os.path.abspath(name)
+    return name, pipeline, expected
 
 
-def _sampler(sampler: Any) -> dict[str, Any]:
+def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
     """Samplers of PyTorch that say nothing but an order, as arguments."""
     kind = type(sampler).__name__
     if kind == "SequentialSampler":
-        return {"shuffle": False}
-    if kind == "RandomSampler" and not sampler.replacement and sampler._num_samples is None:
-        return {"shuffle": True, "generator": sampler.generator}
-    if kind in ("DistributedSampler", "StatefulDistributedSampler"):
-        return {"shuffle": sampler.shuffle, "shuffle_seed": sampler.seed, "rank": sampler.rank,
-                "world_size": sampler.num_replicas, "drop_last": sampler.drop_last}
-    raise ValueError(
-        f"sampler: a {kind} cannot be asked by the service, which decides the order itself; write "
-        "shuffle=True, order='weighted' with report_scores(), or serve a split (docs/datasets.md)")
+        meant, samples = {"shuffle": False}, len(sampler)
+    elif kind == "RandomSampler" and not sampler.replacement and sampler._num_samples is None:
+        meant, samples = {"shuffle": True, "generator": sampler.generator}, len(sampler)
+    elif kind in ("DistributedSampler", "StatefulDistributedSampler"):
+        # Its drop_last is of ranks, which get equal counts by fillers here.
+        meant = {"shuffle": sampler.shuffle, "shuffle_seed": sampler.seed, "rank": sampler.rank,
+                 "world_size": sampler.num_replicas}
+        samples = len(sampler.dataset)
+    else:
+        raise ValueError(
+            f"sampler: a {kind} cannot be asked by the service, which decides the order itself; "
+            "write shuffle=True, order='weighted' with report_scores(), or serve a split "
+            "(docs/datasets.md)")
+    return meant, Expected(f"what the {kind} goes over", samples, None,
+                           "a part of them is served as a split (docs/datasets.md)")
 
 
 def _pipeline(pipeline: Any) -> Optional[str]:
     if pipeline is None:
         return None
     if isinstance(pipeline, (str, os.PathLike)):
-        return pipeline_name(pipeline)
+        return pipeline_name(_text("pipeline", pipeline) or "")
     return pipeline_of(pipeline).text()
 
 
@@ -163,6 +219,9 @@ def _check_like_torch(given: dict[str, Any]) -> None:
                          "multiprocessing.")
     if given["timeout"] < 0:
         raise ValueError("timeout option should be non-negative")
+    if not given["timeout"] <= TIMEOUT_MOST_S:
+        raise ValueError(f"timeout should be at most {TIMEOUT_MOST_S:.0f} seconds, but got "
+                         f"timeout={given['timeout']}")
     if given["prefetch_factor"] is not None and given["prefetch_factor"] < 0:
         raise ValueError("prefetch_factor option should be non-negative")
     if given["sampler"] is not None and given["shuffle"]:
@@ -181,6 +240,16 @@ def _check_like_torch(given: dict[str, Any]) -> None:
         raise TypeError("collate_fn should be a function that takes a list of samples")
 
 
+def _check_device(device: Any) -> None:
+    torch = sys.modules.get("torch")
+    if device is None or torch is None:
+        return
+    try:
+        torch.device(device)
+    except (RuntimeError, TypeError) as problem:
+        raise ValueError(f"device={device!r}: {problem}") from None
+
+
 def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
     """`given`: the arguments of DataLoader.__init__ by name."""
     for alias, value in aliases.items():
@@ -194,8 +263,11 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         raise TypeError("DataLoader.__init__() missing 1 required positional argument: 'dataset'")
     _check_like_torch(given)
     _say_what_has_no_meaning(given)
+    dataset, pipeline, expected = _dataset(given["dataset"], given["pipeline"])
     if given["sampler"] is not None:
-        for name, value in _sampler(given["sampler"]).items():
+        meant, all_samples = _sampler(given["sampler"])
+        expected.append(all_samples)
+        for name, value in meant.items():
             # What the user says beside it goes first.
             if given[name] in (None, False):
                 given[name] = value
@@ -203,13 +275,14 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
     seed = given["shuffle_seed"]
     if seed is None and given["generator"] is not None and order != "sequential":
         seed = given["generator"].initial_seed()
-    dataset, pipeline = _dataset(given["dataset"], given["pipeline"])
     workers = given["target_workers"]
     if given["output"] == "dlpack" and given["collate_fn"] is not None:
         raise ValueError("collate_fn takes samples, and output='dlpack' has whole fields alone")
     if given["device"] is not None and given["collate_fn"] is not None:
         raise ValueError("device: only collate_fn knows what it makes; move that in it, or in the "
                          "training loop")
+    check_output(given["output"])
+    _check_device(given["device"])
     ahead = given["prefetch_factor"]
     arguments = Arguments(
         dataset=dataset,
@@ -224,16 +297,17 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         device=None if given["device"] is None else str(given["device"]),
         pipeline=_pipeline(pipeline),
         epochs=0 if given["epochs"] is None else _whole("epochs", given["epochs"], 1),
-        service=given["service"],
+        service=_text("service", given["service"]),
         rank=given["rank"],
         world_size=given["world_size"],
         # One is held by the loop while others are ahead of it.
-        credits=0 if ahead is None else _whole("prefetch_factor", ahead, 0, 10_000) + 1,
+        credits=0 if ahead is None else _whole("prefetch_factor", ahead, 0, PREFETCH_MOST) + 1,
         cache_limit=None if given["cache_limit"] is None else parse_bytes(given["cache_limit"]),
         target_workers=None if workers in (None, "auto") else _whole("target_workers", workers, 1,
                                                                      4096),
         copy=bool(given["copy"]),
         output=given["output"],
-        job_name=given["job_name"])
+        job_name=_text("job_name", given["job_name"]),
+        expected=expected)
     arguments.ranks()  # says what is wrong now, and not at the first batch
     return arguments

@@ -81,6 +81,22 @@ def plain_arrays() -> MakeArray:
     return make
 
 
+def numbers_beside(output: str, make: MakeArray) -> MakeArray:
+    """Of keys, marks and offsets, which are there to be looked at in Python, too."""
+    if output != "dlpack":
+        return make
+    if not importlib.util.find_spec("numpy"):
+        return plain_arrays()
+    shown = numpy_arrays(importlib.import_module("numpy"))
+    # Copies, since NumPy gives nothing that is read-only to others.
+    return lambda *array: shown(*array).copy()
+
+
+def check_output(output: Any) -> None:
+    if output not in ("auto", "torch", "numpy", "dlpack", "memoryview"):
+        raise ValueError(f"output={output!r}: write auto, torch, numpy, dlpack or memoryview")
+
+
 def choose(output: str) -> tuple[str, MakeArray]:
     """`auto`: PyTorch where the script uses it, else NumPy where it is, else memoryview."""
     if output == "auto":
@@ -94,7 +110,5 @@ def choose(output: str) -> tuple[str, MakeArray]:
         return output, numpy_arrays(importlib.import_module("numpy"))
     if output == "memoryview":
         return output, plain_arrays()
-    if output == "dlpack":
-        from .dlpack import dlpack_arrays
-        return output, dlpack_arrays()
-    raise ValueError(f"output={output!r}: write auto, torch, numpy, dlpack or memoryview")
+    from .dlpack import dlpack_arrays
+    return output, dlpack_arrays()

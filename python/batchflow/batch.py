@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import operator
+import weakref
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from . import library as c
 from .arrays import I64, TYPES, U8, MakeArray
 
 FILLER, REPLACED, REHEARSED = 1, 2, 4
+_ABOUT = ("keys", "wanted", "marks")  # as Batch asks for them
 
 
 class Held:
-    """A batch's memory: given back to the service when the last array that lies in it is gone."""
+    """A batch's memory: given back to the service when the last array that lies in it is gone.
 
-    __slots__ = ("handle", "_release")
+    By any thread, and of a closed loader too: the library knows batches by handle alone. Without
+    a line of Python, since an exception that a signal's handler raises there would be dropped, and
+    with it a Ctrl-C.
+    """
+
+    __slots__ = ("__weakref__",)
 
     def __init__(self, handle: int, release: Callable[[Any, int], None]):
-        self.handle = handle
-        self._release = release
+        end = _End(self, _call_release)
+        end.release = functools.partial(release, None, handle)
+        _ends[weakref.ref(self, _ends.pop)] = end
 
-    def __del__(self) -> None:
-        # By any thread, and of a closed loader too: the library knows batches by handle alone.
-        self._release(None, self.handle)
+
+class _End(weakref.ref):  # type: ignore[type-arg]
+    __slots__ = ("release",)
+    release: Callable[[], None]
+
+
+_call_release = operator.methodcaller("release")
+_ends: dict[Any, _End] = {}  # of those held; a weak reference calls only while it is there itself
 
 
 class Ragged:
@@ -51,7 +66,7 @@ class Ragged:
         return Ragged(self.values.pin_memory(*args), self.offsets.pin_memory(*args))
 
 
-class Batch(tuple):  # type: ignore[type-arg]
+class Batch(tuple[Any, ...]):
     """The fields in their order (`for images, labels in loader`), or by name: batch["image"].
 
     Arrays are the service's own memory: they must not be written to, unless the loader was made
@@ -103,18 +118,26 @@ class Batch(tuple):  # type: ignore[type-arg]
         return self.map(lambda field: field.pin_memory(*args))
 
     def __reduce__(self) -> Any:
-        return (Batch, (tuple(self),))
+        known = {name: value for name, value in self.__dict__.items() if name != "_about"}
+        return _rebuilt, (tuple(self), known, {name: self._about(name) for name in _ABOUT})
+
+
+def _rebuilt(fields: tuple[Any, ...], known: dict[str, Any], about: dict[str, Any]) -> Batch:
+    batch = Batch(fields)
+    batch.__dict__.update(known, _about=about.get)
+    return batch
 
 
 class FieldReader:
     """Makes a field's array of what the library shows."""
 
-    def __init__(self, field: Any, make: MakeArray, writable: bool):
+    def __init__(self, field: Any, make: MakeArray, make_offsets: MakeArray, writable: bool):
         self.name = field.name.decode()
         self.type = TYPES[field.type][0]
         self.shape = tuple(field.shape[i] for i in range(field.dimensions))
         self.ragged = bool(field.ragged)
         self._kind, self._make, self._writable = field.type, make, writable
+        self._make_offsets = make_offsets
         self._row = self.shape[1:]
         self._row_bytes = TYPES[field.type][1]
         for size in self._row:
@@ -130,7 +153,8 @@ class FieldReader:
         anew = (ctypes.c_int64 * (samples + 1))(*(one - first for one in offsets))
         values = self._make((array.values or 0) + first * self._row_bytes, self._kind,
                             (end - first, *self._row), held, self._writable)
-        return Ragged(values, self._make(ctypes.addressof(anew), I64, (samples + 1,), anew, True))
+        offsets_anew = self._make_offsets(ctypes.addressof(anew), I64, (samples + 1,), anew, True)
+        return Ragged(values, offsets_anew)
 
 
 def make_batch(raw: c.RawBatch, readers: Sequence[FieldReader], make: MakeArray, writable: bool,

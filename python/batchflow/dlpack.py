@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
+import threading
+from collections import deque
 from ctypes import (POINTER, Structure, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint64,
                     c_void_p)
 from typing import Any, Sequence
@@ -29,30 +32,41 @@ class _Managed(Structure):
     pass
 
 
-_Deleter = ctypes.CFUNCTYPE(None, POINTER(_Managed))
-_Managed._fields_ = [("tensor", _Tensor), ("context", c_void_p), ("deleter", _Deleter)]
-_Destructor = ctypes.CFUNCTYPE(None, c_void_p)
+_Managed._fields_ = [("tensor", _Tensor), ("context", c_void_p), ("deleter", c_void_p)]
 
 _api = ctypes.pythonapi
-_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p, c_char_p, _Destructor)(
+_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p, c_char_p, c_void_p)(
     ("PyCapsule_New", _api))
-_is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, c_char_p)(("PyCapsule_IsValid", _api))
-_of_capsule = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_char_p)(("PyCapsule_GetPointer", _api))
+_is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, c_char_p)(
+    ("PyCapsule_IsValid", _api))
 
 # What consumers have: by the address of the struct they call the deleter with.
 _alive: dict[int, tuple[Any, ...]] = {}
+# No line of Python runs where an exception, and with it a Ctrl-C, would be dropped (batch.Held): so
+# the deleter is written in C, and what was never consumed is looked for at the next export.
+_delete = ctypes.CFUNCTYPE(None, c_void_p)(_alive.pop)
+_exported: deque[tuple[Any, int]] = deque()
+_looking = threading.Lock()
 
 
-@_Deleter  # type: ignore[untyped-decorator, unused-ignore]
-def _delete(managed: Any) -> None:
-    _alive.pop(ctypes.addressof(managed.contents), None)
+def _references(export: tuple[Any, int]) -> int:
+    capsule = export[0]
+    return sys.getrefcount(capsule)
 
 
-@_Destructor  # type: ignore[untyped-decorator, unused-ignore]
-def _destroy(capsule: int) -> None:
-    # One that was consumed has another name, and its consumer deletes.
-    if _is_capsule(capsule, _NAME):
-        _alive.pop(_of_capsule(capsule, _NAME), None)
+_ALONE = _references((_new_capsule(1, _NAME, None), 0))
+
+
+def _drop_unconsumed() -> None:
+    with _looking:
+        for _ in range(len(_exported)):
+            export = _exported.popleft()
+            if not _is_capsule(export[0], _NAME):  # its consumer gave it another name, and deletes
+                continue
+            if _references(export) > _ALONE:
+                _exported.append(export)
+            else:
+                _alive.pop(export[1])
 
 
 class DLTensor:
@@ -62,6 +76,10 @@ class DLTensor:
         self.shape = tuple(shape)
         self.dtype = TYPES[kind][0]
         self._address, self._bits, self._keeper = address, 8 * TYPES[kind][1], keeper
+
+    def __reduce__(self) -> Any:
+        raise TypeError("memory for DLPack is neither pickled nor deep-copied; write "
+                        "output='numpy' or 'torch', or take it over first")
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (_CPU, 0)
@@ -74,10 +92,13 @@ class DLTensor:
         tensor.device_type, tensor.device_id, tensor.ndim = _CPU, 0, len(self.shape)
         tensor.code = _CODES[self.dtype.rstrip("0123456789")]
         tensor.bits, tensor.lanes, tensor.shape = self._bits, 1, shape
-        managed.deleter = _delete
+        managed.deleter = ctypes.cast(_delete, c_void_p)
         address = ctypes.addressof(managed)
+        _drop_unconsumed()
         _alive[address] = (managed, shape, self._keeper)
-        return _new_capsule(address, _NAME, _destroy)
+        capsule = _new_capsule(address, _NAME, None)
+        _exported.append((capsule, address))
+        return capsule
 
 
 def dlpack_arrays() -> MakeArray:

@@ -12,9 +12,10 @@ import shutil
 import socket
 import stat
 import subprocess
+import threading
 import time
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
@@ -27,9 +28,6 @@ _TRIES = 3
 _LOOK_EVERY_S = 0.5
 _LOG_MOST = 1 << 20
 
-# What this process has started, so that it does not become a zombie.
-_started: list["subprocess.Popen[bytes]"] = []
-
 
 def open_session(arguments: Arguments, options: Any) -> Session:
     """Joins at the service there is, or, for a path, at one that is started for it."""
@@ -37,23 +35,40 @@ def open_session(arguments: Arguments, options: Any) -> Session:
                  arguments.is_path and os.environ.get("BATCHFLOW_EMBEDDED", "1") != "0")
     if not may_start:
         try:
-            return Session(options, lambda: None)
+            session = Session(options, lambda: None)
         except (c.NoServiceError, c.RefusedError) as problem:
-            raise _for_a_path_meant(problem, arguments) from None
+            raise _explained(problem, arguments) from None
+        _say_who_decided(arguments)
+        return session
+    deadline = time.monotonic() + options.timeout_s
     for left in reversed(range(_TRIES)):
         try:
-            return Session(options, _Watch(arguments))
-        except c.NoServiceError:
+            session = Session(options, _Watch(arguments))
+        except c.NoServiceError as problem:
             # One that was ending when it was asked is followed by another.
-            if left == 0:
-                raise
+            if left == 0 or time.monotonic() >= deadline:
+                raise _explained(problem, arguments) from None
             _check_ranks(arguments)
             options.service = os.fsencode(ensure(arguments))
+        else:
+            if options.service is None:
+                _say_who_decided(arguments)
+            return session
     raise AssertionError("unreachable")
 
 
-def _for_a_path_meant(problem: c.ServiceError, arguments: Arguments) -> c.ServiceError:
-    """No service has it by that name, and it lies here."""
+def _say_who_decided(arguments: Arguments) -> None:
+    if arguments.cache_limit or arguments.target_workers:
+        say_once("cache_limit and target_workers", "were decided by who started the service that "
+                 "runs")
+
+
+def _explained(problem: c.ServiceError, arguments: Arguments) -> c.ServiceError:
+    """With what the service cannot know: other ranks' troubles, and what lies here by that name."""
+    world_size = arguments.ranks().world_size
+    if world_size > 1 and "the wish to join" in str(problem):
+        return type(problem)(f"{problem}; a job begins when all of its {world_size} ranks have "
+                             "come, so look at what the others say")
     name = arguments.dataset
     unknown = isinstance(problem, c.NoServiceError) or f"no dataset is called '{name}'" in str(problem)
     if arguments.is_path or not unknown or not os.path.exists(name):
@@ -85,14 +100,20 @@ class _Watch:
         self._next = time.monotonic() + _LOOK_EVERY_S
         try:
             ensure(self._arguments)
-        except (OSError, RuntimeError):
+        except RuntimeError:
             pass  # the loader goes on looking, and says at the end that there was none
+
+
+def _from_environment(variable: str) -> Optional[Path]:
+    """The XDG specification has relative paths ignored, and so does the service."""
+    value = os.environ.get(variable, "")
+    return Path(value) if value.startswith("/") else None
 
 
 def runtime_folder() -> Path:
     """Where this user's service is found; nobody else can write there."""
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(base) / "batchflow" if base else Path(f"/tmp/batchflow-{os.geteuid()}")
+    base = _from_environment("XDG_RUNTIME_DIR")
+    folder = base / "batchflow" if base else Path(f"/tmp/batchflow-{os.geteuid()}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
@@ -103,8 +124,8 @@ def runtime_folder() -> Path:
 
 def _state_folder(runtime: Path) -> Path:
     """Indices outlive the service. Two services must not share one."""
-    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    folder = Path(base) / "batchflow" / f"embedded-{zlib.crc32(os.fsencode(runtime)):08x}"
+    base = _from_environment("XDG_STATE_HOME") or Path(os.path.expanduser("~/.local/state"))
+    folder = base / "batchflow" / f"embedded-{zlib.crc32(os.fsencode(runtime)):08x}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -142,27 +163,52 @@ def _lock(path: Path) -> Iterator[None]:
 
 def ensure(arguments: Optional[Arguments] = None) -> str:
     """The socket of this user's service, which is started if it does not run."""
-    folder = runtime_folder()
-    path = folder / "batchflow.sock"
-    with _lock(folder / "embedded.lock"):
-        if not listens(path):
-            _start(folder, path, arguments)
-        elif arguments and (arguments.cache_limit or arguments.target_workers):
-            say_once("cache_limit and target_workers", "were decided by who started the service "
-                     "that runs")
+    with _folder_problems():
+        folder = runtime_folder()
+        path = folder / "batchflow.sock"
+        with _lock(folder / "embedded.lock"):
+            if not listens(path):
+                _start(folder, path, arguments)
+            elif arguments:
+                _say_who_decided(arguments)
     return str(path)
+
+
+@contextmanager
+def _folder_problems() -> Iterator[None]:
+    try:
+        yield
+    except c.NoServiceError:
+        raise
+    except OSError as problem:
+        raise c.NoServiceError(
+            f"no service runs, and none can be started here: {problem}; set XDG_RUNTIME_DIR to a "
+            "folder that this user can write to, or name a service by BATCHFLOW_SERVICE") from None
 
 
 def daemon() -> str:
     named = os.environ.get("BATCHFLOW_DAEMON")
-    beside_package = Path(__file__).parent / "bin" / "batchflowd"
     library = os.environ.get("BATCHFLOW_LIBRARY")
-    beside_library = Path(library).parent.parent / "bin" / "batchflowd" if library else None
-    for place in (named, beside_package, beside_library, shutil.which("batchflowd")):
-        if place and os.access(place, os.X_OK):
-            return str(place)
-    raise c.NoServiceError("no service runs, and there is no batchflowd to start; install it, name "
-                           "it by BATCHFLOW_DAEMON, or name a service by BATCHFLOW_SERVICE")
+    beside = [Path(__file__).parent] + ([Path(library).parent.parent] if library else [])
+    usual = [*(str(folder / "bin" / "batchflowd") for folder in beside), "batchflowd"]
+    for place in [named] if named else usual:
+        if found := shutil.which(place):
+            return os.path.abspath(found)  # the service is started elsewhere
+    raise c.NoServiceError(
+        f"no service runs, and there is no batchflowd to start{' at ' + named if named else ''}; "
+        "install it, name it by BATCHFLOW_DAEMON, or name a service by BATCHFLOW_SERVICE")
+
+
+@contextmanager
+def _on_all_processors() -> Iterator[None]:
+    """What this thread starts is for all scripts, and not only for the processors of this one."""
+    own = os.sched_getaffinity(0)
+    with suppress(OSError):
+        os.sched_setaffinity(0, range(os.sysconf("SC_NPROCESSORS_CONF")))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
 
 
 def _start(folder: Path, path: Path, arguments: Optional[Arguments]) -> None:
@@ -177,11 +223,10 @@ def _start(folder: Path, path: Path, arguments: Optional[Arguments]) -> None:
     if log.exists() and log.stat().st_size > _LOG_MOST:
         log.unlink()
     begin = log.stat().st_size if log.exists() else 0
-    with log.open("ab") as output:
+    with log.open("ab") as output, _on_all_processors():
         # Of a session of its own: Ctrl-C and the end of this script are not for it.
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                                    start_new_session=True, cwd="/")
-    _started[:] = [one for one in _started if one.poll() is None] + [process]
     deadline = time.monotonic() + _START_S
     while not listens(path):
         if process.poll() is not None or time.monotonic() > deadline:
@@ -190,6 +235,9 @@ def _start(folder: Path, path: Path, arguments: Optional[Arguments]) -> None:
                 said = written.read(4096).decode(errors="replace").strip()
             if process.returncode is None:
                 process.kill()
+                process.wait()
             raise c.NoServiceError(f"{command[0]} did not start: {said or 'it says nothing'}; see "
                                    f"{log}")
         time.sleep(0.01)
+    # Else it would be a zombie from its end to that of this script.
+    threading.Thread(target=process.wait, name="batchflowd's end", daemon=True).start()

@@ -7,9 +7,10 @@ from typing import Any
 from .loader import DataLoader
 
 
-def iterable_dataset(loader: DataLoader) -> Any:
+def iterable_dataset(loader: DataLoader[Any]) -> Any:
     """Whole batches: `torch.utils.data.DataLoader(batchflow.iterable_dataset(loader),
-    batch_size=None)`. Lightning takes the loader as it is, too."""
+    batch_size=None, collate_fn=lambda batch: batch)`; without that collate_fn PyTorch makes plain
+    lists of them. Lightning takes the loader as it is, too."""
     from torch.utils import data  # type: ignore[import-not-found, unused-ignore]
 
     class Batches(data.IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import os
+import signal
 import sys
 import threading
 from contextlib import contextmanager, nullcontext
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
+from typing import (TYPE_CHECKING, Any, Callable, Generic, Iterator, Mapping, Optional, Sequence,
+                    TypeVar)
 
 from . import arguments as args
 from . import arrays, embedded
@@ -17,10 +20,17 @@ from .batch import Batch, FieldReader, make_batch, sample_of, split
 from .ranks import job_name
 from .session import Session
 
+if TYPE_CHECKING:
+    import typing_extensions
+    # What a loader gives; only its checkers know that a type can have a default.
+    _Given = typing_extensions.TypeVar("_Given", default=Batch)
+else:
+    _Given = TypeVar("_Given")
+
 _numbers = itertools.count()
 
 
-class DataLoader:
+class DataLoader(Generic[_Given]):
     """Batches of a dataset that a BatchFlow service prepares, once for all jobs.
 
     Takes PyTorch's arguments in its order, and those of its own behind them; docs/python.md says
@@ -35,7 +45,7 @@ class DataLoader:
 
     def __init__(self, dataset: Any = None, batch_size: Optional[int] = 1,
                  shuffle: Optional[bool] = None, sampler: Any = None, batch_sampler: Any = None,
-                 num_workers: int = 0, collate_fn: Optional[Callable[[list[Any]], Any]] = None,
+                 num_workers: int = 0, collate_fn: Optional[Callable[[Any], _Given]] = None,
                  pin_memory: bool = False, drop_last: bool = False, timeout: float = 0,
                  worker_init_fn: Any = None, multiprocessing_context: Any = None,
                  generator: Any = None, *, prefetch_factor: Optional[int] = None,
@@ -50,7 +60,6 @@ class DataLoader:
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         self._arguments = args.read(given, aliases)
-        self.dataset = self._arguments.dataset
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
@@ -66,6 +75,7 @@ class DataLoader:
     def _begin_anew(self, state: states.State) -> None:
         self._session: Optional[Session] = None
         self._output, self._make = "", arrays.plain_arrays()
+        self._make_numbers = self._make
         self._readers: list[FieldReader] = []
         self._names: tuple[str, ...] = ()
         self._incarnation = 0
@@ -76,7 +86,7 @@ class DataLoader:
         self._wanted_epoch: Optional[int] = None
         self._iterations = 0
         self._closed = False
-        self._asked = threading.Lock()
+        self._asked = threading.RLock()  # a Ctrl-C may come between asking and the lock's return
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.__initialized and name in ("batch_size", "batch_sampler", "sampler", "drop_last",
@@ -87,7 +97,7 @@ class DataLoader:
 
     # -------------------------------------------------------------------------------- iteration --
 
-    def __iter__(self) -> "_Epoch":
+    def __iter__(self) -> "_Epoch[_Given]":
         self._begin_epoch()
         self._iterations += 1
         return _Epoch(self)
@@ -95,7 +105,7 @@ class DataLoader:
     def __len__(self) -> int:
         return int(self._opened().info.steps_per_epoch)
 
-    def epochs(self) -> Iterator[Batch]:
+    def epochs(self) -> Iterator[_Given]:
         """All epochs (`epochs=`; without it, for ever) end to end, without a gap between them."""
         iteration = iter(self)
         while True:
@@ -120,7 +130,7 @@ class DataLoader:
             epochs = self._arguments.epochs  # a hint for look-ahead
             self._reopen(states.at_epoch(session.state(), wanted), epochs if epochs > wanted else 0)
 
-    def _next(self) -> Optional[Any]:
+    def _next(self) -> Optional[_Given]:
         """The next batch of the epoch; None at its end."""
         if not self._asked.acquire(blocking=False):
             raise RuntimeError("another thread is asking this DataLoader for a batch")
@@ -130,15 +140,18 @@ class DataLoader:
                 self._over = True
                 return None
             self._left_early = not raw.last_of_epoch
-            batch = make_batch(raw, self._readers, self._make, self._arguments.copy, self._names)
+            batch = make_batch(raw, self._readers, self._make_numbers, self._arguments.copy,
+                               self._names)
         finally:
             self._asked.release()
-        return self._finish(batch)
+        given: _Given = self._finish(batch)
+        return given
 
     def _finish(self, batch: Batch) -> Any:
         if self._arguments.collate_fn is not None:
-            samples = split(batch, batch.samples)
-            result = self._arguments.collate_fn(samples)
+            samples: Any = split(batch, batch.samples)
+            result = self._arguments.collate_fn(samples if self._arguments.batch_size else
+                                                samples[0])
         elif self._arguments.batch_size is None:
             result = batch.map(lambda field: sample_of(field, 0))
         else:
@@ -157,12 +170,24 @@ class DataLoader:
             raise RuntimeError("this DataLoader is closed; make another one")
         if self._session is None:
             self._session = self._open(self._state, self._arguments.epochs)
+            self._check_expected()
         elif self._session.process != os.getpid():
             raise RuntimeError(
                 f"this DataLoader was opened by process {self._session.process} and is used in "
                 f"process {os.getpid()}, which fork() made of it; make a DataLoader in each "
                 "process, or start processes with multiprocessing's 'spawn'")
         return self._session
+
+    def _check_expected(self) -> None:
+        session = self._session
+        assert session is not None
+        try:
+            for expected in self._arguments.expected:
+                expected.check(int(session.info.dataset_samples), session.class_names)
+        except BaseException:
+            self._session = None
+            session.close()
+            raise
 
     def _options(self, state: states.State, epochs: int) -> Any:
         given = self._arguments
@@ -197,9 +222,12 @@ class DataLoader:
             assert self._session is not None
             return self._session
         self._output, self._make = arrays.choose(self._arguments.output)
+        self._make_numbers = arrays.numbers_beside(self._output, self._make)
         if self._arguments.device is not None and self._output != "torch":
             raise ValueError(f"device={self._arguments.device!r} is for PyTorch's tensors, and these "
                              f"batches are {self._output}; import torch, or write output='torch'")
+        if self._output in ("torch", "dlpack") and not self._arguments.copy:
+            _show_where_it_crashes()
         session = embedded.open_session(self._arguments, self._options(state, epochs))
         self._opened_for = epochs
         self._adopt(session)
@@ -208,13 +236,14 @@ class DataLoader:
     def _adopt(self, session: Session) -> None:
         self._session = session
         info = session.info
-        self._readers = [FieldReader(info.field[i], self._make, self._arguments.copy)
-                         for i in range(info.fields)]
+        self._readers = [FieldReader(info.field[i], self._make, self._make_numbers,
+                                     self._arguments.copy) for i in range(info.fields)]
         self._names = tuple(reader.name for reader in self._readers)
         self._left_early = self._over = False
 
     def _reopen(self, state: states.State, epochs: int) -> None:
         assert self._session is not None
+        self._state = state  # a Ctrl-C may come before it is open
         self._session.close()
         self._session = None
         self._incarnation += 1
@@ -226,7 +255,7 @@ class DataLoader:
         if self._session is not None:
             self._session.close()
 
-    def __enter__(self) -> "DataLoader":
+    def __enter__(self) -> "DataLoader[_Given]":
         return self
 
     def __exit__(self, *unused: Any) -> None:
@@ -236,11 +265,9 @@ class DataLoader:
 
     def state_dict(self) -> states.State:
         """Where the job is after the batches it has given: small, and nothing but JSON."""
-        if self._session is None:
-            return dict(self._state)
-        state = self._opened().state()
+        state = dict(self._state) if self._session is None else self._opened().state()
         if self._wanted_epoch is not None and not self._left_early:
-            state = states.at_epoch(state, self._wanted_epoch)
+            state = states.at_epoch(state or states.imported("BatchFlow", 0), self._wanted_epoch)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -253,8 +280,7 @@ class DataLoader:
                     f"the state is in the middle of an epoch in the order {state['order']}, and "
                     f"this DataLoader's is {self._arguments.order}; orders change between epochs")
             # Another order has nothing of this one's but the number of the epoch.
-            state = {"imported": "BatchFlow", "epoch": state["epoch"], "consumed": 0,
-                     "samples": state.get("samples")}
+            state = states.imported("BatchFlow", state["epoch"], 0, state.get("samples"))
         incarnation = self._incarnation
         if self._session is not None:
             self._opened().close()
@@ -277,6 +303,10 @@ class DataLoader:
         self.__initialized = True
 
     # ------------------------------------------------------------------------- what it can tell --
+
+    @property
+    def dataset(self) -> "Dataset":
+        return Dataset(self)
 
     @property
     def classes(self) -> list[str]:
@@ -320,10 +350,42 @@ class DataLoader:
             self.report_scores(keys, scores)
 
 
-class _Epoch:
+class Dataset:
+    """What a loader reads: its path or name, and, as PyTorch's have it, how many samples it has."""
+
+    def __init__(self, loader: DataLoader[Any]):
+        self._loader = loader
+        self._name = loader._arguments.dataset
+
+    def __len__(self) -> int:
+        return self._loader.dataset_samples
+
+    def __bool__(self) -> bool:
+        return True  # without asking the service
+
+    @property
+    def classes(self) -> list[str]:
+        return self._loader.classes
+
+    def __str__(self) -> str:
+        return self._name
+
+    __fspath__ = __str__
+
+    def __repr__(self) -> str:
+        return f"<batchflow dataset {self._name!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self._name == (other._name if isinstance(other, Dataset) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+
+class _Epoch(Generic[_Given]):
     """An iteration. The loader's next one ends it."""
 
-    def __init__(self, loader: DataLoader):
+    def __init__(self, loader: DataLoader[_Given]):
         self._loader = loader
         self._number = loader._iterations
         self._ended = False
@@ -332,13 +394,13 @@ class _Epoch:
         name = f"enumerate(DataLoader)#{type(loader).__name__}Iter.__next__"
         self._record = (lambda: profiler.record_function(name)) if profiler else nullcontext
 
-    def __iter__(self) -> "_Epoch":
+    def __iter__(self) -> "_Epoch[_Given]":
         return self
 
     def __len__(self) -> int:
         return len(self._loader)
 
-    def __next__(self) -> Any:
+    def __next__(self) -> _Given:
         if self._ended:
             raise StopIteration
         if self._loader._iterations != self._number:
@@ -350,6 +412,13 @@ class _Epoch:
         if batch is None:
             raise StopIteration
         return batch
+
+
+def _show_where_it_crashes() -> None:
+    """PyTorch has no read-only tensors: who writes to a batch is at least told the line."""
+    if (os.environ.get("BATCHFLOW_FAULTHANDLER", "1") != "0" and not faulthandler.is_enabled() and
+            signal.getsignal(signal.SIGSEGV) == signal.SIG_DFL):
+        faulthandler.enable(2)
 
 
 def _bytes(text: Optional[str]) -> Optional[bytes]:

@@ -161,13 +161,20 @@ class Session:
     def report_scores(self, keys: Sequence[int], scores: Sequence[float]) -> None:
         if len(keys) != len(scores):
             raise ValueError(f"{len(keys)} keys and {len(scores)} scores; write a score for each")
-        all_keys, all_scores = array("Q", keys), array("f", scores)
+        try:
+            all_keys, all_scores = array("Q", keys), array("f", scores)
+        except OverflowError:
+            raise ValueError(f"a key of no sample among {min(keys)} to {max(keys)}; keys are 0 to "
+                             f"{self.info.dataset_samples - 1}") from None
         count = len(all_keys)
         c.check(self._library.bf_loader_report_scores(
             self._loader, (ctypes.c_uint64 * count).from_buffer(all_keys) if count else None,
             (ctypes.c_float * count).from_buffer(all_scores) if count else None, count))
 
     def sample_name(self, key: int) -> str:
+        if not 0 <= key < self.info.dataset_samples:
+            raise IndexError(f"there is no sample {key}; keys are 0 to "
+                             f"{self.info.dataset_samples - 1}")
         return self._name(self._library.bf_loader_sample_name, key)
 
     def class_names(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any, Mapping
+from typing import Any, Mapping, Optional
 
 State = dict[str, Any]
 
@@ -31,6 +31,11 @@ def check(state: Any) -> State:
         raise ValueError(f"this is no state of batchflow.DataLoader (it has {found}); states of "
                          "other loaders are read by batchflow.imports")
     return dict(state)
+
+
+def imported(of: str, epoch: int, consumed: int = 0, samples: Optional[int] = None) -> State:
+    """What is known of a position without the service; `settle` makes it one."""
+    return {"imported": of, "epoch": epoch, "consumed": consumed, "samples": samples}
 
 
 def settle(wanted: State, beginning: State) -> State:

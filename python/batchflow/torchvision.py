@@ -55,9 +55,8 @@ class NotMappable(ValueError):
     """A transform that the service has no step for; the text says which and why."""
 
 
-def pipeline_name(name: Union[str, os.PathLike[str]]) -> str:
+def pipeline_name(name: str) -> str:
     """Of one that the service has; it reads no file of a job's."""
-    name = os.fspath(name)
     if "\n" in name or name.endswith((".yaml", ".yml")):
         what = "YAML" if "\n" in name else f"the file {name}"
         raise ValueError(f"pipeline: {what} is for the service (pipelines: of its node file); here "

@@ -58,11 +58,22 @@ class Arguments(Folder):
                 (ValueError, "cache_limit='64 apples' is no size", {"cache_limit": "64 apples"}),
                 (ValueError, "epochs should be from 1", {"epochs": 0}),
                 (TypeError, "collate_fn should be a function", {"collate_fn": 3}),
-                (ValueError, "shuffle_seed should be from 0", {"shuffle_seed": -1})):
+                (ValueError, "shuffle_seed should be from 0", {"shuffle_seed": -1}),
+                (ValueError, "cache_limit=0 is no size", {"cache_limit": 0}),
+                (ValueError, "timeout should be at most 100000000 seconds, but got timeout=inf",
+                 {"timeout": float("inf")}),
+                (ValueError, "output='bogus': write auto, torch", {"output": "bogus"}),
+                (TypeError, "job_name should be a text, not int", {"job_name": 5}),
+                (TypeError, "service should be a text, not int", {"service": 5}),
+                (ValueError, "has a NUL in it", {"service": "a\0b"})):
             with self.assertRaisesRegex(kind, text):
                 read("rows", **named)
         with self.assertRaisesRegex(TypeError, "not list: the service reads the data itself"):
             read([1, 2, 3])
+        with self.assertRaisesRegex(ValueError, "has a NUL in it"):
+            read("./a\0b")
+        with self.assertRaisesRegex(ValueError, "mount or copy that, and write its path"):
+            read(remote="s3://bucket/x")
 
     def test_meanings(self):
         self.assertEqual(read("rows").order, "sequential")
@@ -73,6 +84,8 @@ class Arguments(Folder):
         self.assertEqual(read("./x").dataset, os.path.abspath("x"))
         self.assertEqual(read(Path("x")).dataset, os.path.abspath("x"))
         self.assertEqual(read("~/x").dataset, os.path.expanduser("~/x"))
+        self.assertEqual(read(Path("~/x")).dataset, os.path.expanduser("~/x"))
+        self.assertEqual(read("rows", service=Path("/run/x.sock")).service, "/run/x.sock")
         self.assertFalse(read("x").is_path)
         for text, size in (("64gb", 64 * 10**9), ("64gib", 64 * 2**30), (5, 5), ("1.5kib", 1536)):
             self.assertEqual(read("rows", cache_limit=text).cache_limit, size)
@@ -119,10 +132,13 @@ class Arguments(Folder):
         self.assertEqual(read("rows", sampler=seeded).order, "relaxed")
         self.assertEqual(read("rows", sampler=seeded).shuffle_seed, 9)
         made = read("rows", sampler=DistributedSampler(data, 4, 3, True, 11, True))
-        self.assertEqual((made.order, made.shuffle_seed, made.drop_last), ("relaxed", 11, True))
+        # Its drop_last is of ranks, and PyTorch's DataLoader gives the last batch all the same.
+        self.assertEqual((made.order, made.shuffle_seed, made.drop_last), ("relaxed", 11, False))
         self.assertEqual(made.ranks(), (3, 4))
         generator = torch.Generator().manual_seed(12)
         self.assertEqual(read("rows", shuffle=True, generator=generator).shuffle_seed, 12)
+        with self.assertRaisesRegex(ValueError, "device='gpu': .*device"):
+            read("rows", device="gpu")
         with self.assertRaisesRegex(ValueError, "a WeightedRandomSampler cannot be asked"):
             read("rows", sampler=WeightedRandomSampler([1.0], 1))
 

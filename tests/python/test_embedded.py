@@ -4,11 +4,14 @@ import os
 import signal
 import time
 import unittest
+import unittest.mock
+import warnings
 from pathlib import Path
 
 import batchflow
-from batchflow import embedded
-from support import DAEMON, Folder, listens, result, start_job, status, wait_until, write_rows
+from batchflow import arguments, embedded
+from support import (DAEMON, Folder, listens, result, run_python, start_job, status, wait_until,
+                     write_rows)
 
 
 class Embedded(Folder):
@@ -139,11 +142,90 @@ class Embedded(Folder):
         with self.assertRaisesRegex(batchflow.NoServiceError, "1 of 2 ranks are on this machine"):
             next(iter(batchflow.DataLoader(self.data, rank=0, world_size=2, job_name="x")))
         os.environ["BATCHFLOW_DAEMON"] = "/nothing-here"
+        with self.assertRaisesRegex(batchflow.NoServiceError, "to start at /nothing-here"):
+            embedded.daemon()
         os.environ["PATH"] = "/nothing-here"
         os.environ["BATCHFLOW_LIBRARY"] = "/nothing-here/lib/x.so"
         with self.assertRaisesRegex(batchflow.NoServiceError, "there is no batchflowd to start"):
             embedded.daemon()
         self.assertEqual(self.daemons(), [])
+
+    def test_places_may_be_said_from_where_the_script_is(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        build = Path(DAEMON).parent.parent
+        os.chdir(build)
+        os.environ["BATCHFLOW_DAEMON"] = os.path.join("bin", os.path.basename(DAEMON))
+        embedded.ensure()
+        self.assertEqual(len(self.daemons()), 1)
+        for name in ("BATCHFLOW_DAEMON", "PATH"):
+            del os.environ[name]
+        os.environ["BATCHFLOW_LIBRARY"] = "lib/libbatchflow_client.so"
+        self.assertEqual(embedded.daemon(), str(build / "bin" / "batchflowd"))
+        # Other than a folder at run time: those are the same for every script.
+        os.environ["XDG_RUNTIME_DIR"] = "lib"
+        self.assertIsNone(embedded._from_environment("XDG_RUNTIME_DIR"))
+
+    def test_the_service_is_not_bound_to_the_processors_of_the_first_script(self):
+        own = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, own)
+        os.sched_setaffinity(0, {min(own)})
+        embedded.ensure()
+        self.assertEqual(os.sched_getaffinity(0), {min(own)})
+        (daemon,) = self.daemons()
+        self.assertGreaterEqual(os.sched_getaffinity(daemon), own)
+
+    def test_a_script_that_outlives_its_service_keeps_nothing_of_it(self):
+        os.environ["BATCHFLOW_IDLE_S"] = "1"
+        done = run_python("""
+import warnings; warnings.simplefilter("error", ResourceWarning)
+import os, time
+from pathlib import Path
+from batchflow import embedded
+embedded.ensure()
+children = Path(f"/proc/self/task/{os.getpid()}/children").read_text
+assert children()
+deadline = time.monotonic() + 30
+while children():
+    assert time.monotonic() < deadline
+    time.sleep(0.05)
+os.environ["BATCHFLOW_IDLE_S"] = "60"
+embedded.ensure()  # is there when the script ends
+""")
+        self.assertEqual((done.returncode, done.stderr.decode()), (0, ""))
+
+    def test_who_did_not_start_the_service_is_told_that_his_limits_have_no_effect(self):
+        self.rows(40, 8)
+        arguments._said.clear()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            with batchflow.DataLoader(self.data, **self.options()) as loader:
+                len(loader)
+            self.assertEqual(said, [])
+            for options in (self.options(), {"target_workers": 3}, {}):
+                with batchflow.DataLoader(self.data, **options) as loader:
+                    len(loader)
+        (only,) = said
+        self.assertIn("target_workers were decided by who started the service", str(only.message))
+        self.assertTrue(only.filename.endswith("test_embedded.py"), only.filename)
+
+    def test_a_rank_waits_for_the_others_once(self):
+        self.rows(40, 8)
+        embedded.ensure()
+        loader = batchflow.DataLoader(self.data, rank=0, world_size=2, job_name="x", timeout=0.5)
+        wait = unittest.mock.patch.object(arguments, "DEFAULT_TIMEOUT_S", 0.5)
+        with wait, unittest.mock.patch.object(embedded, "Session", wraps=embedded.Session) as asked:
+            with self.assertRaisesRegex(batchflow.NoServiceError, "all of its 2 ranks"):
+                len(loader)
+        self.assertEqual(asked.call_count, 1)
+
+    def test_a_folder_that_cannot_be_used_is_said(self):
+        os.environ["XDG_RUNTIME_DIR"] = "/dev/null"
+        with self.assertRaisesRegex(batchflow.NoServiceError, "/dev/null.*; set XDG_RUNTIME_DIR"):
+            embedded.ensure()
+        os.environ["XDG_RUNTIME_DIR"] = str(self.folder / "read-only")
+        (self.folder / "read-only" / "batchflow" / "embedded.lock").mkdir(parents=True)
+        with self.assertRaisesRegex(batchflow.NoServiceError, "embedded.lock.*; set XDG_RUNTIME"):
+            embedded.ensure()
 
     def test_a_folder_of_somebody_else_is_not_used(self):
         folder = self.socket.parent

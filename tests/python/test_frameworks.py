@@ -1,16 +1,19 @@
-"""The loader in what trains with it, and after what other loaders had begun: JAX, Lightning,
-Accelerate; torchdata, MosaicML Streaming, LitData. Where they are installed:
+r"""The loader in what trains with it, and after what other loaders had begun: JAX, Lightning,
+Accelerate, mypy; torchdata, MosaicML Streaming, LitData. Where they are installed:
 
     python3 -m venv build/frameworks
-    build/frameworks/bin/pip install "jax[cpu]" lightning accelerate torchdata litdata mosaicml-streaming
+    build/frameworks/bin/pip install "jax[cpu]" lightning accelerate torchdata litdata mosaicml-streaming \
+        mypy
 """
 
 import json
+import os
 import unittest
+from pathlib import Path
 
 import batchflow
 from batchflow import imports
-from support import Served, needs, value_at
+from support import Folder, Served, needs, value_at
 
 
 def keys_of(rows):
@@ -76,6 +79,32 @@ class Frameworks(Served):
                 optimiser.step()
                 optimiser.zero_grad()
             self.assert_whole(keys)
+
+
+class Types(Folder):
+    @needs("mypy")
+    def test_what_a_loader_gives_is_a_batch_or_what_its_collate_fn_makes(self):
+        from mypy import api
+        os.environ["MYPYPATH"] = str(Path(batchflow.__file__).parent.parent)
+        said, problems, ended = api.run(["--strict", "--python-version=3.12",
+                                         "--cache-dir=/dev/null", "-c", """
+import typing
+import batchflow
+
+def collate(samples: list[typing.Any]) -> dict[str, int]:
+    return {}
+
+loader = batchflow.DataLoader("rows", 64, True)
+for batch in loader:
+    typing.assert_type(batch, batchflow.Batch)
+    rows, = batch
+with loader:
+    typing.assert_type(next(iter(loader)).to("cpu"), batchflow.Batch)
+collated = batchflow.DataLoader("rows", 64, collate_fn=collate)
+typing.assert_type(next(iter(collated)), dict[str, int])
+typing.assert_type(len(collated.dataset), int)
+"""])
+        self.assertEqual((ended, problems), (0, ""), said)
 
 
 class Continued(Served):

@@ -1,16 +1,26 @@
 """DataLoader over a real service: what a training script sees."""
 
+import copy
+import ctypes
+import functools
 import gc
+import importlib.util
+import operator
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 import warnings
+from collections import deque
 
 import batchflow
+from batchflow import arguments
+from batchflow import batch as batches
 from support import Served, needs, result, run_python, start_job, wait_until
 
 try:
@@ -90,7 +100,15 @@ class Batches(Served):
         self.assertEqual(loader.fields, {"data": ("int64", (16,))})
         self.assertEqual(loader.dataset_samples, self.ROWS)
         self.assertEqual(loader.classes, [])
+        self.assertEqual(loader.dataset.classes, [])
+        self.assertEqual(len(loader.dataset), self.ROWS)
+        self.assertEqual((str(loader.dataset), os.fspath(loader.dataset)), ("rows", "rows"))
+        self.assertIn("'rows'", repr(loader.dataset))
+        self.assertEqual(loader.dataset, "rows")
         self.assertEqual(loader.sample_name(7), "rows.npy:7")
+        for key in (-1, self.ROWS):
+            with self.assertRaisesRegex(IndexError, f"no sample {key}; keys are 0 to 1999"):
+                loader.sample_name(key)
         batch = next(iter(loader))
         self.assertEqual(batch["data"].tolist(), batch[0].tolist())
         with self.assertRaisesRegex(KeyError, "no field 'image'; there are data"):
@@ -107,6 +125,8 @@ class Batches(Served):
         loader = batchflow.DataLoader("rows", 10, collate_fn=lambda samples: [
             int(sample[0][0]) for sample in samples])
         self.assertEqual(next(iter(loader)), [7 * k for k in range(10)])
+        loader = batchflow.DataLoader("rows", None, collate_fn=lambda sample: int(sample[0][3]))
+        self.assertEqual(next(iter(loader)), 21)
         loader = batchflow.DataLoader("rows", None)
         for k, (sample,) in enumerate(loader):
             self.assertEqual(tuple(sample.shape), (16,))
@@ -115,8 +135,11 @@ class Batches(Served):
                 break
 
     def test_credits_follow_prefetch_factor(self):
-        loader = batchflow.DataLoader("rows", 10, prefetch_factor=6)
-        self.assertEqual(loader._opened().info.credits, 7)
+        for ahead in (6, arguments.PREFETCH_MOST):
+            loader = batchflow.DataLoader("rows", 1, prefetch_factor=ahead)
+            self.assertEqual(loader._opened().info.credits, ahead + 1)
+        with self.assertRaisesRegex(ValueError, "prefetch_factor should be from 0 to"):
+            batchflow.DataLoader("rows", 1, prefetch_factor=arguments.PREFETCH_MOST + 1)
 
     def test_weighted_draws_follow_scores(self):
         loader = batchflow.DataLoader("rows", 100, order="weighted")
@@ -134,6 +157,8 @@ class Batches(Served):
                 pass
         with self.assertRaisesRegex(ValueError, "2 keys and 1 scores"):
             loader.report_scores([1, 2], [1.0])
+        with self.assertRaisesRegex(ValueError, "among -1 to 2; keys are 0 to 1999"):
+            loader.report_scores([-1, 2], [1.0, 1.0])
         with self.assertRaisesRegex(RuntimeError, "order='weighted'"):
             batchflow.DataLoader("rows").report_scores([1], [1.0])
 
@@ -155,6 +180,16 @@ class Memory(Served):
             for batch in loader:
                 self.check_content(batch)
         self.assertEqual(loader.times()["copied"], 0)
+
+    def test_a_batch_in_a_circle_is_free_when_it_is_collected(self):
+        for output, module in (("memoryview", "sys"), ("numpy", "numpy"), ("torch", "torch")):
+            if importlib.util.find_spec(module):
+                circle = [next(iter(batchflow.DataLoader("rows", 64, output=output)))]
+                circle.append(circle)
+                self.assertEqual(len(batches._ends), 1)
+                del circle
+                gc.collect()
+                self.assertEqual(len(batches._ends), 0)
 
     def test_a_loader_that_is_dropped_ends_its_job(self):
         loader = batchflow.DataLoader("rows", 64, True)
@@ -219,10 +254,35 @@ batch[0].add_(1)
                                   stderr=subprocess.DEVNULL)
             self.assertEqual(done.returncode, ended)
 
+    def test_who_writes_to_a_batch_is_told_the_line(self):
+        done = run_python("""
+import torch, batchflow
+(rows,) = next(iter(batchflow.DataLoader('rows', 64)))
+same = rows.to("cpu").long()  # no copy, since it is that already
+same.mul_(2)
+""")
+        self.assertEqual(done.returncode, -signal.SIGSEGV)
+        self.assertIn(b'File "<string>", line 5 in', done.stderr)
+
+    def test_handlers_of_the_users_stay(self):
+        done = run_python("""
+import faulthandler, os, signal, torch, batchflow
+signal.signal(signal.SIGSEGV, print)
+len(batchflow.DataLoader('rows'))
+assert not faulthandler.is_enabled()
+signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+os.environ["BATCHFLOW_FAULTHANDLER"] = "0"
+len(batchflow.DataLoader('rows'))
+assert not faulthandler.is_enabled()
+""")
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+
     def test_dlpack(self):
         batch = next(iter(batchflow.DataLoader("rows", 64, True, output="dlpack")))
         tensor = torch.from_dlpack(batch[0])
         keys = torch.from_dlpack(batch.sample_keys)
+        self.assertEqual(batch.sample_keys.tolist(), keys.tolist())
+        self.assertEqual(batch.marks.tolist(), [0] * 64)
         expected = tensor.clone()
         address = tensor.data_ptr()
         self.assertEqual(torch.from_dlpack(batch[0]).data_ptr(), address)
@@ -230,6 +290,24 @@ batch[0].add_(1)
         gc.collect()
         self.assertTrue(torch.equal(tensor, expected))
         self.assertEqual(tensor[:, 0].tolist(), (keys * 7).tolist())
+
+    def test_dlpack_capsules_are_dropped_when_nobody_has_them_or_what_came_of_them(self):
+        from batchflow import dlpack
+        loader = batchflow.DataLoader("rows", 64, output="dlpack")
+        batch = next(iter(loader))
+        begin = len(dlpack._alive)
+        unused, later = batch[0].__dlpack__(), batch[0].__dlpack__()
+        self.assertEqual(len(dlpack._alive), begin + 2)
+        del unused
+        tensor = torch.from_dlpack(batch[0])  # an export, which looks for what is left of others
+        self.assertEqual(len(dlpack._alive), begin + 2)
+        self.assertTrue(torch.equal(torch.utils.dlpack.from_dlpack(later), tensor))
+        del later, tensor
+        self.assertEqual(len(dlpack._alive), begin)
+        with self.assertRaisesRegex(TypeError, "neither pickled nor deep-copied"):
+            copy.deepcopy(batch)
+        scores = batchflow.DataLoader("rows", 64, order="weighted", output="dlpack")
+        scores.report_scores(next(iter(scores)).sample_keys, [1.0] * 64)
 
     def test_profilers_show_the_wait_as_pytorchs(self):
         loader = batchflow.DataLoader("rows", 64)
@@ -244,13 +322,30 @@ batch[0].add_(1)
         wrapped = torch.utils.data.DataLoader(batchflow.iterable_dataset(loader), batch_size=None)
         self.assertIsInstance(wrapped.dataset, torch.utils.data.IterableDataset)
         self.assertEqual(len(wrapped), len(loader))
-        # PyTorch makes lists of tuples, so what is known beside the fields is lost.
+        # PyTorch makes lists of tuples, so what is known beside the fields is lost...
         first = [row[0] // 7 for (data,) in wrapped for row in data.tolist()]
         self.assert_whole(set(first))
+        # ... unless its collate_fn leaves them alone.
+        kept = torch.utils.data.DataLoader(batchflow.iterable_dataset(loader), batch_size=None,
+                                           collate_fn=lambda batch: batch)
+        self.assert_whole([key for batch in kept for key in self.own_keys(batch)])
         workers = torch.utils.data.DataLoader(batchflow.iterable_dataset(loader), batch_size=None,
                                               num_workers=1)
         with self.assertRaisesRegex(RuntimeError, "num_workers=0"):
             next(iter(workers))
+
+    def test_samplers_over_something_else_are_refused_and_ranks_tails_are_not_batches(self):
+        from torch.utils.data import DistributedSampler, SequentialSampler
+        for sampler in (SequentialSampler(range(10)), DistributedSampler(range(10), 1, 0)):
+            loader = batchflow.DataLoader("rows", 64, sampler=sampler)
+            for _ in range(2):
+                with self.assertRaisesRegex(ValueError, f"what the {type(sampler).__name__} goes "
+                                            "over has 10 samples, and the service finds 2000"):
+                    len(loader)
+        wait_until(lambda: not self.daemon.status()["jobs"], 10, "their jobs' end")
+        sampler = DistributedSampler(range(self.ROWS), 1, 0, drop_last=True)
+        counts = [batch.samples for batch in batchflow.DataLoader("rows", 64, sampler=sampler)]
+        self.assertEqual(counts, [64] * (self.ROWS // 64) + [self.ROWS % 64])
 
     def test_a_batch_moves_and_is_rebuilt_as_frameworks_do_it(self):
         batch = next(iter(batchflow.DataLoader("rows", 64)))
@@ -258,7 +353,14 @@ batch[0].add_(1)
         self.assertEqual(moved[0].dtype, torch.float32)
         self.assertEqual(moved.sample_keys.tolist(), batch.sample_keys.tolist())
         self.assertIsInstance(type(batch)(one + 1 for one in batch), batchflow.Batch)
-        self.assertTrue(torch.equal(pickle.loads(pickle.dumps(batch))[0], batch[0]))
+        for again in (pickle.loads(pickle.dumps(batch)), copy.copy(batch), copy.deepcopy(batch),
+                      pickle.loads(pickle.dumps(copy.copy(batch)))):
+            self.assertIsInstance(again, batchflow.Batch)
+            self.assertTrue(torch.equal(again["data"], batch[0]))
+            for name in ("names", "samples", "fillers", "epoch", "step", "last_of_epoch"):
+                self.assertEqual(getattr(again, name), getattr(batch, name))
+            for name in ("sample_keys", "wanted_keys", "marks"):
+                self.assertEqual(getattr(again, name).tolist(), getattr(batch, name).tolist())
 
     def test_batches_are_put_on_a_device(self):
         # Which keeps no numbers, so that nothing can be there without having been moved.
@@ -275,7 +377,6 @@ batch[0].add_(1)
             batchflow.DataLoader("rows", 64, device="meta", collate_fn=list)
 
     def test_pinning_without_a_device_is_said_once(self):
-        from batchflow import arguments
         arguments._said.discard("pin_memory")
         if torch.cuda.is_available():
             self.skipTest("there is a device")
@@ -320,6 +421,61 @@ class Waiting(Served):
             job.send_signal(signal.SIGSTOP)
             for _ in iteration:
                 pass
+
+
+class CtrlC(Served):
+    """Python drops what is raised where an object ends, so no line of it may run there."""
+
+    def setUp(self):
+        super().setUp()
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+
+    def test_one_that_comes_while_a_batch_goes_is_raised(self):
+        interrupt = functools.partial(ctypes.PyDLL(None)["raise"], signal.SIGINT)
+        for output, module in (("memoryview", "sys"), ("numpy", "numpy"), ("torch", "torch"),
+                               ("dlpack", "torch")):
+            if not importlib.util.find_spec(module):
+                continue
+            batch = next(iter(batchflow.DataLoader("rows", 64, output=output)))
+            held = [torch.from_dlpack(batch[0]) if output == "dlpack" else batch]
+            del batch
+            gc.collect()
+            self.assertEqual(len(batches._ends), 1)
+            with self.assertRaises(KeyboardInterrupt):
+                # Both in C, so that Python asks for signals when the batch is gone, and not before.
+                deque(map(operator.methodcaller("__call__"), [interrupt, held.clear]), 0)
+            self.assertEqual(len(batches._ends), 0)
+
+    def test_none_of_many_is_lost(self):
+        loader = batchflow.DataLoader("rows", 10, output="memoryview")
+        ready, raised, seed = threading.Event(), 0, random.randrange(2**32)
+        chance = random.Random(seed)
+        ended = threading.Event()
+
+        def interrupt():
+            while ready.wait(20) and not ended.is_set():
+                ready.clear()
+                time.sleep(chance.uniform(0, 0.002))
+                os.kill(os.getpid(), signal.SIGINT)
+            ended.set()
+
+        sender = threading.Thread(target=interrupt)
+        sender.start()
+        iteration = iter(loader)
+        while raised < 300:
+            try:
+                ready.set()
+                while not ended.is_set():
+                    for _ in iteration:
+                        pass
+                    iteration = iter(loader)
+                self.fail(f"number {raised} was lost (seed {seed})")
+            except KeyboardInterrupt:
+                raised += 1
+        ended.set()
+        ready.set()
+        sender.join()
 
 
 class Processes(Served):

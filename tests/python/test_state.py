@@ -1,6 +1,7 @@
 """Checkpoints: at any batch, at another batch size and world size, and those of other loaders."""
 
 import json
+import pickle
 import unittest
 
 import batchflow
@@ -46,6 +47,16 @@ class Resume(Served):
         loader.load_state_dict({})
         self.assertEqual([self.own_keys(batch) for batch in loader], first)
         self.assertNotEqual(second, first[:3])
+
+    def test_an_epoch_set_before_the_first_batch_is_in_the_state_and_in_a_copy(self):
+        for order in ("strict", "relaxed"):
+            loader = batchflow.DataLoader("rows", 50, order=order, shuffle_seed=1)
+            loader.set_epoch(5)
+            again = batchflow.DataLoader("rows", 50, order=order, shuffle_seed=1)
+            again.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+            for one in (loader, again, pickle.loads(pickle.dumps(loader))):
+                batch = next(iter(one))
+                self.assertEqual((batch.epoch, batch.samples), (5, 50))
 
     def test_the_state_is_small_and_says_where(self):
         loader = batchflow.DataLoader("rows", 50, order="strict", shuffle_seed=77)

@@ -1,7 +1,9 @@
 """from_torchvision: the same pictures as torchvision makes, or the transform that cannot be."""
 
 import functools
+import os
 import random
+import shutil
 import unittest
 from pathlib import Path
 
@@ -151,6 +153,29 @@ class Pictures(Folder):
                     self.assertLess(float(difference.max()), 4)
                     seen += 1
             self.assertEqual(seen, len(data))
+
+    def test_a_data_set_of_which_the_service_finds_something_else_is_refused(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        transform = T.Compose([T.Resize(8), T.CenterCrop(8), T.ToTensor()])
+
+        def classes_of(data):
+            with batchflow.DataLoader(data, 5, service=self.daemon.socket) as loader:
+                return loader.classes
+
+        data = datasets.ImageFolder("pictures", transform)
+        self.assertEqual(classes_of(data), ["cat", "dog"])
+        data.classes = ["dog", "cat"]
+        with self.assertRaisesRegex(ValueError, r"12 samples of 2 classes \(dog, cat\), and the "
+                                    r"service finds 12 samples of 2 classes \(cat, dog\); it"):
+            classes_of(data)
+        shutil.copytree(self.root / "cat", self.folder / "more" / "fish")
+        for linked in data.classes:
+            (self.folder / "more" / linked).symlink_to(self.root / linked)
+        with self.assertRaisesRegex(ValueError, r"18 samples of 3 classes \(cat, dog, fish\), and "
+                                    r"the service finds 6 samples of 1 classes \(fish\); it follows "
+                                    "no links to folders.*decodes JPEG and PNG"):
+            classes_of(datasets.ImageFolder("more", transform))
 
     def test_jobs_with_the_same_steps_share_them(self):
         transform = T.Compose([T.RandomResizedCrop(32), T.ToTensor()])
