@@ -86,6 +86,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bf_loader_state": (c_int, [c_void_p, POINTER(c_char_p)]),
     "bf_loader_times_get": (c_int, [c_void_p, POINTER(Times)]),
     "bf_loader_report_scores": (c_int, [c_void_p, POINTER(c_uint64), POINTER(c_float), c_size_t]),
+    "bf_loader_scores": (c_int, [c_void_p, POINTER(POINTER(c_uint64)), POINTER(POINTER(c_float)),
+                                 POINTER(c_size_t)]),
     "bf_loader_sample_name": (c_int, [c_void_p, c_uint64, POINTER(c_char_p)]),
     "bf_loader_class_name": (c_int, [c_void_p, c_uint32, POINTER(c_char_p)]),
     "bf_loader_close": (None, [c_void_p]),

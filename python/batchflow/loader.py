@@ -18,7 +18,7 @@ from . import library as c
 from . import state as states
 from .batch import Batch, FieldReader, make_batch, sample_of, split
 from .ranks import job_name
-from .session import Session
+from .session import Scores, Session
 
 if TYPE_CHECKING:
     import typing_extensions
@@ -69,6 +69,7 @@ class DataLoader(Generic[_Given]):
         self.prefetch_factor, self.persistent_workers = prefetch_factor, persistent_workers
         self.epochs_hint = epochs
         self._number = next(_numbers)
+        self._scores: Scores = ((), ())
         self._begin_anew({})
         self.__initialized = True
 
@@ -231,6 +232,8 @@ class DataLoader(Generic[_Given]):
         session = embedded.open_session(self._arguments, self._options(state, epochs))
         self._opened_for = epochs
         self._adopt(session)
+        if self._scores[0]:
+            session.report_scores(*self._scores)
         return session
 
     def _adopt(self, session: Session) -> None:
@@ -242,12 +245,18 @@ class DataLoader(Generic[_Given]):
         self._left_early = self._over = False
 
     def _reopen(self, state: states.State, epochs: int) -> None:
-        assert self._session is not None
         self._state = state  # a Ctrl-C may come before it is open
+        self._end_job()
+        self._open(state, epochs)
+
+    def _end_job(self) -> None:
+        """What it has told of samples is for the next one, too."""
+        assert self._session is not None
+        if self._arguments.order == "weighted":
+            self._scores = self._session.scores()
         self._session.close()
         self._session = None
         self._incarnation += 1
-        self._open(state, epochs)
 
     def close(self) -> None:
         """Ends the job. Batches stay readable for as long as somebody has them."""
@@ -281,10 +290,10 @@ class DataLoader(Generic[_Given]):
                     f"this DataLoader's is {self._arguments.order}; orders change between epochs")
             # Another order has nothing of this one's but the number of the epoch.
             state = states.imported("BatchFlow", state["epoch"], 0, state.get("samples"))
-        incarnation = self._incarnation
         if self._session is not None:
-            self._opened().close()
-            incarnation += 1
+            self._opened()
+            self._end_job()
+        incarnation = self._incarnation
         self._begin_anew(state)
         self._incarnation = incarnation
 
@@ -299,6 +308,7 @@ class DataLoader(Generic[_Given]):
         self.__dict__.update(pickled["kept"])
         self._arguments = pickled["arguments"]
         self._number = next(_numbers)
+        self._scores = ((), ())
         self._begin_anew(pickled["state"])
         self.__initialized = True
 
@@ -333,11 +343,19 @@ class DataLoader(Generic[_Given]):
     # -------------------------------------------------------------------------------- importance --
 
     def report_scores(self, keys: Sequence[int], scores: Sequence[float]) -> None:
-        """Losses or gradients by sample key: what the next epoch's draws go by."""
+        """Losses or gradients by sample key: what the next epoch's draws go by, and the first's, if
+        they come before its first batch."""
         if self._arguments.order != "weighted":
             raise RuntimeError("report_scores: scores are what order='weighted' draws by, and this "
                                f"DataLoader's order is {self._arguments.order}")
         self._opened().report_scores(_list(keys), _list(scores))
+
+    def scores(self) -> Scores:
+        """Keys, and the last score of each that this process has reported: not in the state."""
+        if self._session is not None and self._arguments.order == "weighted":
+            self._scores = self._opened().scores()
+        keys, scores = self._scores
+        return list(keys), list(scores)
 
     @contextmanager
     def record_importance(self, keys: Sequence[int]) -> Iterator[Callable[[Sequence[float]], None]]:

@@ -17,6 +17,8 @@ from typing import Any, Callable, Optional, Sequence
 
 from . import library as c
 
+Scores = tuple[Sequence[int], Sequence[float]]  # keys, and one for each
+
 SLICE_S = 0.1
 
 
@@ -170,6 +172,17 @@ class Session:
         c.check(self._library.bf_loader_report_scores(
             self._loader, (ctypes.c_uint64 * count).from_buffer(all_keys) if count else None,
             (ctypes.c_float * count).from_buffer(all_scores) if count else None, count))
+
+    def scores(self) -> Scores:
+        keys, scores = ctypes.POINTER(ctypes.c_uint64)(), ctypes.POINTER(ctypes.c_float)()
+        count = ctypes.c_size_t()
+        c.check(self._library.bf_loader_scores(self._loader, ctypes.byref(keys),
+                                               ctypes.byref(scores), ctypes.byref(count)))
+        all_keys, all_scores = array("Q"), array("f")
+        if count.value:
+            all_keys.frombytes(ctypes.string_at(keys, all_keys.itemsize * count.value))
+            all_scores.frombytes(ctypes.string_at(scores, all_scores.itemsize * count.value))
+        return all_keys, all_scores
 
     def sample_name(self, key: int) -> str:
         if not 0 <= key < self.info.dataset_samples:

@@ -65,9 +65,9 @@ std::string options_problem(const bf_loader_options& options) {
   std::memcpy(&order, &options.order, sizeof order);
   if (order < BF_RELAXED || order > BF_WEIGHTED)
     return "'order' is none; write BF_RELAXED, BF_STRICT, BF_SEQUENTIAL or BF_WEIGHTED";
-  for (const double seconds : {options.timeout_s, options.reconnect_s}) {
-    if (!are_seconds(seconds))
-      return "'timeout_s' and 'reconnect_s' are seconds, at most 1e8; 0 for the default";
+  if (!are_seconds(options.timeout_s) || !are_seconds(options.reconnect_s)) {
+    return fmt::format("'{}' is in seconds, at most 1e8; 0 for the default",
+                       are_seconds(options.timeout_s) ? "reconnect_s" : "timeout_s");
   }
   if (!std::isfinite(options.weight) || options.weight < 0)
     return "'weight' is a positive number, or 0 for 1";
@@ -254,7 +254,9 @@ bf_status Loader::name(bool of_class, std::uint64_t key, const char** text) {
   if (found == names_.end()) {
     std::optional<std::string> name;
     if (session_) name = session_->ask_name(of_class, key, Clock::now() + timeout_);
-    if (!name) return fail(BF_NO_SERVICE, "the service did not answer; go on with bf_loader_next");
+    if (!name)
+      return fail(BF_NO_SERVICE,
+                  "the service is away, or did not answer; ask again when batches have come");
     found = names_.emplace(std::pair(of_class, key), std::move(*name)).first;
   }
   *text = found->second.c_str();

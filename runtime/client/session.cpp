@@ -123,7 +123,7 @@ std::vector<std::string> service_addresses(const char* named) {
   if (named != nullptr && *named != '\0') return {named};
   std::vector<std::string> addresses;
   const char* user = std::getenv("XDG_RUNTIME_DIR");
-  if (user != nullptr && *user != '\0') {
+  if (user != nullptr && *user == '/') {  // as the service has it, which ignores others
     addresses.push_back(fmt::format("{}/batchflow/batchflow.sock", user));
   } else if (const std::string folder = fmt::format("/tmp/batchflow-{}", geteuid());
              is_own(folder)) {

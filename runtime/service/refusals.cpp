@@ -46,15 +46,17 @@ std::string refusal_text(const Refuse& order) {
              "state that was saved before";
     case Refusal::too_many_corrupt:
       return fmt::format(
-          "{} samples cannot be decoded, {} are allowed; see batchflowctl verify, "
-          "or raise corrupt_ratio_max",
+          "{} samples cannot be prepared, {} may be so; the service's log says which and why (of a "
+          "service that a script started: embedded.log beside its socket), batchflowctl verify "
+          "finds all that cannot be decoded; mend them, or raise corrupt_ratio_max in its node "
+          "file",
           order.needed, order.available);
     case Refusal::storage_failed:
       return "reading the dataset failed again and again; see the service's log";
     case Refusal::no_workers:
       return "nobody could prepare batches for it; see the service's log";
     case Refusal::nothing_to_draw:
-      return "all weights are zero, so nothing can be drawn";
+      return "all scores are 0 or below, so nothing can be drawn; report some above";
     case Refusal::wrong_order:
       return "this order does not go with what else the job asks for";
   }

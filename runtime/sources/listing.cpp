@@ -60,8 +60,13 @@ Listing list_files(IndexBuilder& builder, const std::string& only) {
 Taken choose_format(IndexBuilder& builder, const Listing& listing) {
   const SourceOptions& options = builder.options;
   if (listing.files.empty())
-    builder.refuse(options.root.string(),
-                   "there are no files; write the folder that holds the data");
+    builder.refuse(
+        options.root.string(),
+        listing.links > 0
+            ? fmt::format("there are no files but {} links, which are followed only to files of "
+                          "the dataset itself; write the folder that holds the data",
+                          listing.links)
+            : "there are no files; write the folder that holds the data");
   Taken taken{};
   taken.format = options.format.empty() ? &guess_format(builder, listing, taken.all)
                                         : &source_format(options.name, options.format);

@@ -163,6 +163,40 @@ class Batches(Served):
             batchflow.DataLoader("rows").report_scores([1], [1.0])
 
 
+    def test_scores_go_with_the_loader(self):
+        def loader(**more):
+            return batchflow.DataLoader("rows", 100, order="weighted", shuffle_seed=1, **more)
+
+        def drawn(batches):
+            return {key for batch in batches for key in batch.sample_keys.tolist()}
+        first = loader()
+        first.report_scores(range(5, self.ROWS), [0.0] * (self.ROWS - 5))
+        self.assertLessEqual(drawn(first), set(range(5)))  # told before the first epoch
+        for _ in first:
+            break  # the rest of this epoch is not wanted
+        self.assertLessEqual(drawn(first), set(range(5)))
+        first.set_epoch(9)
+        batches = iter(first)
+        self.assertEqual(next(batches).epoch, 9)
+        saved, (keys, scores) = first.state_dict(), first.scores()
+        self.assertEqual((keys, scores), (list(range(5, self.ROWS)), [0.0] * (self.ROWS - 5)))
+        first.close()
+        # With its scores it goes on in the middle of the epoch; without them that begins again.
+        for told, samples in ((True, self.ROWS - 100), (False, self.ROWS)):
+            again = loader()
+            again.load_state_dict(saved)
+            if told:
+                again.report_scores(keys, scores)
+            rest = list(again)
+            self.assertEqual(sum(batch.samples for batch in rest), samples)
+            self.assertEqual(rest[0].epoch, 9)
+            self.assertEqual(max(drawn(rest)) < 5, told)
+        nothing = loader()
+        nothing.report_scores(range(self.ROWS), [0.0] * self.ROWS)
+        with self.assertRaisesRegex(batchflow.RefusedError, "all scores are 0.*report some above"):
+            next(iter(nothing))
+
+
 class Memory(Served):
     def test_batches_stay_as_they_are_while_somebody_has_them(self):
         loader = batchflow.DataLoader("rows", 50, True)
