@@ -11,7 +11,7 @@ import re
 import sys
 import warnings
 from pathlib import Path
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Mapping, Optional, Union
 
 from .arrays import check_output
 from .library import ORDERS
@@ -72,6 +72,7 @@ class Arguments:
     """Plain values alone, so that it can be pickled for another process."""
 
     dataset: str
+    reading: Optional[str]  # of a path, as bf_loader_options has it
     batch_size: Optional[int]
     order: str
     shuffle_seed: Optional[int]
@@ -160,6 +161,35 @@ def _dataset(dataset: Any, pipeline: Any) -> tuple[str, Any, list[Expected]]:
     return name, pipeline, expected
 
 
+SPLIT_RULES = ("fraction", "part", "keys", "classes", "bytes", "folder")
+
+
+def _reading(dataset: str, split: Optional[Mapping[str, Any]],
+             tokens: Optional[int]) -> Optional[str]:
+    """How a path is read, as batchflowd's --dataset says it."""
+    if split is None and tokens is None:
+        return None
+    if not dataset.startswith("/"):
+        raise ValueError(f"split and tokens are of a path, and '{dataset}' is a name at the service, "
+                         f"which has its own: '{dataset}:train' is a split of it")
+    said = [] if tokens is None else [f"tokens={_whole('tokens', tokens, 1, 999_999_999)}"]
+    if split is not None:
+        if not isinstance(split, Mapping) or not split or not set(split) <= set(SPLIT_RULES):
+            raise ValueError(f"split={split!r}: write a rule, as {{'fraction': 0.9}} and for what "
+                             "that leaves {'fraction': 0.9, 'part': 'rest'}, or {'keys': '0-999'}; "
+                             f"it may say {', '.join(SPLIT_RULES)} (docs/datasets.md)")
+        rules = []
+        for name, value in split.items():
+            values = [value] if isinstance(value, str) or not hasattr(value, "__iter__") else value
+            texts = [str(_text(f"split: {name}", str(one))) for one in values]
+            if any(set(text) & set(",:+") for text in texts):
+                raise ValueError(f"split: {name}={value!r} has a comma, colon or plus in it; have the "
+                                 "split served by a name (docs/datasets.md)")
+            rules.append(f"{name}={'+'.join(texts)}")
+        said.append("split=part:" + ":".join(rules))
+    return ",".join(said)
+
+
 def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
     """Samplers of PyTorch that say nothing but an order, as arguments."""
     kind = type(sampler).__name__
@@ -175,10 +205,10 @@ def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
     else:
         raise ValueError(
             f"sampler: a {kind} cannot be asked by the service, which decides the order itself; "
-            "write shuffle=True, order='weighted' with report_scores(), or serve a split "
-            "(docs/datasets.md)")
+            "write shuffle=True, order='weighted' with report_scores(), or split=, as "
+            "{'keys': '0-999'}")
     return meant, Expected(f"what the {kind} goes over", samples, None,
-                           "a part of them is served as a split (docs/datasets.md)")
+                           "write split= for a part of them, as {'fraction': 0.9}")
 
 
 def _pipeline(pipeline: Any) -> Optional[str]:
@@ -286,6 +316,7 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
     ahead = given["prefetch_factor"]
     arguments = Arguments(
         dataset=dataset,
+        reading=_reading(dataset, given["split"], given["tokens"]),
         batch_size=None if given["batch_size"] is None else _whole("batch_size",
                                                                    given["batch_size"], 1),
         order=order,

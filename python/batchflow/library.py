@@ -38,7 +38,7 @@ class Options(Structure):
                 ("has_shuffle_seed", c_int), ("shuffle_seed", c_uint64), ("drop_last", c_int),
                 ("epochs", c_uint32), ("steps", c_uint64), ("credits", c_uint32),
                 ("weight", c_double), ("state", c_char_p), ("timeout_s", c_double),
-                ("reconnect_s", c_double), ("copy", c_int)]
+                ("reconnect_s", c_double), ("copy", c_int), ("reading", c_char_p)]
 
 
 class Field(Structure):

@@ -56,7 +56,8 @@ class DataLoader(Generic[_Given]):
                  order: Optional[str] = None, shuffle_seed: Optional[int] = None,
                  snapshot_every_n_steps: Optional[int] = None, cache_limit: Any = None,
                  target_workers: Any = "auto", copy: bool = False, output: str = "auto",
-                 device: Any = None, **aliases: Any):
+                 device: Any = None, split: Optional[Mapping[str, Any]] = None,
+                 tokens: Optional[int] = None, **aliases: Any):
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         self._arguments = args.read(given, aliases)
@@ -200,6 +201,7 @@ class DataLoader(Generic[_Given]):
         options = c.sized(c.Options)
         options.service = _bytes(given.service)
         options.dataset, options.pipeline = _bytes(given.dataset), _bytes(given.pipeline)
+        options.reading = _bytes(given.reading)
         options.job = _bytes(name)
         options.batch_samples = given.batch_size or 1
         options.rank, options.world_size = ranks

@@ -112,6 +112,9 @@ typedef struct bf_loader_options {
   double timeout_s;   /* 0: 300 */
   double reconnect_s; /* 0: 60 */
   int copy;           /* batches are copies, which may be written to */
+  /* Of a path: tokens=COUNT, format=NAME, split=NAME:RULE, with commas between them, as --dataset
+   * of batchflowd has them; NULL: as it is. */
+  const char* reading;
 } bf_loader_options;
 #define BF_LOADER_OPTIONS_INIT BF_INIT(bf_loader_options)
 

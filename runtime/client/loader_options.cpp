@@ -47,11 +47,18 @@ bool are_seconds(double seconds) {
   return seconds >= 0 && seconds <= kMost;
 }
 
+bool is_path(const char* dataset) {
+  return dataset[0] == '/' || dataset[0] == '.';
+}
+
 // Empty, or what is wrong and what to write.
 std::string options_problem(const bf_loader_options& options) {
   if (options.dataset == nullptr || *options.dataset == '\0')
     return "'dataset' is missing; write its name at the service, or a path that begins with / or .";
-  for (const char* text : {options.dataset, options.pipeline, options.job, options.state}) {
+  if (options.reading != nullptr && *options.reading != '\0' && !is_path(options.dataset))
+    return "'reading' is of a path; how a dataset with a name is read says its service";
+  for (const char* text :
+       {options.dataset, options.pipeline, options.job, options.state, options.reading}) {
     if (text != nullptr && (!is_utf8(text) || std::strlen(text) > kTextMost))
       return "a string that is not UTF-8, or too long; names, paths and states are UTF-8";
   }
@@ -87,6 +94,7 @@ JoinRequest request_of(const bf_loader_options& options) {
   constexpr Order kOrders[] = {Order::relaxed, Order::strict, Order::sequential, Order::weighted};
   JoinRequest request;
   request.dataset = options.dataset;
+  request.reading = text_of(options.reading);
   request.pipeline = text_of(options.pipeline);
   request.job = text_of(options.job);
   request.pid = static_cast<std::uint64_t>(getpid());
@@ -131,7 +139,7 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   loader->copies_ = options.copy != 0;
   loader->timeout_ = duration_of(options.timeout_s, 300);
   loader->reconnect_time_ = duration_of(options.reconnect_s, 60);
-  if (options.dataset[0] == '/' || options.dataset[0] == '.') {
+  if (is_path(options.dataset)) {
     // The descriptor shows the service that this user can read the data.
     const std::unique_ptr<char, void (*)(void*)> path(realpath(options.dataset, nullptr), free);
     if (path) loader->shown_ = Descriptor(::open(path.get(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

@@ -176,6 +176,7 @@ std::string encode(const Welcome& welcome) {
 std::string encode(const JoinRequest& request) {
   Json message{{"type", "join"},
                {"dataset", request.dataset},
+               {"reading", request.reading},
                {"pipeline", request.pipeline},
                {"job", request.job},
                {"pid", request.pid},
@@ -263,6 +264,7 @@ std::optional<JoinRequest> decode_join(std::string_view frame, std::string& prob
     JoinRequest request;
     fields.is_a("join");
     fields.text("dataset", request.dataset);
+    fields.text("reading", request.reading);
     if (request.dataset.empty()) throw Wrong("'dataset' must name one");
     fields.text("pipeline", request.pipeline);
     fields.text("job", request.job);

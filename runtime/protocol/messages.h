@@ -51,6 +51,7 @@ struct Welcome {
 
 struct JoinRequest {
   std::string dataset;
+  std::string reading;  // of a path: `tokens=1024`, `split=fraction=0.9`, as --dataset has them
   std::string pipeline;
   std::string job;  // empty: a new one
   std::uint64_t pid = 0;

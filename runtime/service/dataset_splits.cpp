@@ -17,6 +17,11 @@ std::string split_name(const NodeDataset& dataset, const NodeSplit& split) {
   return dataset.name + ":" + split.name;
 }
 
+// Of what a job brings it wants one thing.
+bool is_part_alone(const NodeDataset& dataset) {
+  return dataset.is_brought() && !dataset.splits.empty();
+}
+
 ConfigNode scalar(std::string_view text) {
   ConfigNode node;
   node.kind = ConfigNode::Kind::scalar;
@@ -105,7 +110,8 @@ NodeSplit split_from_argument(std::string_view text, const std::vector<NodeSplit
 }
 
 std::vector<std::string> served_names(const NodeDataset& dataset) {
-  std::vector<std::string> names = {dataset.name};
+  std::vector<std::string> names;
+  if (!is_part_alone(dataset)) names.push_back(dataset.name);
   for (const NodeSplit& split : dataset.splits) names.push_back(split_name(dataset, split));
   return names;
 }
@@ -140,13 +146,14 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset,
     options.closed = &closed;
     return open_index(options);
   });
-  all.front().closed = closed;
   for (const NodeSplit& split : dataset.splits) {
     add(split_name(dataset, split), [&](const std::string& name) -> std::shared_ptr<SampleIndex> {
       if (!whole) throw DatasetError(all.front().problem);
       return make_split(whole, split.rule, name);
     });
   }
+  for (OpenedIndex& one : all) one.closed = closed;
+  if (is_part_alone(dataset)) all.erase(all.begin());
   return all;
 }
 

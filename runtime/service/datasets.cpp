@@ -116,7 +116,7 @@ ServedDataset* Datasets::find(const std::filesystem::path& root) {
     ServedDataset& one = dataset(id);
     if (one.root != root) continue;
     if (!one.is_brought()) return &one;
-    brought = &one;
+    if (one.name == root) brought = &one;  // the whole, read as it is
   }
   return brought;
 }

@@ -15,6 +15,7 @@
 #include "core/engine_config.h"
 #include "core/types.h"
 #include "runtime/prepare/pipeline.h"
+#include "runtime/service/node_config.h"
 #include "runtime/sources/sample_index.h"
 
 namespace batchflow {
@@ -48,8 +49,7 @@ struct ServedDataset {
 
   ServedDataset() = default;
   ~ServedDataset() { let_go(); }
-  // By a job, which named its path.
-  bool is_brought() const { return name == root; }
+  bool is_brought() const { return is_brought_name(name); }
   // Its index and folder, not what is cached of it. REQUIRES: nothing reads it
   void let_go();
   ServedDataset(const ServedDataset&) = delete;

@@ -248,12 +248,21 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
                        (request.dataset.front() == '/' || request.dataset.front() == '.');
   if (is_path) {
     const std::filesystem::path path = std::filesystem::path(request.dataset).lexically_normal();
-    ServedDataset* known = datasets_.find(path);
+    NodeDataset wanted;
+    try {
+      wanted = brought_dataset(path, request.reading);
+    } catch (const ConfigError& error) {
+      return refuse(session, "bad_request", error.what());
+    }
+    const std::string name = served_names(wanted).front();
+    const bool as_it_is = request.reading.empty();
+    ServedDataset* known =
+        as_it_is ? datasets_.find(path) : datasets_.find(std::string_view(name));
     // One that was brought may be another by now; while jobs read it, it stays what it was.
     if (known && known->is_brought() && !jobs_.any_reads(known->id)) known = nullptr;
     // One of the service's own that is still being opened is waited for by its name.
     const auto configured = std::find_if(opening_.begin(), opening_.end(), [&](const auto& one) {
-      return one.second.path == path && one.first != path.string();
+      return as_it_is && one.second.path == path && !is_brought_name(one.first);
     });
     if (!known && configured != opening_.end())
       return wait(session, configured->first, std::move(request), std::move(descriptors));
@@ -263,7 +272,6 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
                                 "it with --dataset NAME={} or --open-datasets",
                                 names(), request.dataset));
     if (!known && path.is_absolute()) {
-      const std::string name = path.string();
       if (!may_read(session, AT_FDCWD, path.c_str(), descriptors))
         return refuse_reading(session, path, false);
       if (opening_.count(name) == 0) {
@@ -280,8 +288,8 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
           return refuse(session, "quota",
                         fmt::format("jobs of user {} read {} folders that they have named by "
                                     "their paths; have some served by a name (--dataset NAME={})",
-                                    session.user(), kBroughtMost, name));
-        open({name, path, {}, {}, 0, {}}, session.user());
+                                    session.user(), kBroughtMost, path.string()));
+        open(wanted, session.user());
       }
       return wait(session, name, std::move(request), std::move(descriptors));
     }
@@ -319,7 +327,7 @@ std::string Joining::names() const {
     if (!one->removed && !one->is_brought()) all += (all.empty() ? "" : ", ") + one->name;
   }
   for (const auto& [name, opening] : opening_) {
-    if (name != opening.path) all += (all.empty() ? "" : ", ") + name;
+    if (!is_brought_name(name)) all += (all.empty() ? "" : ", ") + name;
   }
   return all.empty() ? "none" : all;
 }

@@ -162,16 +162,18 @@ Bytes NodeConfig::cache_bytes() const {
   return memory > own ? memory - own : 0;
 }
 
-NodeDataset dataset_from_argument(std::string_view text,
-                                  const std::vector<std::filesystem::path>& pipelines) {
-  NodeDataset dataset;
-  std::string_view rest = text;
-  const auto cut = [&rest] {
-    const std::size_t comma = rest.find(',');
-    const std::string_view part = rest.substr(0, comma);
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
-    return part;
-  };
+namespace {
+
+std::string_view cut_at_comma(std::string_view& rest) {
+  const std::size_t comma = rest.find(',');
+  const std::string_view part = rest.substr(0, comma);
+  rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+  return part;
+}
+
+// KEY=VALUE,... behind a path.
+void read_settings(std::string_view text, std::string_view rest,
+                   const std::vector<std::filesystem::path>& pipelines, NodeDataset& dataset) {
   const auto one_of = [&](std::string_view key, const std::string& value,
                           const std::vector<std::string>& names) {
     if (std::find(names.begin(), names.end(), value) == names.end())
@@ -179,18 +181,8 @@ NodeDataset dataset_from_argument(std::string_view text,
                                     value, fmt::join(names, ", ")));
     return value;
   };
-  const std::string_view first = cut();
-  const std::size_t equals = first.find('=');
-  const std::string path(equals == std::string_view::npos ? first : first.substr(equals + 1));
-  if (path.empty())
-    throw ConfigError(fmt::format("dataset '{}': no path; write --dataset NAME=/path/to/it", text));
-  dataset.path = place_of_data(path);
-  dataset.name = equals == std::string_view::npos ? dataset.path.filename().string()
-                                                  : std::string(first.substr(0, equals));
-  if (dataset.name.empty())
-    throw ConfigError(fmt::format("dataset '{}': no name; write --dataset NAME=/path/to/it", text));
   while (!rest.empty()) {
-    const std::string_view part = cut();
+    const std::string_view part = cut_at_comma(rest);
     const std::size_t at = part.find('=');
     const std::string_view key = part.substr(0, at);
     const std::string value(at == std::string_view::npos ? "" : part.substr(at + 1));
@@ -215,6 +207,43 @@ NodeDataset dataset_from_argument(std::string_view text,
   if (dataset.format == "tokens" && dataset.tokens == 0)
     throw ConfigError(
         fmt::format("dataset '{}': how long a sample is is not known; write tokens=1024", text));
+}
+
+}  // namespace
+
+NodeDataset dataset_from_argument(std::string_view text,
+                                  const std::vector<std::filesystem::path>& pipelines) {
+  NodeDataset dataset;
+  std::string_view rest = text;
+  const std::string_view first = cut_at_comma(rest);
+  const std::size_t equals = first.find('=');
+  const std::string path(equals == std::string_view::npos ? first : first.substr(equals + 1));
+  if (path.empty())
+    throw ConfigError(fmt::format("dataset '{}': no path; write --dataset NAME=/path/to/it", text));
+  dataset.path = place_of_data(path);
+  dataset.name = equals == std::string_view::npos ? dataset.path.filename().string()
+                                                  : std::string(first.substr(0, equals));
+  if (dataset.name.empty())
+    throw ConfigError(fmt::format("dataset '{}': no name; write --dataset NAME=/path/to/it", text));
+  read_settings(text, rest, pipelines, dataset);
+  return dataset;
+}
+
+NodeDataset brought_dataset(const std::filesystem::path& path, std::string_view reading) {
+  NodeDataset dataset;
+  dataset.path = path;
+  dataset.name = path.string();
+  if (reading.empty()) return dataset;
+  read_settings(reading, reading, {}, dataset);
+  const bool reads_a_file =
+      std::any_of(dataset.splits.begin(), dataset.splits.end(),
+                  [](const NodeSplit& split) { return !split.rule.subset.empty(); });
+  if (dataset.splits.size() > 1 || dataset.pin || !dataset.pipeline.empty() || reads_a_file)
+    throw ConfigError(fmt::format(
+        "'{}': of a path a job may say tokens, format and one split, not by a subset's file; have "
+        "more served by a name (--dataset NAME={})",
+        reading, path.string()));
+  dataset.name += fmt::format("//{}", reading);  // which is in no path
   return dataset;
 }
 

@@ -27,6 +27,11 @@ struct NodeSplit {
   SplitRule rule;
 };
 
+// By a job, which named its path: a name from a configuration does not begin like one.
+inline bool is_brought_name(std::string_view name) {
+  return name.starts_with('/');
+}
+
 struct NodeDataset {
   std::string name;
   std::filesystem::path path;
@@ -36,8 +41,7 @@ struct NodeDataset {
   std::vector<NodeSplit> splits = {};
   bool pin = false;  // kept although no job reads it
 
-  // By a job, which named its path: a name from a configuration does not begin like one.
-  bool is_brought() const { return name == path; }
+  bool is_brought() const { return is_brought_name(name); }
 };
 
 struct NodeConfig {
@@ -80,6 +84,8 @@ NodeConfig default_node_config();
 NodeConfig read_node_config(ConfigSection& section);
 // `name=path[,key=value...]` of the command line; a path alone is named after its folder. Its
 // pipeline is one of `pipelines`, or one that is shipped. Throws ConfigError.
+// Of a path that a job names; `reading` as JoinRequest has it. Throws ConfigError.
+NodeDataset brought_dataset(const std::filesystem::path& path, std::string_view reading);
 NodeDataset dataset_from_argument(std::string_view text,
                                   const std::vector<std::filesystem::path>& pipelines = {});
 // `path,size` of the command line. Throws ConfigError.

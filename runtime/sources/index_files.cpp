@@ -91,7 +91,7 @@ void index_token_files(IndexBuilder& builder) {
     if (length == 0)
       builder.refuse(path,
                      "how long a sample is is not known; write tokens: 1024 (--dataset "
-                     "NAME=PATH,tokens=1024; for batchflowctl --tokens 1024)");
+                     "NAME=PATH,tokens=1024; for batchflowctl --tokens 1024; in Python tokens=1024)");
     const std::string_view type = token_type(builder, path);
     if (first_path.empty()) {
       first_path = path;

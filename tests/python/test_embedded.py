@@ -111,6 +111,28 @@ class Embedded(Folder):
         self.assertEqual(len(self.daemons()), 1)
         self.assertNotEqual(self.daemons(), [daemon])
 
+    def test_a_part_of_a_path_and_tokens(self):
+        self.rows(400, 8)
+
+        def keys(**part):
+            loader = batchflow.DataLoader(self.data, 50, output="memoryview", **part)
+            names = [loader.sample_name(key) for batch in loader for key in batch.sample_keys]
+            return set(names)
+        train, val = keys(split={"fraction": 0.9}), keys(split={"fraction": 0.9, "part": "rest"})
+        self.assertEqual((len(train | val), len(train & val)), (400, 0))
+        self.assertEqual(keys(split={"keys": "0-9"}), {f"rows.npy:{row}" for row in range(10)})
+        text = self.folder / "text.u16"
+        text.write_bytes(bytes(2 * 1000))
+        with self.assertRaisesRegex(batchflow.RefusedError, "in Python tokens=1024"):
+            next(iter(batchflow.DataLoader(text, 4)))
+        self.assertEqual(len(batchflow.DataLoader(text, 4, tokens=100)), 3)
+        for wrong, why in (({"part of": 1}, "it may say fraction"), ({}, "write a rule"),
+                           ({"classes": ["a:b"]}, "has a comma, colon or plus")):
+            with self.assertRaisesRegex(ValueError, why):
+                batchflow.DataLoader(self.data, split=wrong)
+        with self.assertRaisesRegex(ValueError, "'rows:train' is a split of it"):
+            batchflow.DataLoader("rows", split={"fraction": 0.9})
+
     def test_ctrl_c_at_the_script_does_not_end_the_service(self):
         self.rows(400, 8)
         job = start_job("until_killed", str(self.data))

@@ -16,10 +16,11 @@ constexpr std::uint64_t kRows = 5000;
 // The rows of the whole that a job on `dataset` is handed in one epoch, in order: told by their
 // contents, not by their keys, which are the split's own.
 std::vector<std::uint64_t> rows_of(const std::string& service, const std::string& dataset,
-                                   bf_order order) {
+                                   bf_order order, const char* reading = nullptr) {
   bf_loader_options options = BF_LOADER_OPTIONS_INIT;
   options.service = service.c_str();
   options.dataset = dataset.c_str();
+  options.reading = reading;
   options.batch_samples = 32;
   options.order = order;
   options.epochs = 1;
@@ -105,6 +106,56 @@ TEST_CASE("train and val are disjoint and complete, by contents, and stay so") {
   }
   CHECK(names == std::set<std::string>{"rows", "rows:few", "rows:train", "rows:val"});
   CHECK(versions.size() == 4);
+}
+
+TEST_CASE("a job that names a path says which part of it is wanted") {
+  Folder folder;
+  NodeConfig config = config_in(folder.path());
+  config.open_datasets = true;
+  const std::string path = (folder.path() / "rows").string();
+  std::filesystem::create_directory(path);
+  write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
+  // Beside a path that reads like a part of the other.
+  const std::string comma = path + ",split=a:keys=0-9";
+  std::filesystem::create_directory(comma);
+  write_rows(comma + "/rows.npy", 20, 16);
+  const LiveService service(config);
+  const auto rows = [&](const char* reading) {
+    return rows_of(config.socket, path, BF_SEQUENTIAL, reading);
+  };
+  const auto train = rows("split=part:fraction=0.9");
+  const auto rest = rows("split=part:fraction=0.9:part=rest");
+  std::set<std::uint64_t> all(train.begin(), train.end());
+  CHECK(all.size() > kRows * 87 / 100);
+  CHECK(all.size() < kRows * 93 / 100);
+  for (const std::uint64_t row : rest) CHECK(all.insert(row).second);
+  CHECK(all.size() == kRows);
+  CHECK(rows("split=a:keys=0-9").size() == 10);
+  CHECK(rows_of(config.socket, comma, BF_SEQUENTIAL).size() == 20);
+  CHECK(rows(nullptr).size() == kRows);
+  CHECK(rows("format=numpy").size() == kRows);
+
+  const auto refused = [&](const std::string& dataset, const char* reading) {
+    bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+    options.service = config.socket.c_str();
+    options.dataset = dataset.c_str();
+    options.reading = reading;
+    options.batch_samples = 32;
+    bf_loader* loader = nullptr;
+    CHECK(bf_loader_open(&options, &loader) != BF_OK);
+    bf_loader_close(loader);
+    return std::string(bf_last_error());
+  };
+  // The service would read the names in any file that it may read.
+  CHECK(refused(path, "split=a:subset=/etc/passwd").find("not by a subset's file") !=
+        std::string::npos);
+  CHECK(refused(path, "split=a:0.9,split=b:rest").find("one split") != std::string::npos);
+  CHECK(refused(path, "pin").find("may say tokens, format") != std::string::npos);
+  CHECK(refused(path, "pipeline=bytes").find("may say tokens, format") != std::string::npos);
+  CHECK(refused(path, "nonsense").find("means nothing") != std::string::npos);
+  CHECK(refused(path, "split=a:keys=9-1").find("keys") != std::string::npos);
+  CHECK(refused(path, "split=a:keys=99999-100000").find("no sample") != std::string::npos);
+  CHECK(refused("rows", "tokens=4").find("'reading' is of a path") != std::string::npos);
 }
 
 TEST_CASE("splits in a configuration are those of the command line") {
