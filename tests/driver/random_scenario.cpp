@@ -191,6 +191,11 @@ class Maker {
         plan.exemplars_in_100 = small(0, 100);
       }
       plan.scores_in_100 = plan.order == Order::weighted ? small(0, 100) : chance(20) ? 20 : 0;
+      if (plan.order == Order::weighted && chance(40)) {
+        constexpr float kScores[] = {0.25F, 1, 3, 50};
+        for (std::uint64_t i = from(1, 40); i > 0; --i)
+          plan.scores_first.push_back({SampleId(from(0, samples - 1)), kScores[from(0, 3)]});
+      }
       made_.jobs.push_back(plan);
     }
   }
