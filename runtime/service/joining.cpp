@@ -256,8 +256,7 @@ void Joining::join(Connection& session, JoinRequest request, std::vector<Descrip
     }
     const std::string name = served_names(wanted).front();
     const bool as_it_is = request.reading.empty();
-    ServedDataset* known =
-        as_it_is ? datasets_.find(path) : datasets_.find(std::string_view(name));
+    ServedDataset* known = as_it_is ? datasets_.find(path) : datasets_.find(std::string_view(name));
     // One that was brought may be another by now; while jobs read it, it stays what it was.
     if (known && known->is_brought() && !jobs_.any_reads(known->id)) known = nullptr;
     // One of the service's own that is still being opened is waited for by its name.

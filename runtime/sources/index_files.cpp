@@ -89,9 +89,10 @@ void index_token_files(IndexBuilder& builder) {
   std::string first_path;
   builder.read_files([&](DatasetFile& file, std::string_view path) {
     if (length == 0)
-      builder.refuse(path,
-                     "how long a sample is is not known; write tokens: 1024 (--dataset "
-                     "NAME=PATH,tokens=1024; for batchflowctl --tokens 1024; in Python tokens=1024)");
+      builder.refuse(
+          path,
+          "how long a sample is is not known; write tokens: 1024 (--dataset "
+          "NAME=PATH,tokens=1024; for batchflowctl --tokens 1024; in Python tokens=1024)");
     const std::string_view type = token_type(builder, path);
     if (first_path.empty()) {
       first_path = path;

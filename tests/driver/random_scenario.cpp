@@ -193,7 +193,7 @@ class Maker {
       plan.scores_in_100 = plan.order == Order::weighted ? small(0, 100) : chance(20) ? 20 : 0;
       if (plan.order == Order::weighted && chance(40)) {
         constexpr float kScores[] = {0.25F, 1, 3, 50};
-        for (std::uint64_t i = from(1, 40); i > 0; --i)
+        for (std::uint64_t left = from(1, 40); left > 0; --left)
           plan.scores_first.push_back({SampleId(from(0, samples - 1)), kScores[from(0, 3)]});
       }
       made_.jobs.push_back(plan);
