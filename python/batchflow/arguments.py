@@ -23,6 +23,7 @@ ALIASES = {"max_cache_size": "cache_limit", "seed": "shuffle_seed", "input_dir":
            "batches_ahead": "prefetch_factor"}
 DEFAULT_TIMEOUT_S = 300.0  # of order.md, the service's own
 TIMEOUT_MOST_S = 1e8
+SPLIT_RULES = ("fraction", "part", "keys", "classes", "bytes", "folder")
 # What so many credits allow to be said before the service reads fills half of a ring.
 PREFETCH_MOST = 545
 
@@ -161,9 +162,6 @@ def _dataset(dataset: Any, pipeline: Any) -> tuple[str, Any, list[Expected]]:
     return name, pipeline, expected
 
 
-SPLIT_RULES = ("fraction", "part", "keys", "classes", "bytes", "folder")
-
-
 def _reading(dataset: str, split: Optional[Mapping[str, Any]],
              tokens: Optional[int]) -> Optional[str]:
     """How a path is read, as batchflowd's --dataset says it."""
@@ -212,10 +210,9 @@ def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
 
 
 def _pipeline(pipeline: Any) -> Optional[str]:
-    if pipeline is None:
-        return None
-    if isinstance(pipeline, (str, os.PathLike)):
-        return pipeline_name(_text("pipeline", pipeline) or "")
+    if pipeline is None or isinstance(pipeline, (str, os.PathLike)):
+        name = _text("pipeline", pipeline)
+        return name and pipeline_name(name)
     return pipeline_of(pipeline).text()
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from ctypes import (POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int64, c_size_t,
-                    c_uint8, c_uint32, c_uint64, c_void_p)
+from ctypes import (POINTER, Structure, c_char_p, c_double, c_float, c_int, c_size_t,
+                    c_uint32, c_uint64, c_void_p)
 from pathlib import Path
 from typing import Any
 

@@ -6,9 +6,8 @@ What is mapped gives the same pictures; what is not is named with its reason.
 from __future__ import annotations
 
 import json
-import os
 import re
-from typing import Any, Callable, Optional, Sequence, Union
+from typing import Any, Callable, Optional, Sequence
 
 from .steps import NotTakable, Step, entries, entry, is_function
 

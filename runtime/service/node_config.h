@@ -84,10 +84,10 @@ NodeConfig default_node_config();
 NodeConfig read_node_config(ConfigSection& section);
 // `name=path[,key=value...]` of the command line; a path alone is named after its folder. Its
 // pipeline is one of `pipelines`, or one that is shipped. Throws ConfigError.
-// Of a path that a job names; `reading` as JoinRequest has it. Throws ConfigError.
-NodeDataset brought_dataset(const std::filesystem::path& path, std::string_view reading);
 NodeDataset dataset_from_argument(std::string_view text,
                                   const std::vector<std::filesystem::path>& pipelines = {});
+// Of a path that a job names; `reading` as JoinRequest has it. Throws ConfigError.
+NodeDataset brought_dataset(const std::filesystem::path& path, std::string_view reading);
 // `path,size` of the command line. Throws ConfigError.
 SpillOptions spill_from_argument(std::string_view text);
 // `[ADDRESS:]PORT` of the command line. Throws ConfigError.

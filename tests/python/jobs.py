@@ -63,6 +63,9 @@ def rank_of(dataset, options, state, batches, gloo, pause_s=0.0):
             assert int(steps) == batch.step * dist.get_world_size(), "ranks are at different steps"
         if batches is not None and i + 1 == batches:
             break
+    if gloo:
+        # A thread of gloo's that frees a tensor while Python ends aborts the process.
+        dist.destroy_process_group()
     return {"keys": keys, "counts": counts, "state": loader.state_dict(), "length": len(loader)}
 
 

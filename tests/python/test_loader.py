@@ -1,27 +1,14 @@
 """DataLoader over a real service: what a training script sees."""
 
-import copy
-import ctypes
-import functools
-import gc
-import importlib.util
-import operator
 import os
-import pickle
-import random
-import signal
-import subprocess
 import sys
-import threading
 import time
 import unittest
 import warnings
-from collections import deque
 
 import batchflow
 from batchflow import arguments
-from batchflow import batch as batches
-from support import Served, needs, result, run_python, start_job, wait_until
+from support import Served, wait_until
 
 try:
     import torch
@@ -29,7 +16,7 @@ except ImportError:
     torch = None
 
 
-class Batches(Served):
+class Loader(Served):
     def test_every_sample_once_an_epoch_in_each_order(self):
         for order, shuffle in (("relaxed", True), ("strict", True), (None, False)):
             loader = batchflow.DataLoader("rows", 64, shuffle, order=order)
@@ -162,7 +149,6 @@ class Batches(Served):
         with self.assertRaisesRegex(RuntimeError, "order='weighted'"):
             batchflow.DataLoader("rows").report_scores([1], [1.0])
 
-
     def test_scores_go_with_the_loader(self):
         def loader(**more):
             return batchflow.DataLoader("rows", 100, order="weighted", shuffle_seed=1, **more)
@@ -197,152 +183,8 @@ class Batches(Served):
             next(iter(nothing))
 
 
-class Memory(Served):
-    def test_batches_stay_as_they_are_while_somebody_has_them(self):
-        loader = batchflow.DataLoader("rows", 50, True)
-        with loader:
-            kept = list(loader)
-        self.assertGreater(sum(batch.copied for batch in kept), 0)  # beyond the reserve
-        self.assertLess(sum(batch.copied for batch in kept), len(kept))
-        del loader
-        gc.collect()
-        self.assert_whole([key for batch in kept for key in self.check_content(batch)])
-
-    def test_what_nobody_has_is_free_so_that_nothing_is_copied(self):
-        loader = batchflow.DataLoader("rows", 64, True)
-        for _ in range(3):
-            for batch in loader:
-                self.check_content(batch)
-        self.assertEqual(loader.times()["copied"], 0)
-
-    def test_a_batch_in_a_circle_is_free_when_it_is_collected(self):
-        for output, module in (("memoryview", "sys"), ("numpy", "numpy"), ("torch", "torch")):
-            if importlib.util.find_spec(module):
-                circle = [next(iter(batchflow.DataLoader("rows", 64, output=output)))]
-                circle.append(circle)
-                self.assertEqual(len(batches._ends), 1)
-                del circle
-                gc.collect()
-                self.assertEqual(len(batches._ends), 0)
-
-    def test_a_loader_that_is_dropped_ends_its_job(self):
-        loader = batchflow.DataLoader("rows", 64, True)
-        next(iter(loader))
-        self.assertEqual(len(self.daemon.status()["jobs"]), 1)
-        del loader
-        gc.collect()
-        wait_until(lambda: not self.daemon.status()["jobs"], 10, "the job's end")
-
-    def test_closed_means_closed(self):
-        with batchflow.DataLoader("rows", 64) as loader:
-            iteration = iter(loader)
-            batch = next(iteration)
-        self.check_content(batch)
-        for use in (lambda: next(iteration), lambda: iter(loader), lambda: len(loader)):
-            with self.assertRaisesRegex(RuntimeError, "is closed"):
-                use()
-
-    @needs("numpy")
-    def test_numpy_arrays_are_read_only_unless_they_are_copies(self):
-        batch = next(iter(batchflow.DataLoader("rows", 64, output="numpy")))
-        with self.assertRaisesRegex(ValueError, "read-only"):
-            batch[0][0] = 1
-        self.assertFalse(batch[0].flags.owndata)
-        batch = next(iter(batchflow.DataLoader("rows", 64, output="numpy", copy=True)))
-        batch[0][:] = 1
-        self.assertEqual(int(batch[0].sum()), 64 * 16)
-
-    def test_without_numpy_there_are_memoryviews(self):
-        code = """
-import sys
-sys.modules['numpy'] = sys.modules['torch'] = None
-import importlib.util
-find = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *a: None if name in ('numpy', 'torch') else find(name, *a)
-import batchflow
-keys = []
-for batch in batchflow.DataLoader('rows', 64):
-    assert isinstance(batch[0], memoryview) and batch[0].readonly, batch[0]
-    assert batch[0][1, 2] == (batch.sample_keys[1] + 2) * 7
-    keys += batch.sample_keys.tolist()
-assert sorted(keys) == list(range(2000))
-for k, (sample,) in enumerate(batchflow.DataLoader('rows', None)):
-    assert sample.shape == (16,) and sample[3] == (k + 3) * 7
-    if k == 5: break
-"""
-        done = run_python(code)
-        self.assertEqual(done.returncode, 0, done.stderr.decode())
-
-
 @unittest.skipUnless(torch, f"torch is not installed for {sys.executable}")
-class Torch(Served):
-    def test_tensors_lie_in_the_services_memory_and_must_not_be_written_to(self):
-        code = """
-import torch, batchflow, sys
-batch = next(iter(batchflow.DataLoader('rows', 64, copy=bool(int(sys.argv[1])))))
-assert isinstance(batch[0], torch.Tensor) and not batch.copied or int(sys.argv[1])
-batch[0].add_(1)
-"""
-        for copy, ended in (("0", -signal.SIGSEGV), ("1", 0)):
-            done = subprocess.run([sys.executable, "-c", code, copy], timeout=120,
-                                  stderr=subprocess.DEVNULL)
-            self.assertEqual(done.returncode, ended)
-
-    def test_who_writes_to_a_batch_is_told_the_line(self):
-        done = run_python("""
-import torch, batchflow
-(rows,) = next(iter(batchflow.DataLoader('rows', 64)))
-same = rows.to("cpu").long()  # no copy, since it is that already
-same.mul_(2)
-""")
-        self.assertEqual(done.returncode, -signal.SIGSEGV)
-        self.assertIn(b'File "<string>", line 5 in', done.stderr)
-
-    def test_handlers_of_the_users_stay(self):
-        done = run_python("""
-import faulthandler, os, signal, torch, batchflow
-signal.signal(signal.SIGSEGV, print)
-len(batchflow.DataLoader('rows'))
-assert not faulthandler.is_enabled()
-signal.signal(signal.SIGSEGV, signal.SIG_DFL)
-os.environ["BATCHFLOW_FAULTHANDLER"] = "0"
-len(batchflow.DataLoader('rows'))
-assert not faulthandler.is_enabled()
-""")
-        self.assertEqual(done.returncode, 0, done.stderr.decode())
-
-    def test_dlpack(self):
-        batch = next(iter(batchflow.DataLoader("rows", 64, True, output="dlpack")))
-        tensor = torch.from_dlpack(batch[0])
-        keys = torch.from_dlpack(batch.sample_keys)
-        self.assertEqual(batch.sample_keys.tolist(), keys.tolist())
-        self.assertEqual(batch.marks.tolist(), [0] * 64)
-        expected = tensor.clone()
-        address = tensor.data_ptr()
-        self.assertEqual(torch.from_dlpack(batch[0]).data_ptr(), address)
-        del batch
-        gc.collect()
-        self.assertTrue(torch.equal(tensor, expected))
-        self.assertEqual(tensor[:, 0].tolist(), (keys * 7).tolist())
-
-    def test_dlpack_capsules_are_dropped_when_nobody_has_them_or_what_came_of_them(self):
-        from batchflow import dlpack
-        loader = batchflow.DataLoader("rows", 64, output="dlpack")
-        batch = next(iter(loader))
-        begin = len(dlpack._alive)
-        unused, later = batch[0].__dlpack__(), batch[0].__dlpack__()
-        self.assertEqual(len(dlpack._alive), begin + 2)
-        del unused
-        tensor = torch.from_dlpack(batch[0])  # an export, which looks for what is left of others
-        self.assertEqual(len(dlpack._alive), begin + 2)
-        self.assertTrue(torch.equal(torch.utils.dlpack.from_dlpack(later), tensor))
-        del later, tensor
-        self.assertEqual(len(dlpack._alive), begin)
-        with self.assertRaisesRegex(TypeError, "neither pickled nor deep-copied"):
-            copy.deepcopy(batch)
-        scores = batchflow.DataLoader("rows", 64, order="weighted", output="dlpack")
-        scores.report_scores(next(iter(scores)).sample_keys, [1.0] * 64)
-
+class BesideTorch(Served):
     def test_profilers_show_the_wait_as_pytorchs(self):
         loader = batchflow.DataLoader("rows", 64)
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
@@ -381,35 +223,6 @@ assert not faulthandler.is_enabled()
         counts = [batch.samples for batch in batchflow.DataLoader("rows", 64, sampler=sampler)]
         self.assertEqual(counts, [64] * (self.ROWS // 64) + [self.ROWS % 64])
 
-    def test_a_batch_moves_and_is_rebuilt_as_frameworks_do_it(self):
-        batch = next(iter(batchflow.DataLoader("rows", 64)))
-        moved = batch.to("cpu", torch.float32)
-        self.assertEqual(moved[0].dtype, torch.float32)
-        self.assertEqual(moved.sample_keys.tolist(), batch.sample_keys.tolist())
-        self.assertIsInstance(type(batch)(one + 1 for one in batch), batchflow.Batch)
-        for again in (pickle.loads(pickle.dumps(batch)), copy.copy(batch), copy.deepcopy(batch),
-                      pickle.loads(pickle.dumps(copy.copy(batch)))):
-            self.assertIsInstance(again, batchflow.Batch)
-            self.assertTrue(torch.equal(again["data"], batch[0]))
-            for name in ("names", "samples", "fillers", "epoch", "step", "last_of_epoch"):
-                self.assertEqual(getattr(again, name), getattr(batch, name))
-            for name in ("sample_keys", "wanted_keys", "marks"):
-                self.assertEqual(getattr(again, name).tolist(), getattr(batch, name).tolist())
-
-    def test_batches_are_put_on_a_device(self):
-        # Which keeps no numbers, so that nothing can be there without having been moved.
-        for batch in batchflow.DataLoader("rows", 64, device="meta"):
-            self.assertIsInstance(batch, batchflow.Batch)
-            self.assertEqual(batch[0].device, torch.device("meta"))
-            self.assertEqual(batch[0].shape, (batch.samples, 16))
-            self.assertEqual(batch.sample_keys.device, torch.device("cpu"))
-        row = next(iter(batchflow.DataLoader("rows", None, device=torch.device("meta"))))
-        self.assertEqual(row[0].device, torch.device("meta"))
-        with self.assertRaisesRegex(ValueError, "batches are numpy; import torch"):
-            next(iter(batchflow.DataLoader("rows", 64, device="meta", output="numpy")))
-        with self.assertRaisesRegex(ValueError, "only collate_fn knows what it makes"):
-            batchflow.DataLoader("rows", 64, device="meta", collate_fn=list)
-
     def test_pinning_without_a_device_is_said_once(self):
         arguments._said.discard("pin_memory")
         if torch.cuda.is_available():
@@ -419,148 +232,6 @@ assert not faulthandler.is_enabled()
             for batch in batchflow.DataLoader("rows", 64, pin_memory=True):
                 pass
         self.assertEqual(len([one for one in said if "pin_memory" in str(one.message)]), 1)
-
-
-class Waiting(Served):
-    """Ranks whose other rank does not come, or does not go on."""
-
-    def options(self, rank):
-        return {"batch_size": 10, "shuffle": True, "rank": rank, "world_size": 2, "job_name": "w"}
-
-    def interrupted(self, job):
-        self.assertEqual(job.stdout.readline(), b"begun\n")
-        time.sleep(1)
-        self.assertIsNone(job.poll())
-        begin = time.monotonic()
-        job.send_signal(signal.SIGINT)
-        self.assertEqual(result(job, 30), "interrupted")
-        self.assertLess(time.monotonic() - begin, 5)
-
-    def test_ctrl_c_ends_the_wait_for_other_ranks(self):
-        self.interrupted(start_job("wait_for_other_rank", "rows", self.options(0)))
-
-    def test_ctrl_c_ends_the_wait_for_a_batch(self):
-        job = start_job("wait_for_other_rank", "rows", self.options(0))
-        other = batchflow.DataLoader("rows", **self.options(1))
-        next(iter(other))  # and no more: it holds the other one up
-        self.interrupted(job)
-
-    def test_a_wait_ends_with_pytorchs_words(self):
-        job = start_job("wait_for_other_rank", "rows", self.options(0))
-        self.addCleanup(job.communicate)
-        self.addCleanup(job.kill)
-        loader = batchflow.DataLoader("rows", timeout=2, **self.options(1))
-        with self.assertRaisesRegex(RuntimeError, "DataLoader timed out after 2 seconds"):
-            iteration = iter(loader)
-            job.send_signal(signal.SIGSTOP)
-            for _ in iteration:
-                pass
-
-
-class CtrlC(Served):
-    """Python drops what is raised where an object ends, so no line of it may run there."""
-
-    def setUp(self):
-        super().setUp()
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        self.addCleanup(signal.signal, signal.SIGINT, before)
-
-    def test_one_that_comes_while_a_batch_goes_is_raised(self):
-        interrupt = functools.partial(ctypes.PyDLL(None)["raise"], signal.SIGINT)
-        for output, module in (("memoryview", "sys"), ("numpy", "numpy"), ("torch", "torch"),
-                               ("dlpack", "torch")):
-            if not importlib.util.find_spec(module):
-                continue
-            batch = next(iter(batchflow.DataLoader("rows", 64, output=output)))
-            held = [torch.from_dlpack(batch[0]) if output == "dlpack" else batch]
-            del batch
-            gc.collect()
-            self.assertEqual(len(batches._ends), 1)
-            with self.assertRaises(KeyboardInterrupt):
-                # Both in C, so that Python asks for signals when the batch is gone, and not before.
-                deque(map(operator.methodcaller("__call__"), [interrupt, held.clear]), 0)
-            self.assertEqual(len(batches._ends), 0)
-
-    def test_none_of_many_is_lost(self):
-        loader = batchflow.DataLoader("rows", 10, output="memoryview")
-        ready, raised, seed = threading.Event(), 0, random.randrange(2**32)
-        chance = random.Random(seed)
-        ended = threading.Event()
-
-        def interrupt():
-            while ready.wait(20) and not ended.is_set():
-                ready.clear()
-                time.sleep(chance.uniform(0, 0.002))
-                os.kill(os.getpid(), signal.SIGINT)
-            ended.set()
-
-        sender = threading.Thread(target=interrupt)
-        sender.start()
-        iteration = iter(loader)
-        while raised < 300:
-            try:
-                ready.set()
-                while not ended.is_set():
-                    for _ in iteration:
-                        pass
-                    iteration = iter(loader)
-                self.fail(f"number {raised} was lost (seed {seed})")
-            except KeyboardInterrupt:
-                raised += 1
-        ended.set()
-        ready.set()
-        sender.join()
-
-
-class Processes(Served):
-    def test_a_forked_process_is_told_and_makes_its_own(self):
-        loader = batchflow.DataLoader("rows", 64, True)
-        iteration = iter(loader)
-        keys = self.own_keys(next(iteration))
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            said = "nothing"
-            try:
-                next(iteration)
-            except RuntimeError as error:
-                said = str(error)
-            own = [key for batch in batchflow.DataLoader("rows", 64, True)
-                   for key in batch.sample_keys.tolist()[:batch.samples - batch.fillers]]
-            os.write(write, f"{len(set(own))} {len(own)} {said}".encode())
-            del loader, iteration
-            gc.collect()
-            os._exit(0)
-        os.close(write)
-        with os.fdopen(read) as answer:
-            said = answer.read()
-        self.assertEqual(os.waitpid(child, 0)[1], 0)
-        self.assertRegex(said, "^2000 2000 .*which fork\\(\\) made of it; make a DataLoader")
-        for batch in iteration:
-            keys += self.own_keys(batch)
-        self.assert_whole(keys)
-
-    def test_a_loader_not_yet_used_can_be_used_by_each_fork(self):
-        loader = batchflow.DataLoader("rows", 64, True)
-        child = os.fork()
-        if child == 0:
-            keys = [key for batch in loader for key in self.own_keys(batch)]
-            os._exit(0 if sorted(keys) == list(range(self.ROWS)) else 1)
-        self.assertEqual(os.waitpid(child, 0)[1], 0)
-        self.assert_whole([key for batch in loader for key in self.own_keys(batch)])
-
-    def test_a_spawned_process_gets_the_arguments(self):
-        import multiprocessing
-        from jobs import spawned_keys
-        context = multiprocessing.get_context("spawn")
-        out = context.Queue()
-        loader = batchflow.DataLoader("rows", 64, True, shuffle_seed=3)
-        next(iter(loader))  # what was begun here stays here
-        child = context.Process(target=spawned_keys, args=(loader, out))
-        child.start()
-        keys = out.get(timeout=60)
-        child.join(60)
-        self.assert_whole(keys)
 
 
 if __name__ == "__main__":
