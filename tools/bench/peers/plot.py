@@ -1,15 +1,27 @@
-"""Throughput over the number of jobs, as SVG: one panel a type, one line a peer."""
+"""Throughput over the number of jobs, as SVG: one panel a type, one line a peer, and an axis of
+powers, as the fastest is a hundred times as fast as others."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 from xml.sax.saxutils import escape
 
 import report
 
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 420, 320, 60, 40, 40
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 420, 400, 60, 40, 40
 COLOURS = ["#0b6e4f", "#c1121f", "#1d4e89", "#f4a261", "#6a4c93", "#8d99ae", "#e07a5f", "#3d405b",
-           "#81b29a"]
+           "#81b29a", "#00a6d6"]
+
+
+def _ticks(rates: list[float]) -> list[float]:
+    """1, 2, 5, 10 and so on, from the last below all to the first above them."""
+    made: list[float] = []
+    for power in range(math.floor(math.log10(min(rates))), math.ceil(math.log10(max(rates))) + 1):
+        made += [digit * 10.0**power for digit in (1, 2, 5)]
+    begin = max(i for i, tick in enumerate(made) if tick <= min(rates))
+    end = min(i for i, tick in enumerate(made) if tick >= max(rates))
+    return made[begin:end + 1] if end > begin else [made[begin], made[begin] * 2]
 
 
 def _panel(kind: str, results: list[dict[str, Any]], colours: dict[str, str], x0: int) -> list[str]:
@@ -18,22 +30,22 @@ def _panel(kind: str, results: list[dict[str, Any]], colours: dict[str, str], x0
         if one["type"] == kind and one["what"] == "speed" and one["runs"]:
             points.setdefault(one["peer"], []).append((one["jobs"], report.rate_of(one)))
     jobs = sorted({x for line in points.values() for x, _ in line})
-    most = max((y for line in points.values() for _, y in line), default=1.0) * 1.05
+    ticks = _ticks([y for line in points.values() for _, y in line] or [1.0])
 
     def x_of(count: int) -> float:
         return x0 + LEFT + (WIDTH - LEFT - 20) * (jobs.index(count) + 0.5) / len(jobs)
 
     def y_of(rate: float) -> float:
-        return TOP + (HEIGHT - TOP - BOTTOM) * (1 - rate / most)
+        share = math.log(rate / ticks[0]) / math.log(ticks[-1] / ticks[0])
+        return TOP + (HEIGHT - TOP - BOTTOM) * (1 - share)
 
     out = [f'<text x="{x0 + LEFT}" y="{TOP - 14}" font-weight="bold">{kind}, samples/s of all jobs'
            "</text>"]
-    for part in range(5):
-        rate = most * part / 4
+    for rate in ticks:
         out.append(f'<line x1="{x0 + LEFT}" y1="{y_of(rate):.1f}" x2="{x0 + WIDTH - 20}" '
                    f'y2="{y_of(rate):.1f}" stroke="#ddd"/>'
                    f'<text x="{x0 + LEFT - 6}" y="{y_of(rate) + 4:.1f}" text-anchor="end">'
-                   f"{rate:.0f}</text>")
+                   f"{rate:,g}</text>")
     for count in jobs:
         out.append(f'<text x="{x_of(count):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">'
                    f"{count} job{'s' * (count > 1)}</text>")
