@@ -59,7 +59,7 @@ def line(result: dict[str, Any]) -> str:
     return f"{what}: {rate_of(result):.0f} samples/s, {visited(result)}"
 
 
-def _of(result: dict[str, Any], name: str) -> list[float]:
+def _of(result: dict[str, Any], name: str) -> list[Any]:
     return [run[name] for run in result["runs"]]
 
 
