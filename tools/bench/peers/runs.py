@@ -129,7 +129,7 @@ class Run:
 def run(python: str, module: Any, options: dict[str, Any], sleeps_s: list[float],
         seconds: float) -> dict[str, Any]:
     """`sleeps_s`: of each job, a batch. Raises Failed."""
-    cpu_s, read = took.used()
+    before = took.used()
     with took.Memory() as memory, Run(python, module, options) as one:
         jobs = [one.job(number, sleep_s, seconds) for number, sleep_s in enumerate(sleeps_s)]
         deadline = time.monotonic() + RUN_S
@@ -139,9 +139,9 @@ def run(python: str, module: Any, options: dict[str, Any], sleeps_s: list[float]
             job.go()
         seen = [job.said(deadline - time.monotonic()) for job in jobs]
         counted = one.counted()
-    cpu_s, read = (after - before for after, before in zip(took.used(), (cpu_s, read)))
-    return {**summary(seen), "cpu_s": cpu_s, "read_bytes": read, "memory_bytes": memory.taken,
-            "shared_bytes": memory.shared, **counted}
+    after = took.used()
+    return {**summary(seen), "cpu_s": after[0] - before[0], "read_bytes": after[1] - before[1],
+            "memory_bytes": memory.taken, "shared_bytes": memory.shared, **counted}
 
 
 def run_late(python: str, module: Any, options: dict[str, Any], sleep_s: float,
