@@ -36,7 +36,6 @@ PACED = [0.0625, 0.104, 0.339, 0.515]
 PACED_FOR_S = 10
 DEMANDS = [0.5, 1, 2]
 LATE_AFTER_S = 3
-ROUNDS_OF_DEMAND = 3  # they differ little, and take half of the time
 
 
 def parse() -> argparse.Namespace:
@@ -159,7 +158,8 @@ def measure(arguments: argparse.Namespace, folder: Path, scratch: str) -> dict[s
         for name, result in zip(names, results):
             if name in hung and not result["runs"]:
                 result["failed"] = result["failed"] or f"not tried again, since {hung[name]}"
-            is_enough = result["what"] == "demand" and len(result["runs"]) >= ROUNDS_OF_DEMAND
+            is_enough = (result["what"] == "demand" and
+                         len(result["runs"]) >= report.ROUNDS_OF_DEMAND)
             if result["failed"] or is_enough or len(result["runs"]) > measured["rounds"]:
                 continue
             pictures.warm(data)

@@ -8,6 +8,7 @@ from typing import Any
 import environment
 
 Rows = list[list[str]]
+ROUNDS_OF_DEMAND = 3  # they differ little, and take half of the time
 
 
 def rates(result: dict[str, Any]) -> list[float]:
@@ -140,8 +141,8 @@ def is_once(measured: dict[str, Any], peer: str) -> bool:
 
 def page(measured: dict[str, Any]) -> str:
     lines = [f"{measured['date']}, {measured['machine']}, `{measured['command']}`: "
-             f"{measured['rounds']} run{'s' * (measured['rounds'] > 1)} of each, turn by turn, three "
-             "at most of jobs that sleep; "
+             f"{measured['rounds']} run{'s' * (measured['rounds'] > 1)} of each, turn by turn, "
+             f"{ROUNDS_OF_DEMAND} at most of jobs that sleep; "
              f"median, least and most. {measured['pictures']} pictures of {measured['bytes_mean']} "
              f"bytes in the mean, batches of {measured['batch']}.", ""]
     for title, rows in tables(measured):
