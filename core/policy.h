@@ -183,7 +183,7 @@ struct WorkCandidate {
   double cached;          // share of the dataset, and so of its samples, that some cache keeps
   double prepare_s;       // expected time of its preparation
   double stall_fraction;  // stall / (stall + compute) of its worst rank since its ranks came
-  std::uint64_t served;   // blocks started for the job; it began level with who had the fewest
+  std::uint64_t last_served;  // order in which jobs last had a block started; 0: it never had
 };
 
 struct DispatchView {

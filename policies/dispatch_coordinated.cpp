@@ -18,13 +18,13 @@ class Coordinated final : public DispatchPolicy {
   explicit Coordinated(const PolicyContext& context)
       : staging_(static_cast<std::uint32_t>(context.parameters.integer("staging"))) {}
 
-  // Whose turn it is: the job for which the fewest blocks have been prepared. A block stays until
-  // all have used it, so a job that is a whole staging area ahead waits for the slowest; one that
-  // died is gone from its stream and holds back nobody.
+  // Whose turn it is: the job whose last one is longest ago. A block stays until all have used it,
+  // so a job that is a whole staging area ahead waits for the slowest; one that died is gone from
+  // its stream and holds back nobody.
   std::size_t next(const DispatchView& view) override {
     return first_candidate(
         view.candidates,
-        [](const WorkCandidate& a, const WorkCandidate& b) { return a.served < b.served; },
+        [](const WorkCandidate& a, const WorkCandidate& b) { return a.last_served < b.last_served; },
         [&](const WorkCandidate& candidate) { return candidate.lead < staging_; });
   }
 

@@ -1,4 +1,4 @@
-// Round-robin: the job for which the least has been started is served first.
+// Round-robin: the job whose last turn is longest ago is served first.
 #include "core/policy_list.h"
 #include "policies/dispatch_choose.h"
 #include "policies/make.h"
@@ -12,7 +12,7 @@ class RoundRobin final : public DispatchPolicy {
 
   std::size_t next(const DispatchView& view) override {
     return first_candidate(view.candidates, [](const WorkCandidate& a, const WorkCandidate& b) {
-      return a.served < b.served;
+      return a.last_served < b.last_served;
     });
   }
 };
@@ -21,7 +21,7 @@ class RoundRobin final : public DispatchPolicy {
 
 extern const PolicyEntry dispatch_round_robin;
 const PolicyEntry dispatch_round_robin{"round-robin",
-                                       "The job with the fewest blocks started is served first.",
+                                       "The job whose last turn is longest ago is served first.",
                                        &make_policy<DispatchPolicy, RoundRobin>};
 
 }  // namespace batchflow

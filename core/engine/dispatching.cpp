@@ -143,21 +143,7 @@ std::int64_t Dispatching::slowest(const Stream& stream, const Job* but) const {
   return least;
 }
 
-// The blocks started for the job that was served least.
-std::uint64_t Dispatching::least_served(const Job& but) const {
-  std::uint64_t least = UINT64_MAX;
-  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
-    if (!s_.jobs.live(index) || index == but.index) continue;
-    const Job& one = s_.jobs[index];
-    if (one.state == Job::State::running && one.order != Order::listed) {
-      least = std::min(least, one.served_blocks);
-    }
-  }
-  return least == UINT64_MAX ? 0 : least;
-}
-
 void Dispatching::level(Job& job) {
-  job.served_blocks = std::max(job.served_blocks, least_served(job));
   const Stream& stream = s_.streams[job.stream];
   const std::int64_t others = slowest(stream, &job);
   if (others == INT64_MAX) return;
@@ -206,7 +192,7 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   for (const RankState& rank : job.ranks) {
     view.stall_fraction = std::max(view.stall_fraction, rank.stall.stall_fraction(s_.now));
   }
-  view.served = job.served_blocks;
+  view.last_served = job.last_served;
   return view;
 }
 

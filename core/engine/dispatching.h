@@ -27,8 +27,8 @@ class Dispatching {
   void forget(Job& job);
   // Starts what the policy chooses, as long as something can be started; true if anything was.
   bool start_some();
-  // The job takes its place beside the others: whoever comes later, or comes back, is not behind
-  // for what they had without it, neither with its own stream nor in turns.
+  // The job takes its place beside the others of its stream: whoever comes later, or comes back, is
+  // not behind for what they had without it.
   void level(Job& job);
   // Tells nodes how many workers they should have, where the answer has changed.
   void scale();
@@ -67,7 +67,6 @@ class Dispatching {
   static bool has_taken_all(const Job& job);
   static std::int64_t progress(const Stream& stream, const Job& job);
   std::uint32_t lead(const Job& job);
-  std::uint64_t least_served(const Job& but) const;
   std::int64_t slowest(const Stream& stream, const Job* but) const;
 
   EngineState& s_;

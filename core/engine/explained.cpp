@@ -111,13 +111,11 @@ class ExplainedDispatch final : public DispatchPolicy {
       const WorkCandidate& one = view.candidates[i];
       const bool never = one.deadline == kNever;
       numbers += fmt::format(
-          " [job {} asked {}, distance {} of depth {}, needed {}, {} ranks wait, needed by {}, "
-          "lead "
-          "{}, cached {:.3f}, takes {:.6g} s, stall {:.3f}, served {}]",
-          one.job.value, one.asked, one.distance, one.depth,
+          " [job {} asked {}, last served {}, distance {} of depth {}, needed {}, {} ranks wait, "
+          "needed by {}, lead {}, cached {:.3f}, takes {:.6g} s, stall {:.3f}]",
+          one.job.value, one.asked, one.last_served, one.distance, one.depth,
           never ? "some time" : fmt::format("in {:.6g} s", seconds_of(one.deadline - view.now)),
-          one.waiting, one.needed_by, one.lead, one.cached, one.prepare_s, one.stall_fraction,
-          one.served);
+          one.waiting, one.needed_by, one.lead, one.cached, one.prepare_s, one.stall_fraction);
     }
     const std::string what =
         choice < view.candidates.size()

@@ -218,7 +218,7 @@ struct Job {
   std::vector<std::uint32_t> charged;    // blocks charged to it
   std::uint32_t ahead = 0;               // of these, as made ahead
   std::uint32_t makings = 0;             // under way that were started for it
-  std::uint64_t served_blocks = 0;       // makings started for it
+  std::uint64_t last_served = 0;         // serial of the making last started for it
   std::uint64_t asked = 0;               // when its present need arose
   std::int64_t head_start = 0;           // blocks it counts as having had when it came
   std::uint32_t candidate_slot = kNone;  // in the engine's list of needs

@@ -120,7 +120,7 @@ bool Preparation::start(Job& job, Need need, Site site) {
   Node& node = s_.nodes[making.node];
   ++node.started;
   ++job.makings;
-  ++job.served_blocks;
+  job.last_served = making.serial;
   if (s_.config.workers_held_during_reads && !node.idle.empty()) {
     making.worker = node.idle.back();
     node.idle.pop_back();

@@ -2,6 +2,8 @@
 // there are, nobody starves, the same answer again. And the built-in ones in sequences by hand.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/policies/random_seeds.h"
 #include "tests/policies/random_views.h"
 #include "tests/policies/tested_policies.h"
@@ -15,7 +17,8 @@ namespace {
 // lasts a job `period`, so faster ones run ahead.
 class ClosedLoop {
  public:
-  ClosedLoop(std::vector<Duration> periods) : periods_(std::move(periods)) {
+  ClosedLoop(std::vector<Duration> periods)
+      : periods_(std::move(periods)), blocks_(periods_.size()) {
     for (std::uint32_t i = 0; i < periods_.size(); ++i) {
       WorkCandidate candidate{};
       candidate.job = JobId(i);
@@ -32,14 +35,12 @@ class ClosedLoop {
     if (choice == kNoChoice) return choice;
     REQUIRE(choice < candidates_.size());
     WorkCandidate& served = candidates_[choice];
-    ++served.served;
+    served.last_served = static_cast<std::uint64_t>(decisions_);
     served.asked = ++asked_;
     served.deadline += periods_[choice];
-    std::uint64_t slowest = UINT64_MAX;
-    for (const WorkCandidate& one : candidates_) slowest = std::min(slowest, one.served);
-    for (WorkCandidate& one : candidates_) {
-      one.lead = static_cast<std::uint32_t>(one.served - slowest);
-    }
+    ++blocks_[choice];
+    const std::uint32_t slowest = *std::min_element(blocks_.begin(), blocks_.end());
+    for (std::size_t i = 0; i < blocks_.size(); ++i) candidates_[i].lead = blocks_[i] - slowest;
     return choice;
   }
   std::vector<std::size_t> serve(DispatchPolicy& policy, int times) {
@@ -51,6 +52,7 @@ class ClosedLoop {
 
  private:
   std::vector<Duration> periods_;
+  std::vector<std::uint32_t> blocks_;  // that each has had
   std::vector<WorkCandidate> candidates_;
   std::uint64_t asked_ = 0;
   std::int64_t decisions_ = 0;
@@ -129,20 +131,19 @@ TEST_CASE("fifo serves in the order in which needs arose") {
   CHECK(dispatch("fifo")->next({Instant{}, {}}) == kNoChoice);
 }
 
-TEST_CASE("round-robin serves who was served least, the older need among equals") {
+TEST_CASE("round-robin serves whose last turn is longest ago, the older need among new ones") {
   std::vector<WorkCandidate> jobs(3);
-  jobs[0].served = 7, jobs[0].asked = 1;
-  jobs[1].served = 3, jobs[1].asked = 9;
-  jobs[2].served = 3, jobs[2].asked = 5;
+  jobs[0].last_served = 7, jobs[0].asked = 1;
+  jobs[1].last_served = 0, jobs[1].asked = 9;
+  jobs[2].last_served = 0, jobs[2].asked = 5;
   Served served;
-  for (int i = 0; i < 8; ++i) {
+  for (std::uint64_t i = 0; i < 8; ++i) {
     const std::size_t next = dispatch("round-robin")->next({Instant{}, jobs});
-    ++jobs[next].served;
-    jobs[next].asked = 10 + static_cast<std::uint64_t>(i);
+    jobs[next].last_served = jobs[next].asked = 10 + i;
     served.push_back(next);
   }
-  // The two who are behind catch up, 2 first; it has had 4 when it meets 1, which has 3.
-  CHECK(served == Served{2, 1, 2, 1, 2, 1, 2, 1});
+  // Who never had a turn has one; what the other had before they came is not held against it.
+  CHECK(served == Served{2, 1, 0, 2, 1, 0, 2, 1});
 }
 
 TEST_CASE("earliest-deadline serves by speed") {
@@ -167,8 +168,8 @@ TEST_CASE("coordinated jobs take turns and wait at the end of the staging area")
   ClosedLoop loop({kMs, 8 * kMs, 2 * kMs});
   CHECK(loop.serve(*dispatch("coordinated"), 6) == Served{0, 1, 2, 0, 1, 2});
   std::vector<WorkCandidate> jobs(2);
-  jobs[0].served = 1, jobs[0].lead = 4;
-  jobs[1].served = 5, jobs[1].lead = 0;
+  jobs[0].last_served = 1, jobs[0].lead = 4;
+  jobs[1].last_served = 5, jobs[1].lead = 0;
   CHECK(dispatch("coordinated:staging=4")->next({Instant{}, jobs}) == 1);
   CHECK(dispatch("coordinated:staging=5")->next({Instant{}, jobs}) == 0);
   jobs[1].lead = 4;

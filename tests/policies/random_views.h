@@ -83,7 +83,7 @@ inline std::vector<WorkCandidate> random_work(Random& random, std::size_t count)
     candidate.cached = random.unit();
     candidate.prepare_s = random.unit() * 10;
     candidate.stall_fraction = random.unit();
-    candidate.served = random.below(3) == 0 ? random_size(random) : random.below(10);
+    candidate.last_served = random.below(3) == 0 ? random_size(random) : random.below(10);
     candidates.push_back(candidate);
   }
   std::vector<std::uint64_t> asked(count);
