@@ -180,9 +180,9 @@ struct WorkCandidate {
   // Blocks the job is ahead of the slowest job of its stream; for who came later, what the others
   // had before does not count.
   std::uint32_t lead;
-  double cached;          // share of the dataset, and so of its samples, that some cache keeps
-  double prepare_s;       // expected time of its preparation
-  double stall_fraction;  // stall / (stall + compute) of its worst rank since its ranks came
+  double cached;              // share of the dataset, and so of its samples, that some cache keeps
+  double prepare_s;           // expected time of its preparation
+  double stall_fraction;      // stall / (stall + compute) of its worst rank since its ranks came
   std::uint64_t last_served;  // order in which jobs last had a block started; 0: it never had
 };
 

@@ -24,7 +24,9 @@ class Coordinated final : public DispatchPolicy {
   std::size_t next(const DispatchView& view) override {
     return first_candidate(
         view.candidates,
-        [](const WorkCandidate& a, const WorkCandidate& b) { return a.last_served < b.last_served; },
+        [](const WorkCandidate& a, const WorkCandidate& b) {
+          return a.last_served < b.last_served;
+        },
         [&](const WorkCandidate& candidate) { return candidate.lead < staging_; });
   }
 
