@@ -48,6 +48,7 @@ struct Connection::Wires {
   std::size_t unsent = 0;
   bool writing = false;
   bool ending = false;
+  bool doomed = false;  // it is closed soon: what came now would be read out of its order
   bool closed = false;
   bool resting = false;
   asio::steady_timer rest;
@@ -87,7 +88,7 @@ void Connection::wait_to_read() {
 
 void Connection::read() {
   // `host_` may end this session, but not destroy it: somebody holds it.
-  while (!wires_->closed && !wires_->ending && !wires_->resting) {
+  while (!wires_->closed && !wires_->doomed && !wires_->ending && !wires_->resting) {
     const std::span<std::byte> room = wires_->cutter.room();
     iovec part{room.data(), BF_FAILPOINT_SHORT("service.connection.read.short", room.size())};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kDescriptorsMost)];
@@ -151,7 +152,7 @@ bool Connection::take_descriptors(const msghdr& message) {
 }
 
 void Connection::send(std::string frame, std::vector<int> descriptors) {
-  if (wires_->closed) return;
+  if (wires_->closed || wires_->doomed) return;
   Wires::Out out;
   const auto length = frame_length(frame.size());
   out.bytes.assign(reinterpret_cast<const char*>(length.data()), length.size());
@@ -169,7 +170,7 @@ void Connection::send(std::string frame, std::vector<int> descriptors) {
 }
 
 void Connection::write() {
-  while (!wires_->closed && !wires_->out.empty()) {
+  while (!wires_->closed && !wires_->doomed && !wires_->out.empty()) {
     Wires::Out& out = wires_->out.front();
     iovec part{out.bytes.data() + out.sent,
                BF_FAILPOINT_SHORT("service.connection.send.short", out.bytes.size() - out.sent)};
@@ -216,6 +217,7 @@ void Connection::write() {
 
 // Not from within whoever is sending.
 void Connection::close_soon() {
+  wires_->doomed = true;
   asio::post(wires_->loop, [self = shared_from_this()] { self->close(); });
 }
 
