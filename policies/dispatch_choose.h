@@ -30,4 +30,9 @@ std::size_t first_candidate(std::span<const WorkCandidate> candidates, Before be
   return first_candidate(candidates, before, [](const WorkCandidate&) { return true; });
 }
 
+// Who takes turns: whoever had the last one longest ago comes first.
+inline bool had_turn_before(const WorkCandidate& a, const WorkCandidate& b) {
+  return a.last_served < b.last_served;
+}
+
 }  // namespace batchflow

@@ -22,12 +22,9 @@ class Coordinated final : public DispatchPolicy {
   // so a job that is a whole staging area ahead waits for the slowest; one that died is gone from
   // its stream and holds back nobody.
   std::size_t next(const DispatchView& view) override {
-    return first_candidate(
-        view.candidates,
-        [](const WorkCandidate& a, const WorkCandidate& b) {
-          return a.last_served < b.last_served;
-        },
-        [&](const WorkCandidate& candidate) { return candidate.lead < staging_; });
+    return first_candidate(view.candidates, had_turn_before, [&](const WorkCandidate& candidate) {
+      return candidate.lead < staging_;
+    });
   }
 
  private:

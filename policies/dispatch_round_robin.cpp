@@ -11,9 +11,7 @@ class RoundRobin final : public DispatchPolicy {
   explicit RoundRobin(const PolicyContext&) {}
 
   std::size_t next(const DispatchView& view) override {
-    return first_candidate(view.candidates, [](const WorkCandidate& a, const WorkCandidate& b) {
-      return a.last_served < b.last_served;
-    });
+    return first_candidate(view.candidates, had_turn_before);
   }
 };
 

@@ -48,7 +48,7 @@ struct Connection::Wires {
   std::size_t unsent = 0;
   bool writing = false;
   bool ending = false;
-  bool doomed = false;  // it is closed soon: what came now would be read out of its order
+  bool doomed = false;  // closed, or soon: what is sent now would be read out of its order
   bool closed = false;
   bool resting = false;
   asio::steady_timer rest;
@@ -88,7 +88,7 @@ void Connection::wait_to_read() {
 
 void Connection::read() {
   // `host_` may end this session, but not destroy it: somebody holds it.
-  while (!wires_->closed && !wires_->doomed && !wires_->ending && !wires_->resting) {
+  while (!wires_->doomed && !wires_->ending && !wires_->resting) {
     const std::span<std::byte> room = wires_->cutter.room();
     iovec part{room.data(), BF_FAILPOINT_SHORT("service.connection.read.short", room.size())};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kDescriptorsMost)];
@@ -117,7 +117,7 @@ void Connection::read() {
       end();
     }
   }
-  if (!wires_->closed && !wires_->resting) wait_to_read();
+  if (!wires_->doomed && !wires_->resting) wait_to_read();
 }
 
 bool Connection::charge(std::size_t bytes) {
@@ -152,7 +152,7 @@ bool Connection::take_descriptors(const msghdr& message) {
 }
 
 void Connection::send(std::string frame, std::vector<int> descriptors) {
-  if (wires_->closed || wires_->doomed) return;
+  if (wires_->doomed) return;
   Wires::Out out;
   const auto length = frame_length(frame.size());
   out.bytes.assign(reinterpret_cast<const char*>(length.data()), length.size());
@@ -170,7 +170,7 @@ void Connection::send(std::string frame, std::vector<int> descriptors) {
 }
 
 void Connection::write() {
-  while (!wires_->closed && !wires_->doomed && !wires_->out.empty()) {
+  while (!wires_->doomed && !wires_->out.empty()) {
     Wires::Out& out = wires_->out.front();
     iovec part{out.bytes.data() + out.sent,
                BF_FAILPOINT_SHORT("service.connection.send.short", out.bytes.size() - out.sent)};
@@ -232,6 +232,7 @@ void Connection::end() {
 
 void Connection::close() {
   if (std::exchange(wires_->closed, true)) return;
+  wires_->doomed = true;
   // First, so that a peer that sees its socket end can tell a service that dropped it from one that
   // died.
   const auto self = shared_from_this();
