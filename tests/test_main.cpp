@@ -12,7 +12,8 @@ bool any_skipped = false;
 
 void batchflow::test::skipped(std::string_view why) {
   any_skipped = true;
-  std::cout << "skipped: " << why << std::endl;
+  std::cout << "skipped: " << doctest::getContextOptions()->currentTest->m_name << ": " << why
+            << std::endl;
 }
 
 std::filesystem::path batchflow::source_dir() {

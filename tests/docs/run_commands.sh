@@ -5,7 +5,7 @@
 # copy of the tree. Exits 77 (skipped) where batchflow-sim is not built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-[ -x build/release/bin/batchflow-sim ] || exit 77
+[ -x build/release/bin/batchflow-sim ] || { echo "skipped: $1: batchflow-sim is not built"; exit 77; }
 document=$PWD/$1 tree=$PWD
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -58,7 +58,7 @@ def use(name: str, needed: dict[str, str]) -> None:
                  "BATCHFLOW_NO_INSTALL")
     python, problem = install(name, missing)
     if problem:
-        sys.exit(f"{', '.join(missing)} cannot be installed: {problem}")
+        sys.exit(f"skipped: {name}: {', '.join(missing)} cannot be installed: {problem}")
     os.environ["BATCHFLOW_NO_INSTALL"] = "1"  # once
     os.execv(python, [str(python), *sys.argv])
 

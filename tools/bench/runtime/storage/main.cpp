@@ -254,7 +254,7 @@ int main(int argc, char** argv) {
     }
   }
   if (std::system("command -v fio >/dev/null") != 0) {
-    fmt::print("skipped: fio is not there (apt-get install fio)\n");
+    fmt::print("skipped: storage: fio is not there (apt-get install fio)\n");
     return 77;
   }
   try {
