@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "configs/reader/config_names.h"
 #include "configs/reader/scenario.h"
 
 namespace batchflow {
@@ -11,6 +12,13 @@ namespace batchflow {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Of the installed tree that this program lies in. A build tree has the same places, by links.
+fs::path installed_configs() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return (program.parent_path() / ".." / "share" / "batchflow" / "configs").lexically_normal();
+}
 
 // Folders that may hold `folder`, the nearest first.
 std::vector<fs::path> roots(const std::string& near) {
@@ -21,10 +29,7 @@ std::vector<fs::path> roots(const std::string& near) {
     found.push_back(folder);
     found.push_back(folder / "..");
   }
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (!error) found.push_back(program.parent_path() / ".." / "share" / "batchflow" / "configs");
-  found.emplace_back(BATCHFLOW_CONFIGS_DIR);
+  found.push_back(installed_configs());
   return found;
 }
 
@@ -62,13 +67,23 @@ std::string find_config(const std::string& place, const std::string& folder,
       if (fs::is_regular_file(file, error)) return file.string();
     }
   }
-  const std::map<std::string, std::string> all = list_configs(folder, near);
-  std::vector<std::string_view> names;
-  for (const auto& [name, file] : all) names.push_back(name);
-  const std::string nearest = nearest_name(place, names);
-  throw ConfigError(fmt::format(
-      "no '{}' among the {}; {}", place.substr(0, 100), folder,
-      nearest.empty() ? "write the path of a file" : fmt::format("write '{}'", nearest)));
+  std::vector<std::string> names;
+  for (const auto& [name, file] : list_configs(folder, near)) names.push_back(name);
+  throw ConfigError(fmt::format("no '{}' among the {}; {}, or the path of a file",
+                                place.substr(0, 100), folder,
+                                what_to_write(place, names, folder)));
+}
+
+std::string what_to_write(const std::string& place, const std::vector<std::string>& names,
+                          const std::string& folder) {
+  if (names.empty())
+    return fmt::format("none are in {}: install BatchFlow whole, name by BATCHFLOW_CONFIGS the "
+                       "folder that has {}/",
+                       installed_configs().string(), folder);
+  const std::string nearest = nearest_name(place, {names.begin(), names.end()});
+  if (names.size() == 1) return fmt::format("write '{}'", names[0]);
+  if (nearest.empty()) return fmt::format("write one of {}", fmt::join(names, ", "));
+  return fmt::format("write '{}', or another of {}", nearest, fmt::join(names, ", "));
 }
 
 }  // namespace batchflow

@@ -59,7 +59,7 @@ struct Scenario {
 
 // `place` is a name (`laptop`: searched as configs/FOLDER/laptop.yaml) or the path of a file;
 // throws ConfigError naming the nearest name. Searched are $BATCHFLOW_CONFIGS, the folder `near`
-// lies in and its neighbours, the configurations installed with the program, those of its sources.
+// lies in and its neighbours, and the configurations installed with the program.
 std::string find_config(const std::string& place, const std::string& folder,
                         const std::string& near = "");
 // Files by the names that are found so in FOLDER.

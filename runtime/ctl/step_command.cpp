@@ -15,14 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kHeader = "batchflow_step.hpp";
-
-// Where this program is installed, or where it was built.
+// Beside this program, where it is installed or was built.
 fs::path header_folder() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path installed = (program.parent_path() / ".." / "include").lexically_normal();
-  return fs::exists(installed / kHeader, error) ? installed : fs::path(kStepHeaderFolder);
+  return (program.parent_path() / ".." / "include").lexically_normal();
 }
 
 std::string replaced(std::string text, const std::string& what, const std::string& by) {

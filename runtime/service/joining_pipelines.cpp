@@ -6,6 +6,7 @@
 #include <ranges>
 #include <utility>
 
+#include "configs/reader/config_names.h"
 #include "configs/reader/yaml.h"
 #include "fmt/format.h"
 #include "runtime/service/joining.h"
@@ -72,8 +73,10 @@ ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& d
   const auto known = known_pipelines(config_.pipelines);
   const auto file = known.find(name);
   if (file == known.end())
-    throw ConfigError(fmt::format("no pipeline is called '{}'; write one of {}", name,
-                                  fmt::join(std::views::keys(known), ", ")));
+    throw ConfigError(fmt::format(
+        "no pipeline is called '{}'; {}", name,
+        what_to_write(name, {std::views::keys(known).begin(), std::views::keys(known).end()},
+                      "pipelines")));
   ConfigNode root = read_yaml_file(file->second);
   if (has_plugins(root)) {
     set_up(name, dataset, std::move(root),

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "configs/reader/config_names.h"
 #include "configs/reader/scenario.h"
 #include "configs/reader/yaml.h"
 #include "core/config_value.h"
@@ -177,8 +178,8 @@ void read_settings(std::string_view text, std::string_view rest,
   const auto one_of = [&](std::string_view key, const std::string& value,
                           const std::vector<std::string>& names) {
     if (std::find(names.begin(), names.end(), value) == names.end())
-      throw ConfigError(fmt::format("dataset '{}': unknown {} '{}'; write one of {}", text, key,
-                                    value, fmt::join(names, ", ")));
+      throw ConfigError(fmt::format("dataset '{}': unknown {} '{}'; {}", text, key, value,
+                                    what_to_write(value, names, key == "pipeline" ? "pipelines" : "formats")));
     return value;
   };
   while (!rest.empty()) {

@@ -146,7 +146,9 @@ TEST_CASE("what cannot be right in an overlay is refused with its place and what
         "`when`");
   CHECK(refusal("classes:\n- " + kRest + "}\n- " + kRest + "}\n") ==
         "o.yaml:3: key 'classes.1.name': there are two 'rest'; write another name");
-  CHECK_THROWS_WITH_AS(load_overlay("mixd"), "no 'mixd' among the overlays; write 'mixed'",
+  CHECK_THROWS_WITH_AS(load_overlay("mixd"),
+                       "no 'mixd' among the overlays; write 'mixed', or another of hp-search, "
+                       "mixed, vision, or the path of a file",
                        ConfigError);
 }
 

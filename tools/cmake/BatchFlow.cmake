@@ -20,6 +20,11 @@ target_include_directories(batchflow_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(batchflow_options INTERFACE
   -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -ffp-contract=off
   $<$<BOOL:${BATCHFLOW_WERROR}>:-Werror>)
+# What is installed does not name the folder it was built in. ccache compiles from there by itself
+# (CCACHE_BASEDIR); with the folder in its arguments no clone would find what another has compiled.
+if(NOT CMAKE_CXX_COMPILER_LAUNCHER MATCHES "(^|/)ccache$")
+  target_compile_options(batchflow_options INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Both warn of correct std::string and std::vector code in GCC 12 (its bugs 105651 and 105562).
   target_compile_options(batchflow_options INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
