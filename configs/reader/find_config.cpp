@@ -70,16 +70,16 @@ std::string find_config(const std::string& place, const std::string& folder,
   std::vector<std::string> names;
   for (const auto& [name, file] : list_configs(folder, near)) names.push_back(name);
   throw ConfigError(fmt::format("no '{}' among the {}; {}, or the path of a file",
-                                place.substr(0, 100), folder,
-                                what_to_write(place, names, folder)));
+                                place.substr(0, 100), folder, what_to_write(place, names, folder)));
 }
 
 std::string what_to_write(const std::string& place, const std::vector<std::string>& names,
                           const std::string& folder) {
   if (names.empty())
-    return fmt::format("none are in {}: install BatchFlow whole, name by BATCHFLOW_CONFIGS the "
-                       "folder that has {}/",
-                       installed_configs().string(), folder);
+    return fmt::format(
+        "none are in {}: install BatchFlow whole, name by BATCHFLOW_CONFIGS the "
+        "folder that has {}/",
+        installed_configs().string(), folder);
   const std::string nearest = nearest_name(place, {names.begin(), names.end()});
   if (names.size() == 1) return fmt::format("write '{}'", names[0]);
   if (nearest.empty()) return fmt::format("write one of {}", fmt::join(names, ", "));

@@ -1,6 +1,6 @@
 // Scenarios: what they say, what is refused and where, and what came of a run written and read.
-#include "configs/reader/config_names.h"
 #include "configs/reader/scenario.h"
+#include "configs/reader/config_names.h"
 
 #include <doctest/doctest.h>
 
@@ -288,10 +288,11 @@ TEST_CASE("every configuration that is shipped is read, and so is the one that i
 TEST_CASE("configurations are found by name, and the nearest is named") {
   CHECK(find_config("four-jobs", "scenarios").ends_with("configs/scenarios/four-jobs.yaml"));
   CHECK(find_config("a/b.yaml", "scenarios") == "a/b.yaml");
-  CHECK_THROWS_WITH_AS(find_config("four-job", "scenarios"),
-                       "no 'four-job' among the scenarios; write 'four-jobs', or another of eight-jobs, "
-                       "four-jobs, toy-jobs, or the path of a file",
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(
+      find_config("four-job", "scenarios"),
+      "no 'four-job' among the scenarios; write 'four-jobs', or another of eight-jobs, "
+      "four-jobs, toy-jobs, or the path of a file",
+      ConfigError);
   CHECK_THROWS_WITH_AS(find_config("nothing-like-it", "scenarios"),
                        "no 'nothing-like-it' among the scenarios; write one of eight-jobs, "
                        "four-jobs, toy-jobs, or the path of a file",
