@@ -1,5 +1,9 @@
 #include "core/statistics.h"
 
+#include <algorithm>
+
+#include "core/saturating.h"
+
 namespace batchflow {
 
 void StallMeter::settle(Instant now, bool was_stalling) {
@@ -32,7 +36,7 @@ void StallMeter::arrived(Instant now) {
 }
 
 void StallMeter::consumed(Instant now, Duration compute) {
-  compute_ += compute;
+  compute_ = saturating_sum(compute_, std::max(compute, Duration(0)));
   if (held_ == 0) {
     arrived(now);
     ++early_;

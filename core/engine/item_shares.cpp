@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/engine/items.h"
 #include "core/placement.h"
+#include "core/saturating.h"
 
 namespace batchflow {
 
@@ -40,9 +41,10 @@ bool Items::open_shares(std::uint32_t node, const Dataset& dataset, const Pipeli
   const Catalogue& catalogue = *dataset.catalogue;
   const Bytes slot = s_.config.item_slot_bytes;
   // Each sample begins a slot: of sizes that differ at most one more is needed for each.
-  const Slots encoded = catalogue.is_uniform()
-                            ? catalogue.samples() * slots_for(catalogue.mean_bytes(), slot)
-                            : catalogue.samples() + slots_for(catalogue.total_bytes(), slot);
+  const Slots encoded =
+      catalogue.is_uniform()
+          ? saturating_product(catalogue.samples(), slots_for(catalogue.mean_bytes(), slot))
+          : saturating_sum(catalogue.samples(), slots_for(catalogue.total_bytes(), slot));
   open(ShareUse::encoded, 0, slot, encoded);
   if (pipeline.decodes()) {
     open(ShareUse::decoded, pipeline.prefix_hash, pipeline.decoded_bytes, catalogue.samples());

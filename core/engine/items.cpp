@@ -212,7 +212,7 @@ std::uint32_t Items::admit_encoded(const ItemCache& cache, const Dataset& datase
     if (index == kNone) continue;
     const Bytes bytes = dataset.catalogue->bytes(sample);
     const Slots slots = slots_for(bytes, s_.memory[index].spec.slot_bytes);
-    if (!admit(index, {item_of(sample), slots, kUnknownUse})) continue;
+    if (slots > kItemSlotsMost || !admit(index, {item_of(sample), slots, kUnknownUse})) continue;
     s_.memory[index].share->pin(item_of(sample));  // for the read that will bring it
     return index;
   }

@@ -23,8 +23,11 @@ inline ItemId item_of(SampleId sample) {
   return ItemId(static_cast<std::uint32_t>(sample.value));
 }
 
+// A share counts no larger items: they are read anew each time.
+inline constexpr Slots kItemSlotsMost = UINT32_MAX;
+
 inline Slots slots_for(Bytes bytes, Bytes slot_bytes) {
-  return std::max<Slots>(1, (bytes + slot_bytes - 1) / slot_bytes);
+  return std::max<Slots>(1, bytes / slot_bytes + (bytes % slot_bytes != 0 ? 1 : 0));
 }
 
 class Items {

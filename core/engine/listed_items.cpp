@@ -15,9 +15,9 @@ void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId
   const std::uint32_t index = encoded ? encoded->dram : kNone;
   const ItemId item = item_of(sample);
   std::uint32_t keep = kNone;
-  if (index != kNone && s_.memory[index].share->capacity() > 0) {
+  const Slots slots = index == kNone ? 0 : slots_for(bytes, s_.memory[index].spec.slot_bytes);
+  if (index != kNone && s_.memory[index].share->capacity() > 0 && slots <= kItemSlotsMost) {
     Share& share = *s_.memory[index].share;
-    const Slots slots = slots_for(bytes, s_.memory[index].spec.slot_bytes);
     gone_.clear();
     const Share::Result result = share.access({item, slots, next_use}, gone_);
     for (const ItemId gone : gone_) s_.evicted.push_back({index, gone});

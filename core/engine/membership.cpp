@@ -7,6 +7,7 @@
 #include "core/block_size.h"
 #include "core/check.h"
 #include "core/engine/books.h"
+#include "core/saturating.h"
 #include "core/seed_group.h"
 
 namespace batchflow {
@@ -141,7 +142,9 @@ void Membership::joined(const JobJoined& event) {
 // An epoch is drawn when all ranks have asked for a batch: by then they have told the scores they
 // know. Without those of before, one that was begun begins again.
 void Membership::asked(Job& job) {
-  const bool begins = job.weights && !job.drawn && job.state == Job::State::running;
+  // Whose weights are all zero is refused before the step ends, and has nothing to draw until then.
+  const bool begins = job.weights && !job.drawn && !job.nothing_to_draw && job.weights->settled() &&
+                      job.state == Job::State::running;
   const bool all_ask = std::all_of(job.ranks.begin(), job.ranks.end(),
                                    [](const RankState& rank) { return rank.credits > 0; });
   if (!begins || !all_ask || !grants_.freeze_newest(job)) return;
@@ -216,7 +219,7 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
   dataset.streams.push_back(index);
   stream.sample_bytes = sample_bytes(event);
   stream.block_samples = block_samples;
-  stream.block_bytes = stream.sample_bytes * stream.block_samples;
+  stream.block_bytes = saturating_product(stream.sample_bytes, stream.block_samples);
   Lanes::Options options;
   options.dataset_version = dataset.catalogue->version();
   options.seed = seed;
@@ -296,7 +299,7 @@ bool Membership::open_homes(Stream& stream, std::span<const NodeId> ranks) {
     return opened;
   }
   const Bytes mean = std::max<Bytes>(1, s_.memory.capacity_of_all() / s_.nodes.size());
-  const std::size_t hold_it = 2 * dataset.catalogue->total_bytes() / mean + 1;
+  const std::uint64_t hold_it = saturating_product(2, dataset.catalogue->total_bytes()) / mean + 1;
   const std::size_t count = std::max<std::size_t>(s_.config.helper_nodes, hold_it);
   for (const NodeId node : nodes_for(stream.dataset, count, false)) opened = open(node) || opened;
   return opened;
@@ -391,7 +394,7 @@ void Membership::rank_lost(Job& job, Rank rank) {
   job.state = Job::State::degraded;
   if (first) {
     job.lost_serial = ++s_.serials;
-    s_.alarms.set(s_.now + s_.config.rank_timeout,
+    s_.alarms.set(after(s_.now, s_.config.rank_timeout),
                   {AlarmKind::rank_timeout, job.index, job.lost_serial});
   }
 }

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/engine/books.h"
+#include "core/saturating.h"
 
 namespace batchflow {
 
@@ -269,7 +270,7 @@ void Preparation::prepared(const PreparationDone& event) {
     } else {
       // A late report of this attempt must not count for the next.
       s_.requests.again(making.request);
-      s_.alarms.set(s_.now + s_.config.retry_wait,
+      s_.alarms.set(after(s_.now, s_.config.retry_wait),
                     {AlarmKind::retry_prepare, index, making.serial});
     }
   } else {

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/engine/books.h"
+#include "core/saturating.h"
 
 namespace batchflow {
 
@@ -233,9 +234,9 @@ void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
     read.missing.erase(std::unique(read.missing.begin(), read.missing.end()), read.missing.end());
   }
   if (++read.attempts < s_.config.read_attempts) {
-    const Duration wait =
-        s_.config.retry_wait * (std::int64_t{1} << std::min(read.attempts - 1, 10u));
-    s_.alarms.set(s_.now + wait, {AlarmKind::retry_read, index, read.request.id.value});
+    const std::int64_t times = std::int64_t{1} << std::min(read.attempts - 1, 10u);
+    const Duration wait = std::min(s_.config.retry_wait, Duration::max() / times) * times;
+    s_.alarms.set(after(s_.now, wait), {AlarmKind::retry_read, index, read.request.id.value});
     return;
   }
   if (read.source != kNone) return give_up_copies(index);

@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/engine/books.h"
 #include "core/engine/membership.h"
+#include "core/saturating.h"
 
 namespace batchflow {
 
@@ -19,7 +20,7 @@ bool Membership::fits(const Job& job, std::uint32_t credits, std::uint64_t& need
     if (ranks == 0) continue;
     const Place place = dram_of(part.node);
     const bool own = job.batch_samples > stream.block_samples;
-    const Bytes batch = stream.sample_bytes * job.batch_samples;
+    const Bytes batch = saturating_product(stream.sample_bytes, job.batch_samples);
     const Slots least = part.reserve + 1 + (own ? 0 : ranks * credits);
     const SharePart& share = s_.memory[part.share];
     const unsigned __int128 need =
@@ -94,7 +95,8 @@ bool Membership::stand_by(const Node& node) {
     Stream& stream = s_.streams[index];
     StreamNode& part = node_of(stream, node.id);
     if (stream.jobs.empty() || part.jobs > 0 || part.standby) continue;
-    if (s_.memory.promised(place) + stream.block_bytes > s_.memory.capacity(place)) continue;
+    if (saturating_sum(s_.memory.promised(place), stream.block_bytes) > s_.memory.capacity(place))
+      continue;
     part.standby = true;
     s_.memory.promise(part.share, 1);
     changed = true;
@@ -209,7 +211,8 @@ void Membership::find_stranded() {
     if (stranded == (stream.stranded != 0)) continue;
     stream.stranded = stranded ? ++s_.serials : 0;
     if (!stranded) continue;
-    s_.alarms.set(s_.now + s_.config.rank_timeout, {AlarmKind::stranded, index, stream.stranded});
+    s_.alarms.set(after(s_.now, s_.config.rank_timeout),
+                  {AlarmKind::stranded, index, stream.stranded});
   }
 }
 

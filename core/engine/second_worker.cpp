@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/engine/books.h"
 #include "core/engine/preparation.h"
+#include "core/saturating.h"
 
 namespace batchflow {
 
@@ -34,7 +35,7 @@ void Preparation::watch(Stream& stream, std::uint32_t index) {
   stream.begun.push_back({index, making.serial, s_.now});
   if (stream.watched) return;
   stream.watched = true;
-  s_.alarms.set(s_.now + *limit, {AlarmKind::late_prepare, stream.id.value, 0});
+  s_.alarms.set(after(s_.now, *limit), {AlarmKind::late_prepare, stream.id.value, 0});
 }
 
 bool Preparation::is_preparing(const Stream::Begun& begun) const {
@@ -53,10 +54,10 @@ void Preparation::look_for_late(std::uint32_t index) {
   while (!stream.begun.empty()) {
     const Stream::Begun begun = stream.begun.front();
     if (is_preparing(begun)) {
-      Instant next = begun.since + *limit;
+      Instant next = after(begun.since, *limit);
       if (next <= s_.now) {
         // Where no worker or slot is free it is tried again later.
-        if (!start_second(stream, begun.making)) next = s_.now + *limit;
+        if (!start_second(stream, begun.making)) next = after(s_.now, *limit);
       }
       if (next > s_.now) {
         stream.watched = true;

@@ -5,11 +5,34 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 namespace batchflow::test {
+
+// What a failed check, which aborts, is to say before the test framework ends the program: that
+// prints INFO of failed assertions alone.
+class SaidOnAbort {
+ public:
+  SaidOnAbort() : before_(std::signal(SIGABRT, &say)) {}
+  ~SaidOnAbort() { std::signal(SIGABRT, before_); }
+  SaidOnAbort(const SaidOnAbort&) = delete;
+  SaidOnAbort& operator=(const SaidOnAbort&) = delete;
+  void set(std::string text) { text_ = std::move(text); }
+
+ private:
+  static void say(int signal) {
+    std::fprintf(stderr, "%s\n", text_.c_str());
+    std::signal(SIGABRT, SIG_DFL);
+    std::raise(signal);
+  }
+  static inline std::string text_;
+  void (*before_)(int);
+};
 
 // `check(seed)` for each seed; `test_case` and `program` make the command that replays a failure.
 template <class Check>
@@ -18,8 +41,12 @@ void for_seeds(std::string_view program, std::string_view test_case, std::uint64
   const char* one = std::getenv("BATCHFLOW_SEED");
   const std::uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 0;
   const std::uint64_t end = one != nullptr ? first + 1 : seeds;
+  SaidOnAbort on_abort;
   for (std::uint64_t seed = first; seed < end; ++seed) {
-    INFO(fmt::format("replay: BATCHFLOW_SEED={} {} --test-case='{}'", seed, program, test_case));
+    const std::string replay =
+        fmt::format("replay: BATCHFLOW_SEED={} {} --test-case='{}'", seed, program, test_case);
+    on_abort.set(replay);
+    INFO(replay);
     check(seed);
   }
 }
@@ -35,9 +62,12 @@ std::uint64_t for_problems(std::string_view program, std::string_view test_case,
   }
   if (const char* many = std::getenv("BATCHFLOW_SEEDS")) seeds = std::strtoull(many, nullptr, 10);
   int failed = 0;
+  SaidOnAbort on_abort;
   for (std::uint64_t seed = first; seed < first + seeds && failed < 3; ++seed) {
-    // What an abort, too, would say before it ends the program.
-    INFO(fmt::format("replay: BATCHFLOW_SEED={} {} --test-case='{}'", seed, program, test_case));
+    const std::string replay =
+        fmt::format("replay: BATCHFLOW_SEED={} {} --test-case='{}'", seed, program, test_case);
+    on_abort.set(replay);
+    INFO(replay);
     const auto problem = problem_of(seed);
     if (problem.empty()) continue;
     FAIL_CHECK(problem);

@@ -1,0 +1,512 @@
+// Events at random, as nobody well-meaning would send them, for a whole engine: any kind in any
+// order, with fields that are right, nearly right, or any number there is.
+//
+// Pure noise is refused at the door. So most fields name what the engine may know (few jobs, nodes,
+// workers), orders are mostly carried out as ordered, and ranks mostly train on what they are
+// handed; how much of it is noise is drawn from the seed. What is promised goes into a promise log,
+// as in a service, and jobs come back from it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/config_error.h"
+#include "core/describe.h"
+#include "core/engine.h"
+#include "core/promise_log.h"
+#include "core/random.h"
+#include "tests/policies/tested_policies.h"
+
+namespace batchflow::test {
+
+class HostileEvents {
+ public:
+  explicit HostileEvents(std::uint64_t seed)
+      : random_(hash(seed, 18)),
+        noise_(std::array{0u, 200u, 30u, 6u}[random_.below(4)]),
+        astray_(std::array{2u, 5u, 20u, 60u}[random_.below(4)]),
+        engine_(config(), tested_policies(), fill()),
+        log_(1 << 16) {
+    for (std::uint32_t i = 0; i < kDatasets; ++i) send(CatalogueKnown{DatasetId(i), 100 + i});
+    for (std::uint32_t i = 0; i < kPipelines; ++i) send(PipelineKnown{PipelineId(i), 200 + i});
+    for (std::uint32_t i = 0; i < kNodes - 1; ++i) {
+      send(NodeJoined{NodeId(i), 4});
+      send(CapacityChanged{{NodeId(i), Tier::dram, 0}, some_memory()});
+      if (one_in(2)) send(CapacityChanged{{NodeId(i), Tier::nvme, 0}, some_memory()});
+      for (std::uint32_t w = 0; w < 2; ++w) send(WorkerJoined{WorkerId(2 * i + w), NodeId(i)});
+    }
+    step();
+  }
+
+  void run(int steps) {
+    while (steps-- > 0) {
+      for (std::uint64_t events = random_.below(8); events > 0; --events) add_event();
+      step();
+    }
+    for (const Event& event : events_) (void)describe(event);
+    (void)engine_.describe();
+  }
+
+  const Engine& engine() const { return engine_; }
+  std::uint64_t admitted() const { return admitted_; }
+
+ private:
+  static constexpr std::uint32_t kDatasets = 6;
+  static constexpr std::uint32_t kPipelines = 5;
+  static constexpr std::uint32_t kNodes = 4;
+  static constexpr std::uint32_t kJobs = 9;
+
+  struct Handed {
+    JobId job;
+    Rank rank;
+    std::uint64_t step;
+    bool consumed = false;
+  };
+  struct Ordered {
+    Request request;
+    enum class Kind { read, prepare, transfer, deliver } kind;
+    std::vector<SampleId> samples;
+  };
+
+  // ------------------------------------------------------------------------------ what there is
+  // ----
+
+  const Catalogues& fill() {
+    std::string problem;
+    catalogues_.add(DatasetId(0), Catalogue::uniform("uniform", 100, 100, 1000));
+    Catalogue::Parts mixed;
+    mixed.version = 101;
+    mixed.samples = 37;
+    for (std::uint64_t i = 0; i < mixed.samples; ++i) mixed.bytes.push_back(i * i * 10);
+    catalogues_.add(DatasetId(1), *Catalogue::from(mixed, problem));
+    catalogues_.add(DatasetId(2), Catalogue::uniform("one", 102, 1, 1));
+    catalogues_.add(DatasetId(3), Catalogue::uniform("many", 103, 10'000'000, 100));
+    catalogues_.add(DatasetId(4), Catalogue::uniform("huge", 104, 5, Bytes{1} << 60));
+    catalogues_.add(DatasetId(5), Catalogue::uniform("empty", 105, 64, 0));
+    for (std::uint32_t i = 0; i < kPipelines; ++i) {
+      PipelineInfo pipeline;
+      pipeline.hash = 200 + i;
+      pipeline.prefix_hash = i < 2 ? 7 + i : 0;
+      pipeline.has_random = i != 2;
+      pipeline.decoded_bytes = i == 0 ? 1000 : i == 1 ? Bytes{1} << 61 : 0;
+      pipeline.prepared_bytes =
+          std::array{Bytes{1000}, Bytes{100}, Bytes{0}, Bytes{1} << 61, UINT64_MAX}[i];
+      catalogues_.add(PipelineId(i), pipeline);
+    }
+    return catalogues_;
+  }
+
+  std::string policy(PolicyKind kind) {
+    const auto choices = variants_of(kind);
+    return choices[random_.below(choices.size())].text();
+  }
+
+  EngineConfig config() {
+    EngineConfig config;
+    config.seed = random_.draw();
+    config.block_bytes = 100 << random_.below(9);
+    config.item_slot_bytes = one_in(2) ? 1000 : 1;
+    config.credits = 1 + static_cast<std::uint32_t>(random_.below(3));
+    config.ready_window = 1 + static_cast<std::uint32_t>(random_.below(16));
+    config.generation_epochs = 1 + static_cast<std::uint32_t>(random_.below(8));
+    config.share_streams = !one_in(4);
+    config.share_nodes = !one_in(4);
+    config.helper_nodes = static_cast<std::uint32_t>(random_.below(4));
+    config.workers_per_rank = static_cast<std::uint32_t>(one_in(3) ? random_.below(3) : 0);
+    config.workers_held_during_reads = one_in(3);
+    config.hold_ingredients = !one_in(4);
+    config.look_ahead_most = one_in(4) ? 0 : 1 << 20;
+    config.late_after_p99 = static_cast<std::uint32_t>(random_.below(3));
+    config.rank_timeout = std::chrono::seconds(1 + random_.below(3));
+    if (one_in(2)) config.policies.selection = policy(PolicyKind::selection);
+    if (one_in(2)) config.policies.dispatch = policy(PolicyKind::dispatch);
+    if (one_in(2)) config.policies.scaling = policy(PolicyKind::scaling);
+    if (one_in(2)) config.policies.allocation = policy(PolicyKind::allocation);
+    if (one_in(2)) config.policies.eviction.fill(policy(PolicyKind::eviction));
+    return config;
+  }
+
+  // -------------------------------------------------------------------------------- any values
+  // ----
+
+  bool one_in(std::uint64_t count) { return random_.below(count) == 0; }
+  bool noise() { return noise_ != 0 && one_in(noise_); }
+  // Small, large and the greatest numbers alike.
+  std::uint64_t number() {
+    if (one_in(8)) return UINT64_MAX - random_.below(3);
+    return random_.draw() >> random_.below(64);
+  }
+  std::uint64_t below(std::uint64_t count) { return noise() ? number() : random_.below(count); }
+  template <class Id>
+  Id id(std::uint64_t count) {
+    return Id(static_cast<decltype(Id::value)>(below(count)));
+  }
+  std::uint32_t small(std::uint64_t count) { return static_cast<std::uint32_t>(below(count)); }
+  Bytes some_memory() {
+    static constexpr Bytes kSizes[] = {10'000, 100'000, 3'000'000, Bytes{64} << 30};
+    return one_in(20) ? number() : kSizes[random_.below(4)];
+  }
+  Duration duration() {
+    return noise() ? Duration(static_cast<std::int64_t>(number()))
+                   : Duration(random_.below(1'000'000));
+  }
+  template <class T, class Make>
+  std::span<const T> list(std::uint64_t most, Make make) {
+    const auto values = arena_.make<T>(random_.below(most + 1));
+    for (T& value : values) value = make();
+    return values;
+  }
+  SampleId sample() { return id<SampleId>(one_in(3) ? 1 : 100); }
+  std::span<const SampleId> samples(std::uint64_t most) {
+    return list<SampleId>(most, [&] { return sample(); });
+  }
+  std::span<const NodeId> ranks() {
+    if (noise()) return {};
+    const auto values = arena_.make<NodeId>(1 + random_.below(one_in(10) ? 80 : 4));
+    for (NodeId& node : values) node = id<NodeId>(kNodes);
+    return values;
+  }
+  Place place() {
+    const Tier tier = noise() ? Tier(random_.below(4)) : one_in(3) ? Tier::nvme : Tier::dram;
+    return {id<NodeId>(kNodes), tier, static_cast<std::uint16_t>(noise() ? number() : 0)};
+  }
+  Outcome outcome() { return one_in(2 * astray_) ? Outcome(random_.below(3)) : Outcome::done; }
+
+  // A position that a job once had, or one whose numbers only fit together.
+  const Position* position(const JobJoined& join) {
+    const auto& jobs = log_.promises().jobs();
+    if (!jobs.empty() && !one_in(3)) {
+      auto at = jobs.begin();
+      std::advance(at, random_.below(jobs.size()));
+      return &positions_.emplace_back(at->second.join.position);
+    }
+    if (!left_.empty() && !one_in(3)) return &left_[random_.below(left_.size())];
+    Position::Fields fields;
+    fields.order = join.order;
+    fields.dataset_version = 100 + join.dataset.value;
+    const Catalogue* catalogue = catalogues_.find(join.dataset, fields.dataset_version);
+    fields.samples = catalogue ? catalogue->samples() : number() >> 20;
+    fields.seed = join.has_shuffle_seed ? join.shuffle_seed : number();
+    fields.epoch = small(4);
+    fields.consumed = below(fields.samples + 1);
+    if (fields.order == Order::weighted && one_in(2)) {
+      fields.draws = one_in(2) && join.draws != 0 ? join.draws : fields.samples;
+      fields.consumed = std::min(fields.consumed, fields.draws);
+      fields.weights = number();
+    } else if (fields.order == Order::relaxed) {
+      make_lanes(fields);
+    } else if (fields.order != Order::weighted && one_in(3)) {
+      fields.buffer = number();
+      fields.rehearsed = number() >> 24;
+    }
+    std::string problem;
+    auto made = Position::from(std::move(fields), problem);
+    return made ? &positions_.emplace_back(*made) : nullptr;
+  }
+
+  void make_lanes(Position::Fields& fields) {
+    LanePosition& lanes = fields.lanes;
+    fields.consumed = 0;
+    lanes.generation = one_in(4) ? number() : random_.below(4);
+    lanes.sizes = {fields.samples, 1 + static_cast<std::uint32_t>(random_.below(20)),
+                   1 + static_cast<std::uint32_t>(random_.below(5))};
+    if (lanes.sizes.lanes() > 100'000) return;
+    lanes.had = Bitmap(lanes.sizes.lanes());
+    for (std::uint32_t lane = 0; lane < lanes.sizes.lanes(); ++lane) {
+      const auto pass = static_cast<std::uint32_t>(random_.below(one_in(4) ? 254 : 3));
+      lanes.passes.push_back(static_cast<std::uint8_t>(pass));
+      if (pass == 0 || one_in(2)) continue;
+      if (one_in(2) || lanes.open.size() == Position::kOpenLanesMost) {
+        lanes.had.set(lane);
+        const std::uint64_t first = lanes.sizes.first_block_of(lane) * lanes.sizes.block_samples;
+        fields.consumed +=
+            std::min<std::uint64_t>(fields.samples - first, std::uint64_t{lanes.sizes.lane_blocks} *
+                                                                lanes.sizes.block_samples);
+        continue;
+      }
+      if (lanes.sizes.samples_of(lane, 0) < 2) continue;
+      const auto used =
+          1 + static_cast<std::uint32_t>(random_.below(lanes.sizes.samples_of(lane, 0) - 1));
+      lanes.open.push_back({lane, pass - 1, Bitmap(lanes.sizes.blocks_of(lane))});
+      fields.part_blocks.push_back({lane, 0, used});
+      fields.consumed += used;
+    }
+  }
+
+  // ------------------------------------------------------------------------------------ events
+  // ----
+
+  void send(const Event& event) { events_.push_back(event); }
+
+  void add_event() {
+    if (!one_in(astray_)) return carry_on();
+    switch (random_.below(24)) {
+      case 0:
+        return send(CatalogueKnown{id<DatasetId>(kDatasets), 100 + below(kDatasets)});
+      case 1:
+        return send(PipelineKnown{id<PipelineId>(kPipelines), 200 + below(kPipelines)});
+      case 2:
+      case 3:
+      case 4:
+        return join();
+      case 5:
+        return send(JobLeft{id<JobId>(kJobs)});
+      case 6:
+        return send(RankLost{id<JobId>(kJobs), small(3)});
+      case 7:
+        return send(JobResized{id<JobId>(kJobs), small(30), ranks()});
+      case 8:
+      case 9:
+        return send(BatchWanted{id<JobId>(kJobs), small(3), small(3)});
+      case 10:
+        return want_listed();
+      case 11:
+        return send(BatchConsumed{id<JobId>(kJobs), small(3), below(10), duration()});
+      case 12:
+        return send(SlotReleased{id<JobId>(kJobs), small(3), below(10)});
+      case 13:
+        return send(ScoresReported{id<JobId>(kJobs), scores()});
+      case 14:
+        return send(
+            ExemplarsReported{id<JobId>(kJobs), one_in(2), small(5), samples(20), one_in(4)});
+      case 15:
+        return complete(Request{id<RequestId>(1 << 25), small(3)}, random_.below(4), {});
+      case 16:
+        return node_event();
+      case 17:
+      case 18:
+        return worker_event();
+      case 19:
+        return send(CapacityChanged{place(), some_memory()});
+      case 20:
+        return send(DecodedMeasured{id<DatasetId>(kDatasets), id<ShareId>(20),
+                                    one_in(3) ? number() : 1 + random_.below(5000)});
+      case 21:
+        return send(DatasetKept{id<DatasetId>(kDatasets), Keep(random_.below(3))});
+      case 22:
+        return send(PolicyChanged{policy_text()});
+      default:
+        return send(ConfigurationChanged{
+            text({"rank_timeout=1s", "rank_timeout=300s", "credits=1", "credits=1024",
+                  "read_attempts=1", "retry_wait=1ms", "corrupt_ratio_max=1", "=", "", "seed=1"})});
+    }
+  }
+
+  std::string_view text(std::vector<std::string> choices) {
+    return texts_.emplace_back(choices[random_.below(choices.size())]);
+  }
+  std::string_view policy_text() {
+    if (noise()) return text({"", "=", "eviction", "eviction=", "dispatch=nothing", "x=lru"});
+    const auto kind = static_cast<PolicyKind>(random_.below(5));
+    std::string name(policy_kind_name(kind));
+    if (kind == PolicyKind::eviction && one_in(2)) name += ".prepared";
+    return texts_.emplace_back(name + "=" + policy(kind));
+  }
+
+  std::span<const Score> scores() {
+    const bool zero = one_in(2);
+    const std::size_t count = noise() ? kScoresMost + 1 : random_.below(kScoresMost + 1);
+    const auto values = arena_.make<Score>(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i].sample = zero ? SampleId(i) : sample();
+      values[i].value = zero || one_in(3) ? 0 : static_cast<float>(number()) * (one_in(9) ? -1 : 1);
+      if (noise()) values[i].value = one_in(2) ? NAN : INFINITY;
+    }
+    return values;
+  }
+
+  void join() {
+    JobJoined join;
+    join.job = id<JobId>(kJobs);
+    join.user = below(2);
+    join.dataset = id<DatasetId>(one_in(3) ? kDatasets : 2);
+    join.pipeline = id<PipelineId>(one_in(3) ? kPipelines : 2);
+    join.order = Order(random_.below(5));
+    join.has_shuffle_seed = one_in(2);
+    join.shuffle_seed = below(2);
+    join.batch_samples = 1 + small(one_in(8) ? 200 : 20);
+    join.drop_last = one_in(3);
+    join.epochs = small(4);
+    join.steps = one_in(3) ? below(50) : 0;
+    join.credits = small(4);
+    join.weight = noise() ? NAN : 1.0;
+    join.draws = one_in(3) ? below(200) : 0;
+    join.multinomial = one_in(3);
+    join.node_local = join.order == Order::relaxed && one_in(3);
+    join.rehearsed = one_in(3) ? small(5) : 0;
+    join.pipeline_hash = noise() ? number() : 0;
+    join.ranks = ranks();
+    if (one_in(3)) join.position = position(join);
+    if (join.position && !noise()) {
+      const Position::Fields& fields = join.position->fields();
+      join.order = fields.order;
+      join.has_shuffle_seed = true;
+      join.shuffle_seed = fields.seed;
+      if (fields.dataset_version - 100 < kDatasets)
+        join.dataset = DatasetId(static_cast<std::uint32_t>(fields.dataset_version - 100));
+    }
+    send(join);
+    // All zeros at once, and every rank asks: what was seen to end a service.
+    if (join.order == Order::weighted && one_in(2)) {
+      const auto zeros = arena_.make<Score>(100);
+      for (std::size_t i = 0; i < zeros.size(); ++i) zeros[i] = {SampleId(i), 0};
+      send(ScoresReported{join.job, zeros});
+    }
+    for (Rank rank = 0; rank < join.ranks.size() && rank < 4; ++rank)
+      for (std::uint64_t i = random_.below(3); i > 0; --i) send(BatchWanted{join.job, rank, 1});
+  }
+
+  void want_listed() {
+    SamplesWanted wanted{id<JobId>(kJobs), small(2), samples(6), {}, {}};
+    const std::size_t count = wanted.samples.size();
+    const auto as_many = [&](auto make) {
+      const auto values = arena_.make<std::uint64_t>(noise() ? random_.below(9) : count);
+      for (std::uint64_t& value : values) value = make();
+      return std::span<const std::uint64_t>(values);
+    };
+    if (one_in(2)) wanted.next_uses = as_many([&] { return number(); });
+    if (one_in(2))
+      wanted.sizes = as_many([&] { return one_in(3) ? number() : random_.below(9000); });
+    send(wanted);
+  }
+
+  void node_event() {
+    const auto node = id<NodeId>(kNodes);
+    switch (random_.below(6)) {
+      case 0:
+        return send(NodeQuiesced{node});
+      case 1:
+        return send(NodeLost{node});
+      default:
+        send(NodeJoined{node, small(5)});
+        send(CapacityChanged{{node, Tier::dram, 0}, some_memory()});
+        return send(WorkerJoined{id<WorkerId>(12), node});
+    }
+  }
+  void worker_event() {
+    const auto worker = id<WorkerId>(12);
+    switch (random_.below(4)) {
+      case 0:
+        return send(WorkerLost{worker});
+      case 1:
+        return send(WorkerQuiesced{worker});
+      default:
+        return send(WorkerJoined{worker, id<NodeId>(kNodes)});
+    }
+  }
+
+  // What a backend and its ranks would do next.
+  void carry_on() {
+    if (!ordered_.empty() && !one_in(3)) {
+      const std::size_t at = one_in(3) ? random_.below(ordered_.size()) : 0;
+      const Ordered done = ordered_[at];
+      if (!noise()) ordered_.erase(ordered_.begin() + static_cast<std::ptrdiff_t>(at));
+      return complete(done.request, static_cast<std::uint64_t>(done.kind), done.samples);
+    }
+    if (handed_.empty()) return one_in(2) ? join() : send(TimerFired{TimerId(below(5))});
+    const std::size_t at = random_.below(handed_.size());
+    Handed& batch = handed_[at];
+    if (!batch.consumed) {
+      batch.consumed = true;
+      return send(BatchConsumed{batch.job, batch.rank, batch.step, duration()});
+    }
+    send(SlotReleased{batch.job, batch.rank, batch.step});
+    send(BatchWanted{batch.job, batch.rank, 1});
+    if (!noise()) handed_.erase(handed_.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+
+  void complete(Request request, std::uint64_t kind, const std::vector<SampleId>& of) {
+    if (noise()) request.attempt += static_cast<std::uint32_t>(number());
+    const Outcome how = outcome();
+    std::span<const SampleId> failed;
+    if (how != Outcome::done && !one_in(4)) {
+      failed = list<SampleId>(
+          4, [&] { return of.empty() || noise() ? sample() : of[random_.below(of.size())]; });
+    }
+    switch (kind) {
+      case 0:
+        return send(ReadDone{request, how, failed});
+      case 1:
+        return send(PreparationDone{request, how, failed});
+      case 2:
+        return send(TransferDone{request, how});
+      default:
+        return send(DeliveryDone{request, how});
+    }
+  }
+
+  // -------------------------------------------------------------------------------------- steps
+  // ----
+
+  void step() {
+    now_ += Duration(random_.below(50'000'000));
+    if (one_in(40)) now_ += std::chrono::seconds(2);
+    Instant told = now_;
+    if (noise()) told = Instant(Duration(static_cast<std::int64_t>(number())));
+    const auto commands = engine_.step(told, events_);
+    for (const Command& command : commands)
+      std::visit([&](const auto& order) { note(order); }, command);
+    for (const Promise& promise : engine_.promises()) {
+      if (promise.kind == Promise::Kind::left && left_.size() < 100)
+        left_.push_back(log_.promises().jobs().at(promise.job.value).join.position);
+      log_.add(promise);
+    }
+    log_.clear_pending();
+    engine_.check_consistency();
+    events_.clear();
+    events_.swap(send_next_);
+    positions_.clear();
+    texts_.clear();
+    arena_.clear();
+  }
+
+  template <class Order>
+  void note(const Order&) {}
+  void note(const Admit& order) {
+    ++admitted_;
+    for (Rank rank = 0; rank < 4; ++rank) send_next_.push_back(BatchWanted{order.job, rank, 1});
+  }
+  void note(const Read& order) {
+    ordered_.push_back(
+        {order.request, Ordered::Kind::read, {order.samples.begin(), order.samples.end()}});
+  }
+  void note(const Prepare& order) {
+    std::vector<SampleId> samples;
+    for (const Ingredient& one : order.ingredients) samples.push_back(one.sample);
+    ordered_.push_back({order.request, Ordered::Kind::prepare, samples});
+  }
+  void note(const Transfer& order) {
+    ordered_.push_back({order.request, Ordered::Kind::transfer, {}});
+  }
+  void note(const Deliver& order) {
+    ordered_.push_back({order.request, Ordered::Kind::deliver, {}});
+    handed_.push_back({order.job, order.rank, order.step});
+    if (handed_.size() > 60) handed_.pop_front();
+  }
+
+  Random random_;
+  std::uint32_t noise_;   // one field in so many is any number; 0: none
+  std::uint32_t astray_;  // one event in so many is not what would come next
+  Arena arena_;
+  std::deque<Position> positions_;
+  std::deque<std::string> texts_;
+  Catalogues catalogues_;
+  Engine engine_;
+  PromiseLog log_;
+  Instant now_{};
+  std::vector<Event> events_;
+  std::deque<Ordered> ordered_;
+  std::deque<Handed> handed_;
+  std::vector<Position> left_;
+  std::vector<Event> send_next_;
+  std::uint64_t admitted_ = 0;
+};
+
+}  // namespace batchflow::test
