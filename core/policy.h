@@ -1,6 +1,7 @@
 // The five kinds of policy. A policy proposes, the engine disposes: it answers with an id, an index
 // or shares; the engine checks the answer, applies it and counts it. A proposal that breaks a rule
-// is refused and counted, and can never corrupt the engine.
+// is refused and counted, and can never corrupt the engine: a built-in default answers that
+// question in its place, so that a wrong answer stops no job.
 //
 // Hooks are facts the policy is told; questions are const-free calls that must answer at once. No
 // policy sees residency tables, pins or events, and none may keep a reference to a view.
@@ -152,6 +153,7 @@ struct SelectionView {
   JobId job;
   Order order;
   std::span<const SelectionCandidate> candidates;  // by distance, at most ready_window
+  Instant now{};
 };
 
 inline constexpr std::size_t kNoChoice = SIZE_MAX;
@@ -163,6 +165,9 @@ class SelectionPolicy {
   virtual std::size_t choose(const SelectionView& view) = 0;
   // False: it takes none behind the first that is ready, and is shown none, which is faster.
   virtual bool looks_behind_ready() const { return true; }
+  // When it lets the job wait for the sake of time alone: when to ask again, whatever happens until
+  // then. Asked after each kNoChoice; kNever: it waits for something to happen.
+  virtual Instant ask_again() { return kNever; }
 };
 
 // ---------------------------------------------------------------------------------- dispatch ----

@@ -22,6 +22,7 @@ enum class AlarmKind : std::uint8_t {
   rank_timeout,
   stranded,
   ask_dispatch,
+  ask_selection,
   go_on
 };
 
@@ -46,6 +47,7 @@ class Alarms {
   std::optional<SetTimer> timer_to_set(Instant now) {
     if (alarms_.empty()) return std::nullopt;
     const Instant at = alarms_.begin()->first.first;
+    if (at == kNever) return std::nullopt;
     if (armed_ > now && armed_ <= at && armed_ != kNever) return std::nullopt;
     armed_ = at;
     return SetTimer{TimerId(++timers_), at};

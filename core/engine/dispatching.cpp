@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/engine/books.h"
+#include "core/saturating.h"
 
 namespace batchflow {
 
@@ -184,7 +185,7 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
                           static_cast<double>(stream.block_samples);
   const double until_s = per_step > 0 ? buffered / per_step * job.step_s : 0;
-  view.deadline = s_.now + Duration(static_cast<std::int64_t>(std::min(until_s, 1e8) * 1e9));
+  view.deadline = after(s_.now, Duration(static_cast<std::int64_t>(std::min(until_s, 1e8) * 1e9)));
   view.needed_by =
       need.ref.is_none() ? 1 : stream.lanes->needed(need.ref) + stream.lanes->may_join(need.ref);
   view.cached = preparation_.cached(stream);
@@ -273,13 +274,18 @@ bool Dispatching::met(const Need& need) {
 
 // The policy waits for time to pass: nothing else may happen until then.
 void Dispatching::wake_policy() {
-  constexpr Duration kLeast = std::chrono::microseconds(10);  // it cannot keep a backend busy
-  const Instant wanted = dispatch_->ask_again();
-  if (wanted == kNever) return;
-  const Instant at = std::max(wanted, s_.now + kLeast);
-  if (wake_at_ > s_.now && wake_at_ <= at) return;  // asked by then anyway
-  wake_at_ = at;
-  s_.alarms.set(at, {AlarmKind::ask_dispatch});
+  s_.ask_again(dispatch_->ask_again(), wake_at_, {AlarmKind::ask_dispatch});
+}
+
+// The policy's answer; where that is none of the candidates, the built-in default's: the need that
+// arose first.
+std::size_t Dispatching::choose() {
+  const std::size_t choice = dispatch_->next({s_.now, views_});
+  if (choice == kNoChoice || choice < views_.size()) return choice;
+  ++refused_;
+  const auto arose_before = [](const auto& a, const auto& b) { return a.asked < b.asked; };
+  return static_cast<std::size_t>(std::min_element(views_.begin(), views_.end(), arose_before) -
+                                  views_.begin());
 }
 
 bool Dispatching::start_some() {
@@ -310,15 +316,10 @@ bool Dispatching::start_some() {
       return false;
     });
     if (views_.empty()) return any;
-    const std::size_t choice = dispatch_->next({s_.now, views_});
+    const std::size_t choice = choose();
     if (choice == kNoChoice) {
       held_back_ = true;
       wake_policy();
-      return any;
-    }
-    if (choice >= views_.size()) {
-      ++refused_;
-      held_back_ = true;
       return any;
     }
     Job& job = s_.jobs[startable_[choice]];

@@ -59,6 +59,7 @@ class Dispatching {
   Grant* lost_grant(Job& job);
   void adopt(Grant& grant, std::uint32_t block);
   WorkCandidate view_of(Job& job, const Preparation::Need& need);
+  std::size_t choose();
   void wake_policy();
   bool met(const Need& need);
   void put(Job& job, const Preparation::Need& need);

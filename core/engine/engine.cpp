@@ -293,6 +293,10 @@ void Engine::Parts::handle_alarms() {
       case AlarmKind::ask_dispatch:
         s.room_changed = true;
         break;
+      case AlarmKind::ask_selection:
+        if (s.jobs.live(alarm->subject) && s.jobs[alarm->subject].serial == alarm->serial)
+          s.touch(alarm->subject);
+        break;
       case AlarmKind::go_on:
         break;
     }

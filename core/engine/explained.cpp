@@ -88,11 +88,14 @@ class ExplainedSelection final : public SelectionPolicy {
     const std::string what =
         choice < view.candidates.size()
             ? fmt::format("takes the block at distance {}", view.candidates[choice].distance)
-            : "takes no block yet";
+        : choice == kNoChoice ? "takes no block yet"
+                              : "names no block there is; the default chooses";
     teller_.tell(fmt::format("job {}: {}", view.job.value, what),
                  numbers + more(view.candidates.size()));
     return choice;
   }
+  bool looks_behind_ready() const override { return policy_->looks_behind_ready(); }
+  Instant ask_again() override { return policy_->ask_again(); }
 
  private:
   Teller teller_;
@@ -120,7 +123,8 @@ class ExplainedDispatch final : public DispatchPolicy {
     const std::string what =
         choice < view.candidates.size()
             ? fmt::format("starts a block for job {}", view.candidates[choice].job.value)
-            : "holds all back";
+        : choice == kNoChoice ? "holds all back"
+                              : "names no job there is; the default chooses";
     teller_.tell(what, numbers + more(view.candidates.size()));
     return choice;
   }

@@ -259,7 +259,7 @@ void Grants::prefer_local(NodeId node) {
 }
 
 // What the selection policy chooses of what the order allows, or null.
-const Lanes::Candidate* Grants::choose_block(const Job& job, NodeId node) {
+const Lanes::Candidate* Grants::choose_block(Job& job, NodeId node) {
   // A node's ranks choose among what is theirs, wherever in the list that stands.
   s_.streams[job.stream].lanes->candidates(job.member, found_, to_first_ready_ && node.is_none());
   if (found_.empty()) return nullptr;
@@ -271,11 +271,24 @@ const Lanes::Candidate* Grants::choose_block(const Job& job, NodeId node) {
     views_.push_back({candidate.distance, candidate.ready, candidate.needed,
                       seconds(s_.now - s_.blocks[candidate.tag].since)});
   }
-  const std::size_t choice = selection_->choose({job.id, job.order, views_});
-  if (choice == kNoChoice) return nullptr;
-  if (choice < found_.size() && views_[choice].ready) return &found_[choice];
+  const std::size_t choice = chosen(job);
+  return choice == kNoChoice ? nullptr : &found_[choice];
+}
+
+// The policy's answer; where that is none of the candidates, or not ready, the built-in default's:
+// the oldest that is ready.
+std::size_t Grants::chosen(Job& job) {
+  const std::size_t choice = selection_->choose({job.id, job.order, views_, s_.now});
+  if (choice == kNoChoice) {
+    s_.ask_again(selection_->ask_again(), job.asks_again,
+                 {AlarmKind::ask_selection, job.index, job.serial});
+    return kNoChoice;
+  }
+  if (choice < views_.size() && views_[choice].ready) return choice;
   ++refused_;
-  return nullptr;
+  const auto ready = std::find_if(views_.begin(), views_.end(),
+                                  [](const SelectionCandidate& one) { return one.ready; });
+  return ready == views_.end() ? kNoChoice : static_cast<std::size_t>(ready - views_.begin());
 }
 
 std::optional<Grant> Grants::take_block(Job& job, EpochRun& run, NodeId node) {

@@ -214,6 +214,7 @@ struct Job {
   ExemplarBuffer exemplars;
   std::vector<Grant> resumed;  // rests of partly used blocks, taken first
   bool lost_grants = false;    // a batch waits for a block that is gone
+  Instant asks_again{};        // when the selection policy is asked again, if that is to come
 
   std::vector<std::uint32_t> charged;    // blocks charged to it
   std::uint32_t ahead = 0;               // of these, as made ahead

@@ -1,5 +1,9 @@
 #include "core/engine/state.h"
 
+#include <algorithm>
+
+#include "core/saturating.h"
+
 namespace batchflow {
 
 namespace {
@@ -22,6 +26,15 @@ EngineState::EngineState(const EngineConfig& engine_config, const PolicyList& po
       random(hash(engine_config.seed)),
       memory(policies.choose(PolicyKind::allocation, engine_config.policies.allocation),
              eviction_choices(engine_config, policies), engine_config.seed, explain) {}
+
+void EngineState::ask_again(Instant wanted, Instant& at, Alarm alarm) {
+  constexpr Duration kLeast = std::chrono::microseconds(10);  // it cannot keep a backend busy
+  if (wanted == kNever) return;
+  wanted = std::max(wanted, after(now, kLeast));
+  if (at > now && at <= wanted) return;
+  at = wanted;
+  alarms.set(at, alarm);
+}
 
 Lineage EngineState::lineage(const Block& block) const {
   const Stream& stream = streams[block.stream];

@@ -119,6 +119,10 @@ struct EngineState {
     return block.serial == handle.serial ? &block : nullptr;
   }
 
+  // A policy waits for time to pass and is to be asked again at `wanted`; `at` is when it is asked
+  // anyway, as far as that was said before.
+  void ask_again(Instant wanted, Instant& at, Alarm alarm);
+
   // A report about something that is over, and one that cannot be right: both change nothing.
   void stale() { ++counters.stale_completions; }
   void protocol_error() { ++counters.protocol_errors; }

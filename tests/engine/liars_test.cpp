@@ -1,0 +1,195 @@
+// Policies that answer wrongly once, every other time or always, and rightly otherwise: each wrong
+// answer is counted, that question is answered by the default, and no job waits for ever.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "policies/make.h"
+#include "tests/engine/small_world.h"
+#include "tests/policies/random_seeds.h"
+#include "tests/policies/tested_policies.h"
+
+using namespace batchflow;
+using namespace batchflow::test;
+
+namespace {
+
+// Which questions are answered wrongly, counted from 1: the n-th alone, or every so many.
+struct Lies {
+  std::uint64_t only = 0;
+  std::uint64_t every = 0;
+};
+// What the policies below do, and how often they have done it. A test runs in one thread.
+struct Lying {
+  Lies lies;
+  std::size_t answer = 0;
+  std::uint64_t asked = 0;
+  std::uint64_t lied = 0;
+
+  bool now() {
+    ++asked;
+    const bool lie = lies.every != 0 ? asked % lies.every == 0 : asked == lies.only;
+    lied += lie ? 1 : 0;
+    return lie;
+  }
+};
+Lying lying;  // NOLINT
+
+class LyingDispatch final : public DispatchPolicy {
+ public:
+  explicit LyingDispatch(const PolicyContext&) {}
+  std::size_t next(const DispatchView& view) override {
+    return lying.now() ? view.candidates.size() + lying.answer : view.candidates.size() - 1;
+  }
+};
+
+class LyingSelection final : public SelectionPolicy {
+ public:
+  explicit LyingSelection(const PolicyContext&) {}
+  std::size_t choose(const SelectionView& view) override {
+    const auto ready = std::find_if(view.candidates.begin(), view.candidates.end(),
+                                    [](const SelectionCandidate& one) { return one.ready; });
+    if (ready == view.candidates.end()) return kNoChoice;
+    if (!lying.now()) return static_cast<std::size_t>(ready - view.candidates.begin());
+    return view.candidates.size() + lying.answer;
+  }
+};
+
+class LyingAllocation final : public AllocationPolicy {
+ public:
+  explicit LyingAllocation(const PolicyContext&) {}
+  void allocate(const PlaceView& place, std::span<Slots> slots) override {
+    const bool lie = lying.now();
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const ShareView& share = place.shares[i];
+      slots[i] = lie ? UINT64_MAX : place.capacity_bytes / place.shares.size() / share.slot_bytes;
+    }
+  }
+};
+
+class LyingScaling final : public ScalingPolicy {
+ public:
+  explicit LyingScaling(const PolicyContext&) {}
+  std::uint32_t workers(const NodeView& view) override {
+    return lying.now() ? UINT32_MAX : view.workers_most;
+  }
+  std::uint32_t depth(const JobView& view) override {
+    return lying.now() ? UINT32_MAX : std::min(4u, view.window);
+  }
+};
+
+class LyingEviction final : public EvictionPolicy {
+ public:
+  explicit LyingEviction(const EvictionContext&) {}
+  void hit(const Access&) override {}
+  Admission missed(const Access&) override { return Admission::insert; }
+  void inserted(const Access& access) override { residents_.push_back(access.item); }
+  void removed(ItemId item, Removal) override { std::erase(residents_, item); }
+  ItemId victim(const Access&, const Pins& pins) override {
+    if (lying.now()) return ItemId(UINT32_MAX - 1);
+    const auto loose = std::find_if(residents_.begin(), residents_.end(),
+                                    [&](ItemId item) { return !pins.pinned(item); });
+    return loose == residents_.end() ? ItemId::none() : *loose;
+  }
+  void resized(Slots) override {}
+  void grow(std::size_t) override {}
+  void forget(ItemId) override {}
+
+ private:
+  std::vector<ItemId> residents_;
+};
+
+// Takes a block when it has been ready for five milliseconds, and says when that is.
+class TakesRipe final : public SelectionPolicy {
+ public:
+  explicit TakesRipe(const PolicyContext&) {}
+  std::size_t choose(const SelectionView& view) override {
+    again_ = kNever;
+    for (std::size_t i = 0; i < view.candidates.size(); ++i) {
+      const SelectionCandidate& one = view.candidates[i];
+      if (!one.ready) continue;
+      if (one.ready_s >= .005) return i;
+      const Duration left(static_cast<std::int64_t>((.005 - one.ready_s) * 1e9) + 1);
+      again_ = std::min(again_, view.now + left);
+    }
+    return kNoChoice;
+  }
+  Instant ask_again() override { return again_; }
+
+ private:
+  Instant again_ = kNever;
+};
+
+const std::vector<PolicyEntry>& liars() {
+  static const std::vector<PolicyEntry> all = {
+      {"lies", "", &make_policy<DispatchPolicy, LyingDispatch>},
+      {"lies", "", &make_policy<SelectionPolicy, LyingSelection>},
+      {"lies", "", &make_policy<AllocationPolicy, LyingAllocation>},
+      {"lies", "", &make_policy<ScalingPolicy, LyingScaling>},
+      {"lies", "",
+       MakeEviction([](const EvictionContext& context) -> std::unique_ptr<EvictionPolicy> {
+         return std::make_unique<LyingEviction>(context);
+       })},
+      {"takes-ripe", "", &make_policy<SelectionPolicy, TakesRipe>},
+  };
+  return all;
+}
+const PolicyList& list_with_liars() {
+  static const std::vector<const PolicyEntry*> entries = [] {
+    const auto registered = tested_policies().entries();
+    std::vector<const PolicyEntry*> all(registered.begin(), registered.end());
+    for (const PolicyEntry& liar : liars()) all.push_back(&liar);
+    return all;
+  }();
+  static const PolicyList list(entries);
+  return list;
+}
+
+// The run ends, with each sample once an epoch and each lie counted. Returns how many there were.
+std::uint64_t run_with(PolicyKind kind, Lies lies, std::size_t answer, std::uint64_t seed) {
+  WorldPlan plan;
+  plan.seed = seed;
+  plan.dram = seed % 2 == 0 ? 150'000 : 250'000;
+  plan.config = with_policy(kind, "lies");
+  lying = {lies, answer, 0, 0};
+  SmallWorld world(plan, list_with_liars());
+  CHECK(world.run());
+  CHECK(world.refusals() == 0);
+  const std::uint64_t refused = world.engine().counters().refused_proposals;
+  CHECK(refused >= lying.lied);
+  // Whoever forces the policies of blocks and of samples to answer asks each share's own.
+  if (kind == PolicyKind::dispatch || kind == PolicyKind::selection) CHECK(refused == lying.lied);
+  return lying.lied;
+}
+
+}  // namespace
+
+TEST_CASE("a policy that lies once, every other time or always stops no job") {
+  for_seeds("test_engine", "a policy that lies once*", 4, [](std::uint64_t seed) {
+    for (int kind = 0; kind < 5; ++kind) {
+      CAPTURE(policy_kind_name(static_cast<PolicyKind>(kind)));
+      for (const std::size_t answer : {std::size_t{0}, kNoChoice / 2}) {
+        // Memory is shared out few times.
+        const bool often = static_cast<PolicyKind>(kind) != PolicyKind::allocation;
+        for (const std::uint64_t only : {1, 2, often ? 7 : 3}) {
+          CAPTURE(only);
+          CHECK(run_with(static_cast<PolicyKind>(kind), {only, 0}, answer, seed) == 1);
+        }
+        CHECK(run_with(static_cast<PolicyKind>(kind), {0, 2}, answer, seed) >= (often ? 6 : 1));
+        CHECK(run_with(static_cast<PolicyKind>(kind), {0, 1}, answer, seed) >= (often ? 11 : 3));
+      }
+    }
+  });
+}
+
+TEST_CASE("a selection policy that waits for time alone is asked when it is over") {
+  for_seeds("test_engine", "a selection policy that waits*", 4, [](std::uint64_t seed) {
+    WorldPlan plan;
+    plan.seed = seed;
+    plan.jobs = 1;
+    plan.config = with_policy(PolicyKind::selection, "takes-ripe");
+    SmallWorld world(plan, list_with_liars());
+    run_by_the_rules(world);
+  });
+}
