@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "configs/reader/terminal.h"
+#include "sim/fixed_policies.h"
 #include "sim/run_report.h"
 
 namespace batchflow::sim {
@@ -141,6 +142,8 @@ std::vector<Group> groups_of(const std::vector<RunResult>& runs) {
 
 Comparison compare(const std::vector<RunResult>& a, const std::vector<RunResult>& b) {
   Comparison result;
+  result.policies_a = fixed_policies(a);
+  result.policies_b = fixed_policies(b);
   const std::vector<Group> of_a = groups_of(a);
   std::vector<Group> of_b = groups_of(b);
   const bool one_each = of_a.size() == 1 && of_b.size() == 1;
@@ -160,8 +163,12 @@ Comparison compare(const std::vector<RunResult>& a, const std::vector<RunResult>
 }
 
 std::string comparison_table(const Comparison& comparison) {
-  std::string text =
-      fmt::format("A: {}\nB: {}\n", printable(comparison.name_a), printable(comparison.name_b));
+  const auto file = [](const std::string& name, const auto& policies) {
+    const std::string fixed = policies_text(policies);
+    return printable(name) + (fixed.empty() ? "" : fmt::format(" ({} in all runs)", fixed));
+  };
+  std::string text = fmt::format("A: {}\nB: {}\n", file(comparison.name_a, comparison.policies_a),
+                                 file(comparison.name_b, comparison.policies_b));
   for (const Match& match : comparison.matches) {
     const std::string a = name_of(match.a);
     const std::string b = name_of(match.b);
@@ -188,6 +195,11 @@ std::string comparison_json(const Comparison& comparison) {
             {"version", BATCHFLOW_VERSION},
             {"a", comparison.name_a},
             {"b", comparison.name_b}};
+  for (const auto& [name, policies] : {std::pair("policies_a", &comparison.policies_a),
+                                       std::pair("policies_b", &comparison.policies_b)}) {
+    json[name] = Json::object();
+    for (const auto& [kind, policy] : *policies) json[name][kind] = policy;
+  }
   json["matches"] = Json::array();
   for (const Match& match : comparison.matches) {
     Json one{{"a", names(match.a)}, {"b", names(match.b)}, {"paired", match.paired}};

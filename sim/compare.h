@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "configs/reader/results.h"
@@ -42,6 +43,9 @@ struct Match {
 struct Comparison {
   std::string name_a;
   std::string name_b;
+  // Of all runs of a file.
+  std::vector<std::pair<std::string, std::string>> policies_a;
+  std::vector<std::pair<std::string, std::string>> policies_b;
   std::vector<Match> matches;
   std::vector<Group> only_a;
   std::vector<Group> only_b;

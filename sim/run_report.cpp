@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "configs/reader/terminal.h"
+#include "sim/fixed_policies.h"
 #include "sim/sizes.h"
 
 namespace batchflow::sim {
@@ -144,7 +145,7 @@ std::string run_table(std::span<const RunResult> runs) {
     text += "\n" + jobs_table(runs.front());
     if (!runs.front().faults.empty()) text += "\n" + faults_table(runs.front());
   }
-  text += "\n";
+  text += "\n" + fixed_policies_line(runs);
   for (const RunResult& run : runs) text += remarks(run);
   for (const RunResult& run : runs) {
     text += fmt::format("{}: seed {}, digest {}, simulated in {}\n", run_name(run), run.seed,

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "configs/reader/terminal.h"
+#include "sim/fixed_policies.h"
 #include "sim/run_report.h"
 
 namespace batchflow::sim {
@@ -22,6 +23,14 @@ std::size_t SweepResults::there() const {
   std::size_t count = 0;
   for (const auto& run : runs) count += run.has_value();
   return count;
+}
+
+std::vector<RunResult> SweepResults::finished() const {
+  std::vector<RunResult> all;
+  for (const auto& run : runs) {
+    if (run) all.push_back(*run);
+  }
+  return all;
 }
 
 std::string estimate_text(const Estimate& estimate, const Figure& figure) {
@@ -56,7 +65,7 @@ std::string sweep_table(const SweepResults& results) {
     failures += fmt::format("{}, seed {}: failed: {}\n", run_name(*run), run->seed,
                             printable(run->failure));
   }
-  std::string text = aligned(rows) + "\n" + failures;
+  std::string text = aligned(rows) + "\n" + fixed_policies_line(results.finished()) + failures;
   if (plan.seeds > 1) {
     text += fmt::format("means of {} seeds, with 95 % intervals (Student's t)\n", plan.seeds);
   }
@@ -66,10 +75,7 @@ std::string sweep_table(const SweepResults& results) {
 std::string sweep_json(const SweepResults& results) {
   using Json = nlohmann::ordered_json;
   const StudyPlan& plan = results.plan;
-  std::vector<RunResult> runs;
-  for (const auto& run : results.runs) {
-    if (run) runs.push_back(*run);
-  }
+  const std::vector<RunResult> runs = results.finished();
   Json json;
   Json& study = json["study"];
   study = {{"name", plan.name},
@@ -80,6 +86,8 @@ std::string sweep_json(const SweepResults& results) {
   for (const StudyAxis& axis : plan.axes) {
     study["axes"].push_back({{"name", axis.name}, {"values", axis.values}});
   }
+  study["policies"] = Json::object();  // of all runs
+  for (const auto& [kind, policy] : fixed_policies(runs)) study["policies"][kind] = policy;
   json["points"] = Json::array();
   for (std::size_t point = 0; point < plan.points.size(); ++point) {
     Json one{{"values", Json::object()}, {"figures", Json::object()}};

@@ -19,6 +19,7 @@ struct SweepResults {
   // Over the seeds of a point, as far as its runs are there and did not fail.
   Estimate of(std::size_t point, const Figure& figure) const;
   std::size_t there() const;
+  std::vector<RunResult> finished() const;  // or failed: those that are there
 };
 
 std::string sweep_table(const SweepResults& results);

@@ -214,7 +214,7 @@ def _on_all_processors() -> Iterator[None]:
 def _start(folder: Path, path: Path, arguments: Optional[Arguments]) -> None:
     command = [daemon(), "--open-datasets", "--http", "-1", "--socket", str(path), "--state",
                str(_state_folder(folder)), "--exit-when-idle",
-               os.environ.get("BATCHFLOW_IDLE_S", "30")]
+               os.environ.get("BATCHFLOW_IDLE_S", "30"), "--log-file", str(folder / "embedded.log")]
     if arguments and arguments.cache_limit:
         command += ["--memory", str(arguments.cache_limit)]
     if arguments and arguments.target_workers:

@@ -28,6 +28,7 @@
 #include "runtime/service/inbox.h"
 #include "runtime/service/item_store.h"
 #include "runtime/service/memory_budget.h"
+#include "runtime/service/service_log.h"
 #include "runtime/service/slot_memory.h"
 #include "runtime/service/spill.h"
 #include "runtime/service/stalls.h"
@@ -77,7 +78,7 @@ class Backend {
     std::uint32_t workers_most = 1;
     ReadEngineOptions storage;
     SpillOptions spill;
-    std::function<void(const std::string&)> say;  // what people should know of
+    Say say;  // what people should know of
   };
   // `budget` is for blocks, batches and kept samples, and for what the customers' ends take. Throws
   // ConfigError where the spill file cannot be had.

@@ -86,12 +86,12 @@ void Backend::say_no_memory() {
   const auto now = Clock::now();
   if (!options_.say || now < say_no_memory_after_) return;
   say_no_memory_after_ = now + kSayAgain;
-  options_.say(fmt::format(
-      "no memory for a batch for more than {} s: {} of {} MiB are in use, and the machine gives no "
-      "more for "
-      "the rest; let jobs release batches, give the service more (--memory) where all is in use, "
-      "and less, or the machine more, where not",
-      kSayAfter.count(), budget_.used() >> 20, budget_.most() >> 20));
+  options_.say(
+      {fmt::format("no memory for a batch for more than {} s: {} of {} MiB are in use, and the "
+                   "machine gives no more for the rest; let jobs release batches, give the service "
+                   "more (--memory) where all is in use, and less, or the machine more, where not",
+                   kSayAfter.count(), budget_.used() >> 20, budget_.most() >> 20),
+       LogLevel::warning});
 }
 
 }  // namespace batchflow

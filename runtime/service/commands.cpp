@@ -28,6 +28,7 @@ struct Question {
     return found != arguments.end() && found->is_string() ? found->get<std::string>()
                                                           : std::string();
   }
+  void say(const std::string& what) const { service.say({what, LogLevel::info, "command", user}); }
 };
 
 std::string done() {
@@ -63,7 +64,7 @@ std::string policy_set(const Question& asked) {
   check_policy(policy.substr(0, equals), policy.substr(equals + 1));
   choose_policy(asked.service.config, policy);
   asked.service.inbox.add(PolicyChanged{asked.service.inbox.keep(policy)});
-  asked.service.say(fmt::format("policy {}, by user {}", policy, asked.user));
+  asked.say(fmt::format("policy {}, by user {}", policy, asked.user));
   return done();
 }
 
@@ -71,12 +72,12 @@ std::string job_kill(const Question& asked) {
   const std::string job = asked.text("job");
   const std::size_t ended = asked.service.jobs.kill(job);
   if (ended == 0) throw ConfigError(fmt::format("no job is called '{}'", job));
-  asked.service.say(fmt::format("job {} ended by user {}", job, asked.user));
+  asked.say(fmt::format("job {} ended by user {}", job, asked.user));
   return done();
 }
 
 std::string drain(const Question& asked) {
-  asked.service.say(fmt::format("drained by user {}", user_name(asked.user)));
+  asked.say(fmt::format("drained by user {}", user_name(asked.user)));
   asked.service.drain();
   return done();
 }
@@ -135,8 +136,8 @@ std::string quota_set(const Question& asked) {
     change_limit(limits, one.get<std::string>());
   }
   asked.service.users.set(*user, limits);
-  asked.service.say(fmt::format("the quota of user {} is changed by user {}", user_name(*user),
-                                user_name(asked.user)));
+  asked.say(fmt::format("the quota of user {} is changed by user {}", user_name(*user),
+                        user_name(asked.user)));
   return done();
 }
 
@@ -161,15 +162,14 @@ ServedDataset& open_dataset_of(const Question& asked) {
 std::string pin(const Question& asked) {
   ServedDataset& dataset = open_dataset_of(asked);
   asked.service.joining.keep(dataset, Keep::always);
-  asked.service.say(
-      fmt::format("dataset {} is pinned by user {}", dataset.name, user_name(asked.user)));
+  asked.say(fmt::format("dataset {} is pinned by user {}", dataset.name, user_name(asked.user)));
   return done();
 }
 
 std::string unpin(const Question& asked) {
   ServedDataset& dataset = dataset_of(asked);
   asked.service.joining.keep(dataset, Keep::as_needed);
-  asked.service.say(
+  asked.say(
       fmt::format("dataset {} is pinned no more, by user {}", dataset.name, user_name(asked.user)));
   return done();
 }
@@ -183,8 +183,7 @@ std::string drop(const Question& asked) {
                                     job.name, dataset.name));
   }
   asked.service.joining.keep(dataset, Keep::dropped);
-  asked.service.say(
-      fmt::format("dataset {} is dropped by user {}", dataset.name, user_name(asked.user)));
+  asked.say(fmt::format("dataset {} is dropped by user {}", dataset.name, user_name(asked.user)));
   return done();
 }
 
@@ -194,8 +193,8 @@ std::string warm(const Question& asked) {
       asked.service.joining.pipeline_for(asked.text("pipeline"), dataset, Order::relaxed);
   if (!asked.service.warming.begin(dataset, pipeline))
     throw ConfigError(fmt::format("dataset '{}' is being read ahead already", dataset.name));
-  asked.service.say(fmt::format("dataset {} is read ahead for pipeline {}, by user {}",
-                                dataset.name, pipeline.name, user_name(asked.user)));
+  asked.say(fmt::format("dataset {} is read ahead for pipeline {}, by user {}", dataset.name,
+                        pipeline.name, user_name(asked.user)));
   return Json{{"type", "answer"}, {"pipeline", pipeline.name}}.dump();
 }
 

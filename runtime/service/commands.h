@@ -14,6 +14,7 @@
 #include "runtime/service/jobs.h"
 #include "runtime/service/joining.h"
 #include "runtime/service/recorder.h"
+#include "runtime/service/service_log.h"
 #include "runtime/service/snapshot.h"
 #include "runtime/service/warming.h"
 
@@ -37,7 +38,7 @@ class Commands {
     std::function<Snapshot()> snapshot;
     std::function<void()> drain;
     std::function<std::string()> reload;  // what has changed; throws ConfigError if nothing can
-    std::function<void(const std::string& line)> say;
+    Say say;
   };
   explicit Commands(Service service) : service_(std::move(service)) {}
 

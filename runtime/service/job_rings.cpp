@@ -205,6 +205,8 @@ bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
       };
       const Duration waited = bounded(record.wait_ns);
       job.sums.waited += waited;
+      job.sums.waits_for_batches.add(waited);
+      waits_.add(waited);
       // What it waited for beyond what was seen here was its batch on the way.
       StageTimes on_the_way;
       on_the_way[Stage::delivery] =

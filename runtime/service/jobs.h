@@ -31,6 +31,7 @@
 #include "runtime/service/returning.h"
 #include "runtime/service/stalls.h"
 #include "runtime/service/users.h"
+#include "runtime/service/wait_histogram.h"
 
 namespace batchflow {
 
@@ -130,6 +131,7 @@ class Jobs final : public Customer {
     std::uint64_t copied = 0;   // batches that were gathered
     std::uint64_t repeats = 0;
     Duration waited{0};  // for batches, all ranks together: stalls
+    WaitHistogram waits_for_batches;
     Duration computed{0};
     // The same waits as this service saw them, those that are going on included, by stage.
     StageTimes stalls;
@@ -141,8 +143,9 @@ class Jobs final : public Customer {
     Bytes batch_bytes = 0;       // that it may hold
   };
   std::vector<Told> told(Instant now) const;
-  // Of all jobs there ever were, by stage.
+  // Of all jobs there ever were: by stage, and how long each wait was.
   StageTimes stalls() const;
+  const WaitHistogram& waits() const { return waits_; }
   // Called after each step of the engine: what was delivered is there for the ranks from now on,
   // and those that sleep are woken once.
   void wake();
@@ -234,6 +237,7 @@ class Jobs final : public Customer {
   bool draining_ = false;
   Inbox& inbox_;
   StallBook& stalls_;
+  WaitHistogram waits_;
   const bool share_streams_;
   Backend* backend_ = nullptr;
   std::vector<std::unique_ptr<Job>> jobs_;

@@ -157,7 +157,13 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  if (!served) host_.say(fmt::format("dataset {}: {}", dataset.name, problem));
+  if (!served) {
+    // Jobs may have it tried as often as they like; the service itself does so once.
+    const bool is_asked_for = dataset.is_brought() || !waiting.empty();
+    host_.say({fmt::format("dataset {}: {}", dataset.name, problem), LogLevel::error,
+               is_asked_for ? "dataset" : "",
+               dataset.is_brought() ? std::optional(by) : std::nullopt});
+  }
   for (Waiting& one : waiting) {
     const std::shared_ptr<Connection> session = one.session.lock();
     if (!session) continue;
@@ -198,11 +204,14 @@ ServedDataset& Joining::add(const NodeDataset& dataset, std::shared_ptr<SampleIn
   served.tokens = dataset.tokens;
   served.brought_by = by;
   served.used = host_.now();
+  const auto say = [&](const std::string& what, LogLevel level) {
+    host_.say(is_brought ? LogLine(what, level, "dataset", by) : LogLine(what, level));
+  };
   for (const std::string& note : served.index->notes())
-    host_.say(fmt::format("dataset {}: {}", dataset.name, note));
+    say(fmt::format("dataset {}: {}", dataset.name, note), LogLevel::warning);
   inbox_.add(CatalogueKnown{served.id, served.version});
   if (pin) keep(served, Keep::always);
-  host_.say(summary);
+  say(summary, LogLevel::info);
   return served;
 }
 

@@ -21,12 +21,13 @@
 #include "runtime/service/jobs.h"
 #include "runtime/service/node_config.h"
 #include "runtime/service/pipeline_opener.h"
+#include "runtime/service/service_log.h"
 
 namespace batchflow {
 
 // What it needs of the service around it.
 struct JoiningHost {
-  std::function<void(const std::string& line)> say;
+  Say say;
   // Runs a function on the service's thread, and has the engine stepped after it.
   std::function<void(std::function<void()>)> post;
   std::function<Instant()> now;

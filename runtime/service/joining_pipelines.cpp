@@ -191,7 +191,7 @@ void Joining::set_up(const std::string& name, ServedDataset& dataset, ConfigNode
                  } catch (const ConfigError& error) {
                    problem = fmt::format("pipeline '{}': {}", name, error.what());
                  }
-                 host_.say(problem);
+                 host_.say({problem, LogLevel::error, "pipeline"});
                  refused_[{name, id.value}] = problem;
                });
 }

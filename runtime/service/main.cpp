@@ -19,6 +19,7 @@
 #include "configs/reader/yaml.h"
 #include "core/config_value.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/service/rotating_file.h"
 #include "runtime/service/service.h"
 
 namespace {
@@ -38,7 +39,7 @@ int serve(int argc, char** argv) {
   std::string config_file;
   std::vector<std::string> dataset_texts;
   std::vector<std::string> policies;
-  std::string memory, spill, socket, state, io_engine;
+  std::string memory, spill, socket, state, io_engine, log, log_file;
   std::uint32_t workers = 0;
   int http_port = INT_MIN;
   double exit_when_idle_s = -1;
@@ -71,6 +72,8 @@ int serve(int argc, char** argv) {
   app.add_option("--exit-when-idle", exit_when_idle_s,
                  "SECONDS without anybody connected, after which it ends; 0: never (default)")
       ->check(number_between(0, 1e8));
+  app.add_option("--log", log, "Its lines: text or json")->check(CLI::IsMember({"text", "json"}));
+  app.add_option("--log-file", log_file, "A bounded file for them; default: standard error");
   app.add_flag("--direct,!--no-direct", direct, "Read past the page cache (default)");
   app.add_flag("--open-datasets", open_datasets, "Jobs may name folders that they can read");
   app.add_flag("--journal", journal, "Record what the engine is told, for replay");
@@ -121,6 +124,8 @@ int serve(int argc, char** argv) {
     if (!socket.empty()) config.socket = std::filesystem::absolute(socket).lexically_normal();
     if (!state.empty()) config.state = std::filesystem::absolute(state).lexically_normal();
     if (!io_engine.empty()) config.storage.engine = io_engine;
+    if (!log.empty()) config.log = log == "json" ? LogForm::json : LogForm::text;
+    if (!log_file.empty()) config.log_file = std::filesystem::absolute(log_file).lexically_normal();
     config.storage.direct = config.storage.direct && direct;
     config.open_datasets = config.open_datasets || open_datasets;
     config.journal = config.journal || journal;
@@ -139,10 +144,13 @@ int serve(int argc, char** argv) {
       throw ConfigError(config_file + ": is a pipe, and the service would wait for who writes it");
     return read();
   };
-  Service service(read(), read_again);
-  const int ended_by = service.run([](const std::string& line) {
+  NodeConfig config = read();
+  std::optional<RotatingFile> file;
+  if (!config.log_file.empty()) file.emplace(config.log_file, config.log_bytes);
+  Service service(std::move(config), read_again);
+  const int ended_by = service.run([&file](const std::string& line) {
     // Jobs' and files' names stand in it, which are anybody's.
-    say("batchflowd: " + line);
+    if (!file || !file->append(printable(line))) say(line);
   });
   return ended_by == SIGINT ? 130 : 0;
 }

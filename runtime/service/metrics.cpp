@@ -6,9 +6,14 @@
 
 #include "fmt/format.h"
 #include "runtime/service/snapshot.h"
+#include "runtime/service/users.h"
 
 namespace batchflow {
 namespace {
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
 class Text {
  public:
@@ -22,6 +27,21 @@ class Text {
   void one(std::string_view name, std::string_view type, std::string_view help, double what) {
     head(name, type, help);
     value(name, {}, what);
+  }
+  // One of the histograms that `head` has announced.
+  void histogram(std::string_view name, const std::string& labels, const WaitHistogram& waits) {
+    const std::string before = labels.empty() ? "" : labels + ",";
+    std::uint64_t count = 0;
+    for (std::size_t i = 0; i < waits.counts.size(); ++i) {
+      count += waits.counts[i];
+      const std::string bound = i < WaitHistogram::kBounds.size()
+                                    ? fmt::format("{}", seconds(WaitHistogram::kBounds[i]))
+                                    : "+Inf";
+      value(fmt::format("{}_bucket", name), fmt::format("{}le=\"{}\"", before, bound),
+            static_cast<double>(count));
+    }
+    value(fmt::format("{}_sum", name), labels, seconds(waits.sum));
+    value(fmt::format("{}_count", name), labels, static_cast<double>(count));
   }
   std::string take() { return std::move(out_); }
 
@@ -44,6 +64,11 @@ std::string label(std::string_view name, std::string_view value) {
 
 double number(std::uint64_t count) {
   return static_cast<double>(count);
+}
+
+std::string labels_of(const Jobs::Told& job, const Snapshot& now) {
+  const std::string labels = label("job", job.name) + "," + label("dataset", job.dataset);
+  return now.user_labels ? labels + "," + label("user", user_name(job.user)) : labels;
 }
 
 struct Kept {
@@ -102,6 +127,9 @@ std::string metrics_text(const Snapshot& now) {
     text.value("stall_seconds_total", label("stage", stage_name(stage)),
                std::chrono::duration<double>(now.stalls[stage]).count());
   }
+  text.head("wait_seconds", "histogram",
+            "How long ranks waited for each batch, of all jobs there ever were.");
+  text.histogram("wait_seconds", {}, now.waits);
   text.one("storage_busy_seconds_total", "counter", "Time in which anything was being read.",
            now.storage_busy_s);
   text.one("storage_block_read_seconds_total", "counter",
@@ -183,11 +211,7 @@ std::string metrics_text(const Snapshot& now) {
   const auto of_jobs = [&](std::string_view name, std::string_view type, std::string_view help,
                            auto value) {
     text.head(name, type, help);
-    for (const Jobs::Told& job : now.jobs)
-      text.value(name, label("job", job.name) + "," + label("dataset", job.dataset), value(job));
-  };
-  const auto seconds = [](Duration duration) {
-    return std::chrono::duration<double>(duration).count();
+    for (const Jobs::Told& job : now.jobs) text.value(name, labels_of(job, now), value(job));
   };
   of_jobs("job_stall_seconds_total", "counter", "Time ranks waited for batches.",
           [&](const Jobs::Told& job) { return seconds(job.waited); });
@@ -197,11 +221,13 @@ std::string metrics_text(const Snapshot& now) {
     for (std::size_t i = 0; i < kStages; ++i) {
       const auto stage = static_cast<Stage>(i);
       text.value("job_stage_stall_seconds_total",
-                 label("job", job.name) + "," + label("dataset", job.dataset) + "," +
-                     label("stage", stage_name(stage)),
+                 labels_of(job, now) + "," + label("stage", stage_name(stage)),
                  seconds(job.stalls[stage]));
     }
   }
+  text.head("job_wait_seconds", "histogram", "How long the job's ranks waited for each batch.");
+  for (const Jobs::Told& job : now.jobs)
+    text.histogram("job_wait_seconds", labels_of(job, now), job.waits_for_batches);
   of_jobs("job_compute_seconds_total", "counter", "Time ranks spent with batches.",
           [&](const Jobs::Told& job) { return seconds(job.computed); });
   of_jobs("job_samples_total", "counter", "Samples handed to the job.",

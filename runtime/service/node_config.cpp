@@ -178,8 +178,9 @@ void read_settings(std::string_view text, std::string_view rest,
   const auto one_of = [&](std::string_view key, const std::string& value,
                           const std::vector<std::string>& names) {
     if (std::find(names.begin(), names.end(), value) == names.end())
-      throw ConfigError(fmt::format("dataset '{}': unknown {} '{}'; {}", text, key, value,
-                                    what_to_write(value, names, key == "pipeline" ? "pipelines" : "formats")));
+      throw ConfigError(
+          fmt::format("dataset '{}': unknown {} '{}'; {}", text, key, value,
+                      what_to_write(value, names, key == "pipeline" ? "pipelines" : "formats")));
     return value;
   };
   while (!rest.empty()) {
@@ -331,6 +332,9 @@ NodeConfig read_node_config(ConfigSection& section) {
   config.open_datasets = section.flag("open_datasets", config.open_datasets);
   config.brought_kept =
       section.duration("brought_kept", config.brought_kept, Duration(0), kDurationMost);
+  config.log = section.choice("log", {"text", "json"}, config.log);
+  if (section.has("log_file")) config.log_file = place("log_file", "");
+  config.log_bytes = section.bytes("log_bytes", config.log_bytes, Bytes{64} << 10);
   config.journal = section.flag("journal", config.journal);
   config.explain = section.flag("explain", config.explain);
   for (const std::string& path : section.texts("pipelines")) {
@@ -362,6 +366,7 @@ NodeConfig read_node_config(ConfigSection& section) {
   section.section("http", [&](ConfigSection& http) {
     config.http_address = http.text("address", config.http_address);
     config.http_port = static_cast<int>(http.integer("port", config.http_port, -1, 65535));
+    config.user_labels = http.flag("user_labels", config.user_labels);
   });
   config.exit_when_idle =
       section.duration("exit_when_idle", config.exit_when_idle, Duration(0), kDurationMost);

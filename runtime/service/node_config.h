@@ -13,6 +13,7 @@
 #include "core/engine_config.h"
 #include "core/types.h"
 #include "runtime/remote/remote_options.h"
+#include "runtime/service/service_log.h"
 #include "runtime/service/spill.h"
 #include "runtime/service/users.h"
 #include "runtime/sources/split.h"
@@ -63,6 +64,10 @@ struct NodeConfig {
   std::string http_address = "127.0.0.1";
   int http_port = 9837;  // 0: any that is free; -1: none
   RemoteOptions tcp;     // for jobs on other machines
+  LogForm log = LogForm::text;
+  std::filesystem::path log_file;     // empty: standard error
+  Bytes log_bytes = Bytes{64} << 20;  // of log_file and the one before it
+  bool user_labels = false;           // metrics name jobs' users
   bool journal = false;
   bool explain = false;  // keep the last decisions in words
   EngineConfig engine;

@@ -127,6 +127,7 @@ ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
   looked_up(running.quotas.of_all != wanted.quotas.of_all, "limits");
   looked_up(running.quotas.of_some != wanted.quotas.of_some, "users");
   looked_up(running.drain != wanted.drain, "drain");
+  looked_up(running.user_labels != wanted.user_labels, "http.user_labels");
   looked_up(running.open_datasets != wanted.open_datasets, "open_datasets");
   looked_up(running.brought_kept != wanted.brought_kept, "brought_kept");
   looked_up(running.pipelines != wanted.pipelines, "pipelines");
@@ -137,6 +138,9 @@ ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
   fixed(running.socket != wanted.socket, "socket");
   fixed(running.state != wanted.state, "state");
   fixed(running.exit_when_idle != wanted.exit_when_idle, "exit_when_idle");
+  fixed(running.log != wanted.log, "log");
+  fixed(running.log_file != wanted.log_file, "log_file");
+  fixed(running.log_bytes != wanted.log_bytes, "log_bytes");
   fixed(running.journal != wanted.journal, "journal");
   fixed(running.explain != wanted.explain, "explain");
   fixed(running.http_address != wanted.http_address || running.http_port != wanted.http_port,
@@ -152,6 +156,9 @@ NodeConfig after_reload(const NodeConfig& running, const NodeConfig& wanted) {
   after.socket = running.socket;
   after.state = running.state;
   after.exit_when_idle = running.exit_when_idle;
+  after.log = running.log;
+  after.log_file = running.log_file;
+  after.log_bytes = running.log_bytes;
   after.journal = running.journal;
   after.explain = running.explain;
   after.http_address = running.http_address;

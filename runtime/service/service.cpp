@@ -31,14 +31,14 @@ void Service::Parts::start() {
   returning.emplace(*promises);
   jobs.set_returning(*returning);
   if (const auto names = returning->names(); !names.empty())
-    say(fmt::format("{} jobs were served when the service before ended, and may come back: {}",
-                    names.size(), fmt::join(names, ", ")));
+    log.say(fmt::format("{} jobs were served when the service before ended, and may come back: {}",
+                        names.size(), fmt::join(names, ", ")));
   if (config.journal) recorder.open(config.state / "journal", config.engine, datasets.catalogues());
   Backend::Options options;
   options.workers_most = config.workers;
   options.storage = config.storage;
   options.spill = config.spill;
-  options.say = [this](const std::string& line) { say(line); };
+  options.say = [this](const LogLine& line) { log.say(line); };
   const auto post = [this](std::function<void()> what) {
     asio::post(loop, [this, what = std::move(what)] {
       what();
@@ -52,7 +52,7 @@ void Service::Parts::start() {
   joining = std::make_unique<Joining>(
       config, datasets, inbox, jobs,
       JoiningHost{
-          .say = [this](const std::string& line) { say(line); },
+          .say = [this](const LogLine& line) { log.say(line); },
           .post = post,
           .now = [this] { return now(); },
           .set_apart = [this](Bytes bytes) { set_apart(bytes); },
@@ -63,7 +63,7 @@ void Service::Parts::start() {
   commands = std::make_unique<Commands>(Commands::Service{
       *engine, config.engine, decisions, config.explain, recorder, inbox, jobs, users, datasets,
       *joining, *warming, [this] { return snapshot(); }, [this] { drain(); },
-      [this] { return reload(); }, [this](const std::string& line) { say(line); }});
+      [this] { return reload(); }, [this](const LogLine& line) { log.say(line); }});
   inbox.add(NodeJoined{NodeId(0), config.workers});
   inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
   if (const Spill* spill = backend->spill(); spill && spill->capacity() > 0)
@@ -105,8 +105,8 @@ void Service::Parts::wait_for_signal() {
     } else if (number == SIGTERM && !draining) {
       drain();
     } else {
-      say(fmt::format("{}: ending at once; {} jobs are let go", strsignal(number),
-                      jobs.told(now()).size()));
+      log.say(fmt::format("{}: ending at once; {} jobs are let go", strsignal(number),
+                          jobs.told(now()).size()));
       ended_by = number;
       loop.stop();
     }
@@ -117,14 +117,14 @@ void Service::Parts::wait_for_signal() {
 void Service::Parts::drain() {
   if (std::exchange(draining, true)) return;
   const double seconds = std::chrono::duration<double>(config.drain).count();
-  say(fmt::format("draining: {} jobs end their epochs, within {:g} s", jobs.told(now()).size(),
-                  seconds));
+  log.say(fmt::format("draining: {} jobs end their epochs, within {:g} s", jobs.told(now()).size(),
+                      seconds));
   notify_manager("STOPPING=1\nSTATUS=draining");
   jobs.drain();
   drain_timer.expires_after(config.drain);
   drain_timer.async_wait([this](const boost::system::error_code& cancelled) {
     if (cancelled) return;
-    say(fmt::format("drained: {} jobs are let go in mid-epoch", jobs.told(now()).size()));
+    log.say(fmt::format("drained: {} jobs are let go in mid-epoch", jobs.told(now()).size()));
     loop.stop();
   });
   end_if_drained();
@@ -133,7 +133,7 @@ void Service::Parts::drain() {
 void Service::Parts::end_if_drained() {
   if (!draining || !jobs.none_reads()) return;
   asio::post(loop, [this] {
-    say("drained: no job is left");
+    log.say({"drained: no job is left"});
     loop.stop();
   });
 }
@@ -141,7 +141,7 @@ void Service::Parts::end_if_drained() {
 void Service::Parts::end_if_idle() {
   const bool may_end = config.exit_when_idle > Duration(0) && sessions.empty();
   if (!may_end || now() - idle_since < config.exit_when_idle) return;
-  say("nobody is connected any more (--exit-when-idle)");
+  log.say({"nobody is connected any more (--exit-when-idle)"});
   loop.stop();
 }
 
@@ -176,10 +176,6 @@ Explain Service::Parts::explaining() {
   return [this](const Decision& one) { decisions.add(now(), one); };
 }
 
-void Service::Parts::say(const std::string& line) {
-  if (log) log(line);
-}
-
 Service::Service(NodeConfig config, Reread reread, const PolicyList& policies) {
   parts_ = std::make_unique<Parts>(std::move(config), std::move(reread), policies);
   try {
@@ -194,31 +190,32 @@ Service::~Service() {
   parts_->end();
 }
 
-int Service::run(const std::function<void(const std::string&)>& log) {
-  parts_->log = log;
+int Service::run(const std::function<void(const std::string&)>& write) {
+  ServiceLog& log = parts_->log;
+  log.write_to(write);
   const NodeConfig& config = parts_->config;
-  log(fmt::format("serving at {}: {} MiB for batches and samples, up to {} workers, storage {}",
-                  config.socket.string(), config.cache_bytes() >> 20, config.workers,
-                  parts_->backend->storage()));
+  log.say(fmt::format("serving at {}: {} MiB for batches and samples, up to {} workers, storage {}",
+                      config.socket.string(), config.cache_bytes() >> 20, config.workers,
+                      parts_->backend->storage()));
   if (const Spill* spill = parts_->backend->spill())
-    log(fmt::format("spill: {}", spill->note().empty()
-                                     ? fmt::format("{} MiB at {}", spill->capacity() >> 20,
-                                                   config.spill.path.string())
-                                     : spill->note()));
+    log.say(fmt::format("spill: {}", spill->note().empty()
+                                         ? fmt::format("{} MiB at {}", spill->capacity() >> 20,
+                                                       config.spill.path.string())
+                                         : spill->note()));
   if (parts_->http)
-    log(fmt::format("http://{}:{}/ shows what it does; /metrics is for Prometheus",
-                    config.http_address, parts_->http->port()));
+    log.say(fmt::format("http://{}:{}/ shows what it does; /metrics is for Prometheus",
+                        config.http_address, parts_->http->port()));
   if (tcp_port() >= 0)
-    log(fmt::format("{}://{}:{} is for jobs on other machines",
-                    config.tcp.certificate.empty() ? "tcp" : "tls", config.tcp.address,
-                    tcp_port()));
+    log.say(fmt::format("{}://{}:{} is for jobs on other machines",
+                        config.tcp.certificate.empty() ? "tcp" : "tls", config.tcp.address,
+                        tcp_port()));
   notify_manager("READY=1\nSTATUS=serving");
   parts_->loop.run();
   notify_manager("STOPPING=1");
   Recorder& recorder = parts_->recorder;
   recorder.close();
-  log(fmt::format("seed {}, {} steps, digest {:016x}", config.engine.seed, recorder.steps(),
-                  recorder.digest()));
+  log.say(fmt::format("seed {}, {} steps, digest {:016x}", config.engine.seed, recorder.steps(),
+                      recorder.digest()));
   return parts_->ended_by;
 }
 

@@ -37,8 +37,10 @@ void Service::Parts::step() {
     promises->write(engine->promises());
     backend->carry_out(orders);
   }
-  if (const std::string problem = recorder.take_problem(); !problem.empty()) say(problem);
-  if (const std::string problem = promises->take_problem(); !problem.empty()) say(problem);
+  if (const std::string problem = recorder.take_problem(); !problem.empty())
+    log.say({problem, LogLevel::error});
+  if (const std::string problem = promises->take_problem(); !problem.empty())
+    log.say({problem, LogLevel::error});
   jobs.wake();
   for (const std::shared_ptr<Connection>& session : std::exchange(unwatched, {})) {
     if (session->watching()) continue;
@@ -103,6 +105,7 @@ void Service::Parts::check() {
     backend->retry_waiting();
     joining->let_go();
     schedule();
+    log.tick();
     end_if_idle();
     check();
   });

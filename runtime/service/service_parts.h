@@ -35,6 +35,7 @@
 #include "runtime/service/recorder.h"
 #include "runtime/service/returning.h"
 #include "runtime/service/service.h"
+#include "runtime/service/service_log.h"
 #include "runtime/service/snapshot.h"
 #include "runtime/service/warming.h"
 #ifdef BATCHFLOW_REMOTE
@@ -49,6 +50,7 @@ struct Service::Parts final : ConnectionHost {
   Parts(NodeConfig as_written, Reread again, const PolicyList& list)
       : written(std::move(as_written)),
         config(settled(written)),
+        log(config.log),
         reread(std::move(again)),
         policies(list),
         users(config.quotas),
@@ -76,10 +78,10 @@ struct Service::Parts final : ConnectionHost {
   const std::shared_ptr<std::atomic<bool>> ending = std::make_shared<std::atomic<bool>>(false);
   NodeConfig written;  // before settle()
   NodeConfig config;
+  ServiceLog log;
   Reread reread;
   const PolicyList& policies;
   asio::io_context loop{1};
-  std::function<void(const std::string&)> log;
   Datasets datasets;
   Inbox inbox;
   Inbox stepping;
@@ -140,8 +142,6 @@ struct Service::Parts final : ConnectionHost {
   void give_back(Bytes bytes_each);
   void tell_memory();
   Explain explaining();
-  void say(const std::string& line);
-
   // Answers what has changed. What cannot be read changes nothing; throws ConfigError.
   std::string reload();
   std::string apply(const NodeConfig& wanted);

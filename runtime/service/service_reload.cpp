@@ -18,7 +18,8 @@ std::string Service::Parts::reload() {
   } catch (const std::exception& error) {
     problem = fmt::format("nothing changes: {}", error.what());
   }
-  say(fmt::format("reload: {}", problem.empty() ? result : problem));
+  log.say({fmt::format("reload: {}", problem.empty() ? result : problem),
+           problem.empty() ? LogLevel::info : LogLevel::error});
   notify_manager("READY=1\nSTATUS=serving");
   if (!problem.empty()) throw ConfigError(problem);
   return result;
@@ -66,6 +67,7 @@ std::string Service::Parts::apply(const NodeConfig& wanted) {
   config.memory = next.memory;
   config.workers = next.workers;
   config.drain = next.drain;
+  config.user_labels = next.user_labels;
   config.open_datasets = next.open_datasets;
   config.brought_kept = next.brought_kept;
   config.pipelines = next.pipelines;

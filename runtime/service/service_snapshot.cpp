@@ -40,6 +40,8 @@ Snapshot Service::Parts::snapshot() const {
   all.moved = backend->counters();
   all.jobs = jobs.told(now());
   all.stalls = jobs.stalls();
+  all.waits = jobs.waits();
+  all.user_labels = config.user_labels;
   const auto seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
   all.storage_busy_s = seconds(stalls.storage_busy());
   all.reads_s = seconds(stalls.reads_lasted());

@@ -56,6 +56,8 @@ struct Snapshot {
   std::uint64_t digest = 0;  // of all its orders
   BackendCounters moved;
   StageTimes stalls;          // of all jobs there ever were
+  WaitHistogram waits;        // likewise
+  bool user_labels = false;   // metrics may name jobs' users
   double storage_busy_s = 0;  // anything was being read
   double reads_s = 0;         // how long each block was being read, added up
   std::uint32_t reads_now = 0;

@@ -77,8 +77,10 @@ int run_replay(const Options& options) {
   check(options);
   const OverlayModel overlay = overlay_of(options);
   const JobTrace trace = read_trace(options);
-  const ReplayPlan plan(options, trace);
+  const ReplayOptions settled = with_scheduler(options, trace);
+  const ReplayPlan plan(settled, trace);
   const Replayed replayed = plan.replayed(overlay);
+  if (const std::string scheduler = scheduler_text(replayed); !scheduler.empty()) say(scheduler);
   say(left_out_text(trace, replayed.left_out, replayed.jobs));
   RunSettings settings;
   settings.series = true;
@@ -132,7 +134,8 @@ void add_replay_command(CLI::App& app, Action& action) {
                    "path.to.key=value: changes the overlay (repeat it)")
       ->allow_extra_args(false);
   command->add_option("--scheduler", options->scheduler,
-                      "recorded (jobs begin when they did), fifo, sjf or las (default: recorded)");
+                      "recorded (jobs begin when they did), fifo, sjf or las (default: recorded,\n"
+                      "or fifo for a log without starts)");
   command
       ->add_option("-p,--policy", options->policies,
                    "kind=name[:parameter=value...] or preset=name. Names of one kind, by comma or\n"

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "configs/reader/yaml.h"
 #include "core/config_error.h"
 #include "policies/registry.h"
@@ -17,7 +19,7 @@ Scenario base_of(const ReplayOptions& options, const Variant& variant, std::uint
     resolve_names(tree);
   };
   set("cluster=" + options.cluster);
-  set("scheduler=" + options.scheduler);
+  set("scheduler=" + (options.scheduler.empty() ? "recorded" : options.scheduler));
   apply_variant(variant, tree);
   for (const std::string& text : options.overrides) set(text);
   apply_override(tree, fmt::format("seed={}", seed));
@@ -33,6 +35,15 @@ OverlayModel overlay_of(const ReplayOptions& options) {
   ConfigNode tree = load_overlay(options.overlay);
   for (const std::string& text : options.overlay_overrides) apply_override(tree, text);
   return read_overlay(tree);
+}
+
+ReplayOptions with_scheduler(ReplayOptions options, const JobTrace& trace) {
+  if (!options.scheduler.empty()) return options;
+  const bool has_starts = std::any_of(trace.jobs.begin(), trace.jobs.end(),
+                                      [](const JobRecord& job) { return job.has_start(); });
+  options.scheduler = has_starts ? "recorded" : "fifo";
+  options.scheduler_is_assumed = !has_starts;
+  return options;
 }
 
 void check(const ReplayOptions& options) {
@@ -70,7 +81,7 @@ std::vector<PlannedRun> ReplayPlan::runs(const OverlayModel& overlay) const {
 }
 
 Replayed ReplayPlan::replayed(const OverlayModel& overlay) const {
-  Replayed replayed{trace_, overlay};
+  Replayed replayed{trace_, overlay, options_.scheduler, options_.scheduler_is_assumed};
   for (std::uint64_t i = 0; i < options_.seeds; ++i) {
     const std::uint64_t seed = options_.seed + i;
     replayed.left_out = {};

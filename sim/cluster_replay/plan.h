@@ -17,7 +17,8 @@ struct ReplayOptions {
   std::string format = "auto";
   std::string cluster = "philly";
   std::string overlay = "mixed";
-  std::string scheduler = "recorded";
+  std::string scheduler;              // empty: what `with_scheduler` chooses
+  bool scheduler_is_assumed = false;  // it chose a simulated one
   std::string from;
   std::string to;
   double scale_gpus = 1;
@@ -31,6 +32,8 @@ struct ReplayOptions {
 
 // Throws ConfigError.
 OverlayModel overlay_of(const ReplayOptions& options);
+// Where none is asked for: `recorded`, or `fifo` for a log that has no start of any job.
+ReplayOptions with_scheduler(ReplayOptions options, const JobTrace& trace);
 // What can be told before the trace is read. Throws ConfigError.
 void check(const ReplayOptions& options);
 

@@ -237,10 +237,12 @@ std::string traffic(Runs runs, const Groups& groups) {
 
 std::string replay_html(Runs runs, const Replayed& replayed, const std::string& more) {
   const Groups groups = by_label(runs);
+  const std::string scheduler = scheduler_text(replayed);
   std::string body = html_section("replay", "Policies side by side",
                                   left_out_text(replayed.trace, replayed.left_out, replayed.jobs) +
                                       ". Cluster: " + replayed.cluster +
-                                      ". What the jobs trained on is assumed, see below.",
+                                      ". What the jobs trained on is assumed, see below." +
+                                      (scheduler.empty() ? "" : " Beside it, " + scheduler + "."),
                                   comparison(groups, replayed));
   body += html_section(
       "jobs-times", "How long jobs took, and queued",

@@ -98,8 +98,18 @@ std::string left_out_text(const JobTrace& trace, const LeftOut& out, std::size_t
   return text;
 }
 
+std::string scheduler_text(const Replayed& replayed) {
+  if (!replayed.scheduler_is_assumed) return "";
+  return fmt::format(
+      "the log has no start of any job: when jobs get GPUs is simulated (--scheduler {}: in the "
+      "order of submission, on the first nodes with room; no job passes one that waits)",
+      replayed.scheduler);
+}
+
 std::string replay_table(std::span<const RunResult> runs, const Replayed& replayed) {
   std::string text = run_table(runs);
+  if (const std::string scheduler = scheduler_text(replayed); !scheduler.empty())
+    text += scheduler + "\n";
   text += "\n" + group_table(by_label(runs));
   const FluidBound& bound = replayed.bounds.begin()->second;
   text += fmt::format(
@@ -129,6 +139,7 @@ std::string replay_json(std::span<const RunResult> runs, const Replayed& replaye
       {"without_gpus", out.without_gpus},   {"without_duration", out.without_duration},
       {"without_start", out.without_start}, {"too_large", out.too_large},
       {"by_window", out.by_window},         {"by_scale", out.by_scale}};
+  json["scheduler"] = {{"name", replayed.scheduler}, {"assumed", replayed.scheduler_is_assumed}};
   json["slowed_down"] = out.slowed_down;
   json["parts_of_gpus"] = out.parts_of_gpus;
   json.update(Json::parse(more));

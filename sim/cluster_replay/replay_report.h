@@ -18,6 +18,8 @@ namespace batchflow::sim {
 struct Replayed {
   const JobTrace& trace;
   const OverlayModel& overlay;
+  std::string scheduler = {};
+  bool scheduler_is_assumed = false;  // the log has no starts, and none was asked for
   std::string cluster = {};
   std::size_t jobs = 0;           // of the trace, that are replayed
   TraceTime begins_ns = kNoTime;  // when the first of them was submitted
@@ -27,6 +29,9 @@ struct Replayed {
 
 // The jobs that are replayed and those that are not, in a line.
 std::string left_out_text(const JobTrace& trace, const LeftOut& out, std::size_t jobs);
+
+// Who gives GPUs, where the log does not say it; else empty.
+std::string scheduler_text(const Replayed& replayed);
 
 std::string replay_table(std::span<const RunResult> runs, const Replayed& replayed);
 // Members of the JSON beside `runs`; `more` are others, an object.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/fixed_policies.h"
 #include "sim/report/chart.h"
 #include "sim/report/html.h"
 #include "sim/run_report.h"
@@ -183,6 +184,8 @@ std::string sweep_html(const SweepResults& results) {
   body += fmt::format("<p>{} of {} runs: {} points, {} each.</p>\n", results.there(),
                       plan.runs.size(), plan.points.size(),
                       plan.seeds == 1 ? "one seed" : fmt::format("{} seeds", plan.seeds));
+  if (const auto fixed = fixed_policies(results.finished()); !fixed.empty())
+    body += fmt::format("<p>Policies in all runs: {}.</p>\n", escaped(policies_text(fixed)));
   if (!plan.axes.empty()) {
     std::string charts;
     for (const std::string& name : plan.figures) charts += plots(results, figure_named(name));

@@ -60,7 +60,8 @@ class Installed(unittest.TestCase):
         for name in ("bin/batchflowd", "bin/batchflowctl", "bin/batchflow-live",
                      "bin/batchflow-step-worker", "include/batchflow.h",
                      "include/batchflow_step.h", "include/batchflow_step.hpp",
-                     "lib/systemd/system/batchflowd.service", "share/doc/batchflow/operations.md",
+                     "lib/systemd/system/batchflowd.service", "lib/sysusers.d/batchflow.conf",
+                     "share/batchflow/configs/grafana/alerts.yaml", "share/doc/batchflow/operations.md",
                      "share/doc/batchflow/LICENSE", "share/batchflow/configs/nodes/default.yaml",
                      "share/batchflow/configs/grafana/batchflow.json",
                      "lib/python3/dist-packages/batchflow/__init__.py"):
@@ -122,6 +123,14 @@ class Installed(unittest.TestCase):
                 service.send_signal(signal.SIGTERM)
                 code = service.wait(60)
         self.assertEqual(code, 0, (self.folder / "log").read_text())
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze is not installed")
+    def test_the_unit_is_hardened(self):
+        unit = self.tree / "lib/systemd/system/batchflowd.service"
+        # Exposure of at most 3.0, of 10.
+        said = self.run_it("systemd-analyze", "security", "--offline=true", "--threshold=30",
+                           "--no-pager", unit)
+        self.assertRegex(said, r"Overall exposure level for batchflowd.service: [0-3]\.\d")
 
     def test_the_client_library_by_pkg_config(self):
         flags = self.run_it("pkg-config", "--cflags", "--libs", "batchflow-client",

@@ -13,7 +13,7 @@ def failed(outcome):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path[0:0] = [str(Path(file).parent) for file in (sys.argv[1], __file__)]
     name = ".".join([Path(sys.argv[1]).stem, *sys.argv[2:]])
     suite = unittest.defaultTestLoader.loadTestsFromName(name)
     if suite.countTestCases() == 0:

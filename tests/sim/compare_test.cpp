@@ -53,6 +53,29 @@ TEST_CASE("runs belong together by scenario and label, seeds make a group") {
   CHECK_FALSE(compare({run_of("p", 1, 1)}, {run_of("q", 2, 2)}).matches[0].paired);
 }
 
+TEST_CASE("policies that all runs of a file have are shown beside it") {
+  const Folder folder;
+  const auto with = [](RunResult one, const std::string& preset, const std::string& eviction) {
+    one.policies = {{"preset", preset}, {"eviction.encoded", eviction}, {"dispatch", "fifo"}};
+    return one;
+  };
+  // fifo is what independent stands for, and not what default does.
+  const std::string a = file_of(folder, "a.json",
+                                {with(run_of("x", 1, 10), "independent", "lru"),
+                                 with(run_of("x", 2, 20), "independent", "lru")});
+  const std::string b = file_of(
+      folder, "b.json",
+      {with(run_of("x", 1, 12), "default", "lru"), with(run_of("y", 1, 22), "default", "minio")});
+  const Outcome table = run({"compare", a, b});
+  CHECK(table.out.find("a.json (preset=independent, eviction.encoded=lru in all runs)\n") !=
+        std::string::npos);
+  CHECK(table.out.find("b.json (preset=default, dispatch=fifo in all runs)\n") !=
+        std::string::npos);
+  const json result = json::parse(run({"compare", a, b, "--json"}).out);
+  CHECK(result["policies_a"] == json{{"preset", "independent"}, {"eviction.encoded", "lru"}});
+  CHECK(result["policies_b"] == json{{"preset", "default"}, {"dispatch", "fifo"}});
+}
+
 TEST_CASE("compare prints a table, or JSON") {
   const Folder folder;
   const std::string a = file_of(folder, "a.json", {run_of("x", 1, 10), run_of("x", 2, 20)});

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <tuple>
 
 #include "core/config_error.h"
 #include "sim/simulate.h"
@@ -210,6 +211,34 @@ TEST_CASE("Ctrl-C leaves the results so far, and says how to go on") {
   CHECK(result["runs"].size() < 200);
   for (const json& one : result["runs"]) CHECK(one["interrupted"] == false);
   CHECK(lines(content(place.out)) == 1 + result["runs"].size());
+}
+
+TEST_CASE("policies that all runs of a study have are shown, with their preset") {
+  if (!can_simulate()) return skipped("built without SimGrid");
+  const Place place;
+  const auto sweep = [&](const std::string& more) {
+    const std::string name = place.folder.name("fixed.json"),
+                      html = place.folder.name("fixed.html");
+    const Outcome outcome =
+        run({"sweep", place.study(more), "--out", place.out, "--json=" + name, "--html", html});
+    CAPTURE(outcome.err);
+    REQUIRE(outcome.code == 0);
+    std::filesystem::remove(place.out);
+    return std::tuple(outcome.out, json::parse(content(name)), content(html));
+  };
+  const auto [table, result, html] = sweep(
+      "policies: [preset=independent, eviction=lru]\ngrid: {cluster.store.bytes_per_s: [1mb, "
+      "9mb]}\n");
+  const std::string fixed = "preset=independent, eviction.encoded=lru, eviction.decoded=lru";
+  CHECK(table.find("policies in all runs: " + fixed + "\n") != std::string::npos);
+  CHECK(html.find("Policies in all runs: " + fixed + ".") != std::string::npos);
+  CHECK(result["study"]["policies"] ==
+        json{{"preset", "independent"}, {"eviction.encoded", "lru"}, {"eviction.decoded", "lru"}});
+  // What is compared is not fixed; what nobody has chosen need not be said.
+  const auto [varied, both, page] = sweep("policies: [\"preset=independent,default\"]\n");
+  CHECK(varied.find("policies in all runs") == std::string::npos);
+  CHECK(both["study"]["policies"] == json::object());
+  CHECK(page.find("Policies in all runs") == std::string::npos);
 }
 
 TEST_CASE("studies that come with the program can be planned") {

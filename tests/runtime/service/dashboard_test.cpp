@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 
+#include "configs/reader/yaml.h"
 #include "tests/runtime/service/http_get.h"
 #include "tests/runtime/service/live.h"
 
@@ -28,9 +29,14 @@ void collect_queries(const json& node, std::string& all) {
   }
 }
 
+// A histogram is asked for by its series.
 std::set<std::string> metrics_in(const std::string& queries) {
-  const std::regex name("batchflow_[a-z_]+");
-  return {std::sregex_token_iterator(queries.begin(), queries.end(), name), {}};
+  const std::regex name("batchflow_[a-z_]+"), series("_seconds_(bucket|sum|count)$");
+  std::set<std::string> all;
+  for (auto at = std::sregex_iterator(queries.begin(), queries.end(), name);
+       at != std::sregex_iterator(); ++at)
+    all.insert(std::regex_replace(at->str(), series, "_seconds"));
+  return all;
 }
 
 std::set<std::string> exported_by(int port) {
@@ -45,6 +51,26 @@ std::vector<std::string> missing(const std::set<std::string>& shown,
   std::set_difference(shown.begin(), shown.end(), exported.begin(), exported.end(),
                       std::back_inserter(all));
   return all;
+}
+
+TEST_CASE("alerts ask for what is exported, and say what to do") {
+  Folder folder;
+  NodeConfig config = config_in(folder.path());
+  config.open_datasets = true;
+  const LiveService service(config);
+  const ConfigNode root = read_yaml_file("configs/grafana/alerts.yaml");
+  const ConfigNode& rules = *root.find("groups")->list.at(0).find("rules");
+  REQUIRE(rules.list.size() > 5);
+  std::string queries;
+  for (const ConfigNode& rule : rules.list) {
+    CAPTURE(rule.find("alert")->scalar);
+    queries += rule.find("expr")->scalar + "\n";
+    CHECK(rule.find("labels")->find("severity"));
+    for (const char* key : {"summary", "description"})
+      CHECK(rule.find("annotations")->find(key)->scalar.size() > 10);
+  }
+  CHECK(missing(metrics_in(queries), exported_by(service.http_port())) ==
+        std::vector<std::string>{});
 }
 
 TEST_CASE("every metric of the dashboard is exported, and stalls can be summed by stage") {
@@ -66,6 +92,8 @@ TEST_CASE("every metric of the dashboard is exported, and stalls can be summed b
   const std::set<std::string> shown = metrics_in(queries);
   const std::set<std::string> exported = exported_by(service.http_port());
   CHECK(shown.size() > 20);
+  for (const char* name : {"spill_read_bytes_total", "step_seconds_total", "policy_refusals_total"})
+    CHECK(shown.count(fmt::format("batchflow_{}", name)) == 1);
   CHECK(missing(shown, exported) == std::vector<std::string>{});
   // The check would notice.
   CHECK(missing(metrics_in("rate(batchflow_no_such_total[1m])"), exported) ==

@@ -1,0 +1,83 @@
+#include "sim/fixed_policies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "configs/reader/terminal.h"
+#include "core/config_error.h"
+#include "core/engine_config.h"
+
+namespace batchflow::sim {
+
+namespace {
+
+using Policies = std::vector<std::pair<std::string, std::string>>;
+
+std::string named(const Policies& policies, const std::string& kind) {
+  const auto found = std::find_if(policies.begin(), policies.end(),
+                                  [&](const auto& one) { return one.first == kind; });
+  return found == policies.end() ? "" : found->second;
+}
+
+// What the preset of a run stands for; nothing for one that this version does not know.
+std::string usual(const RunResult& run, const std::string& kind) {
+  EngineConfig config;
+  try {
+    apply_preset(config, named(run.policies, "preset"));
+  } catch (const ConfigError&) {
+    return "";
+  }
+  const PolicyTexts& texts = config.policies;
+  const Policies all = {{"allocation", texts.allocation},
+                        {"eviction.encoded", texts.eviction[0]},
+                        {"eviction.decoded", texts.eviction[1]},
+                        {"eviction.prepared", texts.eviction[2]},
+                        {"selection", texts.selection},
+                        {"dispatch", texts.dispatch},
+                        {"scaling", texts.scaling}};
+  return named(all, kind);
+}
+
+}  // namespace
+
+Policies fixed_policies(std::span<const RunResult* const> runs) {
+  std::vector<const RunResult*> telling;
+  std::copy_if(runs.begin(), runs.end(), std::back_inserter(telling),
+               [](const RunResult* run) { return !run->policies.empty(); });
+  Policies fixed;
+  if (telling.empty()) return fixed;
+  for (const auto& [kind, policy] : telling.front()->policies) {
+    const auto has_it = [&, &kind = kind, &policy = policy](const RunResult* run) {
+      return named(run->policies, kind) == policy;
+    };
+    const auto is_chosen = [&, &kind = kind](const RunResult* run) {
+      return kind == "preset" || named(run->policies, kind) != usual(*run, kind);
+    };
+    if (std::all_of(telling.begin(), telling.end(), has_it) &&
+        std::any_of(telling.begin(), telling.end(), is_chosen))
+      fixed.emplace_back(kind, policy);
+  }
+  return fixed;
+}
+
+Policies fixed_policies(std::span<const RunResult> runs) {
+  std::vector<const RunResult*> all;
+  for (const RunResult& run : runs) all.push_back(&run);
+  return fixed_policies(std::span<const RunResult* const>(all));
+}
+
+std::string policies_text(const Policies& policies) {
+  std::string text;
+  for (const auto& [kind, policy] : policies)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", printable(kind), printable(policy));
+  return text;
+}
+
+std::string fixed_policies_line(std::span<const RunResult> runs) {
+  const Policies fixed = fixed_policies(runs);
+  if (fixed.empty() || (fixed.size() == 1 && fixed[0].second == "default")) return "";
+  return fmt::format("policies in all runs: {}\n", policies_text(fixed));
+}
+
+}  // namespace batchflow::sim
