@@ -10,7 +10,7 @@
 #include "runtime/service/rotating_file.h"
 #include "runtime/service/service_log.h"
 #include "runtime/service/users.h"
-#include "tests/runtime/sources/dataset_files.h"
+#include "tests/runtime/service/live.h"
 
 namespace batchflow::test {
 namespace {
@@ -91,6 +91,25 @@ TEST_CASE("a client's lines are bounded a second, and those left out are counted
   const std::size_t all = written.lines.size();
   written.log.tick();
   CHECK(written.lines.size() == all);
+}
+
+TEST_CASE("joins of a bad folder fill no log") {
+  Folder folder;
+  NodeConfig config = config_in(folder.path());
+  config.open_datasets = true;
+  const LiveService service(config);
+  const std::filesystem::path empty = folder.path() / "empty";
+  std::filesystem::create_directory(empty);
+  JobPlan plan;
+  plan.service = config.socket;
+  plan.dataset = empty;
+  const std::string left_out = "more lines of kind dataset, by user ";
+  int joins = 0;
+  for (; joins < 20'000 && !service.has_said(left_out); ++joins)
+    REQUIRE(run_job(plan).wrong.find("empty") != std::string::npos);
+  CHECK(service.has_said("dataset " + empty.string() + ": "));
+  CHECK(service.has_said(left_out));
+  CHECK(joins > static_cast<int>(ServiceLog::kLinesMost));
 }
 
 TEST_CASE("a log file takes no more than its bound, and keeps what is newest") {

@@ -135,8 +135,8 @@ TEST_CASE("a service that was killed does not listen any more, though a child ho
   for (const int end : {ready[0], ready[1], over[0], over[1]}) close(end);
 }
 
-// A step of the machine's clock would be a step of the engine's. The one use of the calendar names
-// a start of the service.
+// A step of the machine's clock would be a step of the engine's. The calendar names a start of the
+// service and dates the lines of its log, and nothing is decided by either.
 TEST_CASE("nothing of the runtime or the engine asks what time of day it is") {
   std::size_t files = 0;
   for (const char* folder : {"runtime", "core", "policies"}) {
@@ -148,7 +148,9 @@ TEST_CASE("nothing of the runtime or the engine asks what time of day it is") {
       std::string line;
       while (std::getline(in, line)) {
         if (line.find("fmt::format(\"{}-{}\", getpid(), std::chrono::system_clock") !=
-            std::string::npos)
+                std::string::npos ||
+            (entry.path().filename() == "service_log.h" &&
+             line == "  using Clock = std::chrono::system_clock;"))
           continue;
         for (const char* word : {"system_clock", "CLOCK_REALTIME", "gettimeofday", "time(nullptr)",
                                  "high_resolution_clock", "time(NULL)"}) {
