@@ -48,17 +48,6 @@ enum class Removal : std::uint8_t {
   invalidated,  // lost with its place, dropped by the engine, or named by nobody any more
 };
 
-// Which residents may not leave now. Pins belong to the engine; a policy only asks.
-class Pins {
- public:
-  virtual bool pinned(ItemId item) const = 0;
-  bool any() const { return count_ != 0; }
-
- protected:
-  ~Pins() = default;
-  std::size_t count_ = 0;
-};
-
 // Parameters are to be read when the policy is made: the reference does not outlast that.
 struct EvictionContext {
   std::size_t items;  // ids are dense, in [0, items)
@@ -84,12 +73,16 @@ class EvictionPolicy {
   // larger than the share.
   virtual Admission missed(const Access& access) = 0;
   virtual void inserted(const Access& access) = 0;
-  // The resident to leave for `newcomer`, never a pinned one; none when there is nobody to name.
-  // Nothing keeps the newcomer out (one that must be let in whatever it is has no name: its item is
-  // none). The policy may reorder what it keeps; it forgets the victim only when `removed` tells
-  // it.
-  virtual ItemId victim(const Access& newcomer, const Pins& pins) = 0;
+  // The resident to leave for `newcomer`; none when there is nobody to name. Nothing keeps the
+  // newcomer out (one that must be let in whatever it is has no name: its item is none). The policy
+  // may reorder what it keeps; it forgets the victim only when `removed` tells it.
+  virtual ItemId victim(const Access& newcomer) = 0;
   virtual void removed(ItemId item, Removal why) = 0;
+  // The victim just named is pinned. It stays, and is put where `victim` does not meet it: nothing
+  // else is told of it before `unpinned`, after which it is the next to leave again. Both in O(1)
+  // or O(log n): a walk over pinned items would make a step as long as there are such items.
+  virtual void pinned(ItemId item) = 0;
+  virtual void unpinned(ItemId item) = 0;
 
   // The share's size changed. The engine evicts what is too much by asking `victim`, with a
   // newcomer that is nobody (ItemId::none(), no slots).

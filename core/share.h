@@ -9,8 +9,13 @@
 //
 // Bytes are not here: the owner carries out what is reported as inserted and evicted.
 //
-// Memory: a bit an item, four bytes an item once a size other than one slot is seen, and a table of
-// the pinned.
+// Pins belong to the share. A policy hears of one only when it names a pinned item: it puts it
+// aside until the share says that it may leave. An item is put aside at most once for each time
+// that it is pinned or used, so victims cost no more where thousands are pinned; and no request
+// passes by more than some of them.
+//
+// Memory: two bits an item, zero until it is used, four bytes an item once a size other than one
+// slot is seen, and a table of the pinned.
 #pragma once
 
 #include <array>
@@ -32,7 +37,7 @@ enum class Refused : std::uint8_t {
   no_victim,     // it named nobody although there was somebody to name
   out_of_range,  // there is no such item
   not_resident,
-  pinned,
+  pinned,  // and the policy knew
 };
 inline constexpr std::size_t kRefusedReasons = 5;
 std::string_view refused_name(Refused reason);
@@ -79,11 +84,13 @@ class Share {
   void forget(ItemId item);
 
   bool resident(ItemId item) const {
-    return item.value < items_ && (resident_[item.value >> 6] >> (item.value & 63) & 1) != 0;
+    return item.value < items_ && (words_[item.value >> 6].resident & bit_of(item)) != 0;
   }
   // Asks memory for what `resident` will look at; worth it for items that are scattered.
+  // The resident of the lowest id that may leave; none when all are pinned.
+  ItemId lowest_unpinned();
   void prefetch(ItemId item) const {
-    if (item.value < items_) __builtin_prefetch(&resident_[item.value >> 6]);
+    if (item.value < items_) __builtin_prefetch(&words_[item.value >> 6]);
     pins_.prefetch(item);
   }
   std::size_t residents() const { return residents_; }
@@ -94,7 +101,9 @@ class Share {
   void pin(ItemId item);
   // REQUIRES: pinned(item)
   void unpin(ItemId item);
-  bool pinned(ItemId item) const { return pins_.pinned(item); }
+  bool pinned(ItemId item) const {
+    return item.value < items_ && (words_[item.value >> 6].pinned & bit_of(item)) != 0;
+  }
   // From now on counts there whenever something that was pinned may leave, or has left.
   void count_freed(std::uint64_t* freed) { freed_ = freed; }
 
@@ -106,9 +115,9 @@ class Share {
   // A smaller share keeps what it has until `shrink` has evicted it, and lets nothing in by
   // `access` meanwhile.
   void set_capacity(Slots capacity);
-  // Evicts at most `limit` items; true when no more is used than the capacity, or all that is left
-  // is pinned.
-  bool shrink(std::size_t limit, std::vector<ItemId>& evicted);
+  // Evicts until no more is used than the capacity, or all that is left is pinned: then true. Each
+  // item that leaves or is found to be pinned takes one off `limit`; at 0 it ends.
+  bool shrink(std::size_t& limit, std::vector<ItemId>& evicted);
   std::size_t items() const { return items_; }
   void grow(std::size_t items);
 
@@ -133,20 +142,21 @@ class Share {
   const ShareCounters& counters() const { return counters_; }
 
  private:
-  class PinView final : public Pins {
-   public:
-    bool pinned(ItemId item) const override { return any() && table_.count(item) != 0; }
-    void prefetch(ItemId item) const { table_.prefetch(item); }
-    std::uint32_t add(ItemId item) { return changed(table_.add(item)); }
-    std::uint32_t drop(ItemId item) { return changed(table_.drop(item)); }
-
-   private:
-    std::uint32_t changed(std::uint32_t pins) {
-      count_ = table_.size();
-      return pins;
-    }
-    PinTable table_;
+  // Of 64 items, side by side: whoever looks at one looks at the other.
+  struct Word {
+    std::uint64_t resident;
+    std::uint64_t pinned;
   };
+  // What the policy named, if it may leave. `put_off`: so many were pinned that it was not asked
+  // on.
+  struct Victim {
+    ItemId item = ItemId::none();
+    Refused reason = Refused::none;
+    bool put_off = false;
+  };
+  static constexpr std::uint64_t bit_of(ItemId item) {
+    return std::uint64_t{1} << (item.value & 63);
+  }
 
   void note_freed() {
     if (freed_ != nullptr) ++*freed_;
@@ -156,10 +166,15 @@ class Share {
   void evict_named(const Access& newcomer, bool until_fits, std::vector<ItemId>& evicted);
   bool make_room(const Access& newcomer, bool forced, std::vector<ItemId>& evicted);
   bool fits(const Access& newcomer, bool forced) const;
-  ItemId choose_victim(const Access& newcomer, bool forced);
+  Victim ask_victim(const Access& newcomer, std::size_t& looks);
   Refused objection(ItemId proposal) const;
   void refuse(Refused reason);
-  ItemId lowest_unpinned();
+  bool aside(ItemId item) const {
+    return aside_count_ != 0 && (aside_[item.value >> 6] & bit_of(item)) != 0;
+  }
+  void put_aside(ItemId item);
+  void bring_back(ItemId item);
+  void free_pinned(ItemId item);
   void evict(ItemId item, std::vector<ItemId>& evicted);
   void insert(const Access& access);
   void leave(ItemId item, Removal why);
@@ -171,10 +186,12 @@ class Share {
   // Beside these, since whoever divides memory looks at both of all shares.
   ShareCounters counters_;
   std::size_t residents_ = 0;
-  std::vector<std::uint64_t> resident_;  // a bit an item
+  ZeroArray<Word> words_;
   ZeroArray<std::uint32_t> more_slots_;  // slots - 1 of the residents; empty while all have one
   std::size_t lowest_word_ = 0;          // no resident stands in an earlier word
-  PinView pins_;
+  PinTable pins_;
+  ZeroArray<std::uint64_t> aside_;  // a bit an item: the policy knows that it is pinned
+  std::size_t aside_count_ = 0;
   std::unique_ptr<EvictionPolicy> policy_;
   std::unique_ptr<EvictionPolicy> incoming_;
   std::size_t adopted_ = 0;  // the incoming policy knows of all ids below

@@ -1,6 +1,8 @@
 // A heap over dense item ids: who is on top, and keys that change, in O(log n). Four children a
 // node: half the levels of a binary heap, and siblings share a cache line.
 //
+// What is put aside keeps its key behind the heap's last place.
+//
 // `Above` says which key stands higher. Equal keys stand in an order that depends on history alone.
 #pragma once
 
@@ -32,17 +34,41 @@ class DenseHeap {
   const Key& key(ItemId item) const { return keys_[place_[item.value]]; }
 
   // REQUIRES: !contains(item)
-  void push(ItemId item, const Key& key) { rise(end_++, key, item.value); }
+  void push(ItemId item, const Key& key) {
+    if (aside_ > 0) put(end_ + aside_, Key(keys_[end_]), items_[end_]);
+    rise(end_++, key, item.value);
+  }
   // REQUIRES: contains(item), in both
   void change(ItemId item, const Key& key) { settle(place_[item.value], key, item.value); }
   void take(ItemId item) {
     const std::size_t at = place_[item.value];
     place_[item.value] = 0;
-    --end_;
-    if (at < end_) settle(at, Key(keys_[end_]), items_[end_]);
+    close(at);
+    if (aside_ > 0) put(end_, Key(keys_[end_ + aside_]), items_[end_ + aside_]);
+  }
+  // It is not on top for a while, and then again where its key puts it.
+  // REQUIRES: contains(item); for `bring_back`: it was put aside. Nothing else is asked of it then.
+  void put_aside(ItemId item) {
+    const std::size_t at = place_[item.value];
+    const Key key = keys_[at];
+    close(at);
+    put(end_, key, item.value);
+    ++aside_;
+  }
+  void bring_back(ItemId item) {
+    const std::size_t at = place_[item.value];
+    const Key key = keys_[at];
+    if (at != end_) put(at, Key(keys_[end_]), items_[end_]);
+    --aside_;
+    rise(end_++, key, item.value);
   }
 
  private:
+  // The heap's last fills the hole at `at`.
+  void close(std::size_t at) {
+    --end_;
+    if (at < end_) settle(at, Key(keys_[end_]), items_[end_]);
+  }
   // The root stands at 3, so that the four children of any node share a line: of n, 4 (n - 2).
   static constexpr std::size_t kRoot = 3;
   static std::size_t parent(std::size_t at) { return at / 4 + 2; }
@@ -92,30 +118,7 @@ class DenseHeap {
   ZeroArray<std::uint32_t> items_;  // by place in the heap
   ZeroArray<std::uint32_t> place_;  // of each item; 0: not in the heap
   std::size_t end_ = kRoot;
+  std::size_t aside_ = 0;  // that stand at end_, end_ + 1, ...
 };
-
-// The top that may leave. `refresh` is asked before a top is believed: false when it changed its
-// key.
-template <class Heap, class Refresh>
-ItemId top_unpinned(Heap& heap, const Pins& pins, Refresh refresh) {
-  struct Aside {
-    ItemId item;
-    std::decay_t<decltype(heap.top_key())> key;
-  };
-  std::vector<Aside> aside;  // pinned ones, for the time of the search
-  ItemId found = ItemId::none();
-  while (heap.size() > 0 && found.is_none()) {
-    const ItemId item = heap.top();
-    if (!refresh(item)) continue;
-    if (!pins.any() || !pins.pinned(item)) {
-      found = item;
-    } else {
-      aside.push_back({item, heap.top_key()});
-      heap.take(item);
-    }
-  }
-  for (const Aside& pinned : aside) heap.push(pinned.item, pinned.key);
-  return found;
-}
 
 }  // namespace batchflow

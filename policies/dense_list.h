@@ -47,6 +47,7 @@ class DenseLists {
 
   // REQUIRES: the item is in no list.
   void add_newest(ItemId item, unsigned list = 0) { link(kLists + item.value, list); }
+  void add_oldest(ItemId item, unsigned list = 0) { link(kLists + item.value, nodes_[list].newer); }
   void add_newer_than(ItemId item, ItemId than) {
     link(kLists + item.value, nodes_[kLists + than.value].newer);
   }
@@ -116,6 +117,11 @@ class Segments {
     node.segment = 0;
     lists_.take(item);
   }
+  // The item is not met in its list for a while, although its slots count there; then it is the
+  // oldest, or the newest, again.
+  void put_aside(ItemId item) { lists_.take(item); }
+  void bring_back(ItemId item) { lists_.add_oldest(item, list_of(item)); }
+  void bring_back_as_newest(ItemId item) { lists_.add_newest(item, list_of(item)); }
   // To the newest end of `list`; the mark stays.
   void move(ItemId item, unsigned list) {
     SegmentNode& node = lists_[item];
@@ -130,23 +136,11 @@ class Segments {
   std::array<Slots, kLists> used_{};
 };
 
-// The oldest of `list` that may leave; nothing when all are pinned or there are none.
+// The oldest of `list`, which is about to leave; none when there is nothing in it.
 template <class Lists>
-ItemId oldest_unpinned(const Lists& lists, const Pins& pins, unsigned list = 0) {
-  ItemId item = lists.oldest(list);
+ItemId oldest_to_leave(const Lists& lists, unsigned list = 0) {
+  const ItemId item = lists.oldest(list);
   if (!item.is_none()) lists.prefetch_after(item);
-  if (pins.any()) {
-    while (!item.is_none() && pins.pinned(item)) item = lists.newer(item);
-  }
-  return item;
-}
-
-template <class Lists>
-ItemId newest_unpinned(const Lists& lists, const Pins& pins, unsigned list = 0) {
-  ItemId item = lists.newest(list);
-  if (pins.any()) {
-    while (!item.is_none() && pins.pinned(item)) item = lists.older(item);
-  }
   return item;
 }
 

@@ -37,15 +37,15 @@ class TwoQ final : public EvictionPolicy {
   }
   // Asked for more when there is room: an item on its way to the main part makes room for itself
   // there, too.
-  ItemId victim(const Access& newcomer, const Pins& pins) override {
+  ItemId victim(const Access& newcomer) override {
     if (lists_.used(kIn) + lists_.used(kMain) + newcomer.slots <= capacity_) {
       if (!to_main_ || lists_.used(kMain) + newcomer.slots <= main_) return ItemId::none();
-      return oldest_unpinned(lists_, pins, kMain);
+      return oldest_to_leave(lists_, kMain);
     }
     const bool from_in = lists_.used(kIn) > in_;
-    if (const auto item = oldest_unpinned(lists_, pins, from_in ? kIn : kMain); !item.is_none())
+    if (const auto item = oldest_to_leave(lists_, from_in ? kIn : kMain); !item.is_none())
       return item;
-    return oldest_unpinned(lists_, pins, from_in ? kMain : kIn);
+    return oldest_to_leave(lists_, from_in ? kMain : kIn);
   }
   void removed(ItemId item, Removal why) override {
     const bool remember = why == Removal::evicted && lists_.in(item, kIn);
@@ -55,6 +55,8 @@ class TwoQ final : public EvictionPolicy {
       lists_.take(item);
     }
   }
+  void pinned(ItemId item) override { lists_.put_aside(item); }
+  void unpinned(ItemId item) override { lists_.bring_back(item); }
   void resized(Slots capacity) override {
     capacity_ = capacity;
     in_ = static_cast<Slots>(static_cast<double>(capacity) * in_ratio_);

@@ -41,13 +41,13 @@ class Arc final : public EvictionPolicy {
     ghost_ = kLists;
   }
 
-  ItemId victim(const Access& newcomer, const Pins& pins) override {
+  ItemId victim(const Access& newcomer) override {
     keep_ghost_ = true;
     if (ghost_ == kLists) {
       if (lists_.used(kOnce) + lists_.used(kOnceGhost) + newcomer.slots > capacity_) {
         if (lists_.empty(kOnceGhost)) {
           keep_ghost_ = false;
-          if (const auto item = oldest_unpinned(lists_, pins, kOnce); !item.is_none()) return item;
+          if (const auto item = oldest_to_leave(lists_, kOnce); !item.is_none()) return item;
         } else {
           lists_.take(lists_.oldest(kOnceGhost));
         }
@@ -55,7 +55,7 @@ class Arc final : public EvictionPolicy {
         lists_.take(lists_.oldest(kAgainGhost));
       }
     }
-    return replaced(pins);
+    return replaced();
   }
 
   void removed(ItemId item, Removal why) override {
@@ -65,6 +65,8 @@ class Arc final : public EvictionPolicy {
       lists_.take(item);
     }
   }
+  void pinned(ItemId item) override { lists_.put_aside(item); }
+  void unpinned(ItemId item) override { lists_.bring_back(item); }
   void resized(Slots capacity) override {
     capacity_ = capacity;
     target_ = std::min(target_, static_cast<double>(capacity));
@@ -75,15 +77,14 @@ class Arc final : public EvictionPolicy {
   }
 
  private:
-  ItemId replaced(const Pins& pins) {
+  ItemId replaced() {
     const auto once = static_cast<double>(lists_.used(kOnce));
     const bool from_once =
         (once > 0 && (once > target_ || (once == target_ && ghost_ == kAgainGhost))) ||
         lists_.empty(kAgain);
-    if (const auto item = oldest_unpinned(lists_, pins, from_once ? kOnce : kAgain);
-        !item.is_none())
+    if (const auto item = oldest_to_leave(lists_, from_once ? kOnce : kAgain); !item.is_none())
       return item;
-    return oldest_unpinned(lists_, pins, from_once ? kAgain : kOnce);
+    return oldest_to_leave(lists_, from_once ? kAgain : kOnce);
   }
   Slots all_used() const {
     return lists_.used(kOnce) + lists_.used(kAgain) + lists_.used(kOnceGhost) +

@@ -19,10 +19,10 @@ class Belady : public EvictionPolicy {
   void hit(const Access& access) override { heap_.change(access.item, access.next_use); }
   Admission missed(const Access&) override { return Admission::insert; }
   void inserted(const Access& access) override { heap_.push(access.item, access.next_use); }
-  ItemId victim(const Access&, const Pins& pins) override {
-    return top_unpinned(heap_, pins, [](ItemId) { return true; });
-  }
+  ItemId victim(const Access&) override { return heap_.size() > 0 ? heap_.top() : ItemId::none(); }
   void removed(ItemId item, Removal) override { heap_.take(item); }
+  void pinned(ItemId item) override { heap_.put_aside(item); }
+  void unpinned(ItemId item) override { heap_.bring_back(item); }
   void resized(Slots) override {}
   void grow(std::size_t items) override { heap_.grow(items); }
   void forget(ItemId) override {}
@@ -43,8 +43,8 @@ class BeladyBypass final : public Belady {
     keeps_out_ = slots_needed_later(access) + capacity_ < used_ + access.slots;
     return keeps_out_ ? Admission::make_room : Admission::insert;
   }
-  ItemId victim(const Access& newcomer, const Pins& pins) override {
-    const auto item = Belady::victim(newcomer, pins);
+  ItemId victim(const Access& newcomer) override {
+    const auto item = Belady::victim(newcomer);
     const bool competes = keeps_out_ && !newcomer.item.is_none();
     if (competes && !item.is_none() && heap_.key(item) <= newcomer.next_use) return ItemId::none();
     return item;

@@ -8,23 +8,13 @@ namespace {
 class Clock final : public MarkedListEviction {
  public:
   using MarkedListEviction::MarkedListEviction;
-  // A pinned item goes round as it is. When the same one comes by for the third time, everyone has
-  // been seen without a bit: all are pinned.
-  ItemId victim(const Access&, const Pins& pins) override {
-    ItemId first_pinned = ItemId::none();
-    int meetings = 0;
-    for (ItemId item = list_.oldest(); !item.is_none(); item = list_.oldest()) {
-      if (used_[item.value] != 0) {
-        used_[item.value] = 0;
-      } else if (!pins.any() || !pins.pinned(item)) {
-        return item;
-      } else {
-        if (first_pinned.is_none()) first_pinned = item;
-        if (item == first_pinned && ++meetings == 3) return ItemId::none();
-      }
+  ItemId victim(const Access&) override {
+    ItemId item = list_.oldest();
+    for (; !item.is_none() && used_[item.value] != 0; item = list_.oldest()) {
+      used_[item.value] = 0;
       list_.move_to_newest(item);
     }
-    return ItemId::none();
+    return item;
   }
 };
 

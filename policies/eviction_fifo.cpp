@@ -8,7 +8,7 @@ namespace {
 class Fifo final : public OneListEviction {
  public:
   using OneListEviction::OneListEviction;
-  ItemId victim(const Access&, const Pins& pins) override { return oldest_unpinned(list_, pins); }
+  ItemId victim(const Access&) override { return oldest_to_leave(list_); }
 };
 
 }  // namespace

@@ -41,14 +41,17 @@ class Gdsf final : public EvictionPolicy {
     rate(node);
     heap_.push(access.item, node.priority);
   }
-  ItemId victim(const Access&, const Pins& pins) override {
-    return top_unpinned(heap_, pins, [this](ItemId item) {
+  ItemId victim(const Access&) override {
+    while (heap_.size() > 0) {
+      const ItemId item = heap_.top();
       const Priority now = nodes_[item.value].priority;
-      if (heap_.top_key() == now) return true;
+      if (heap_.top_key() == now) return item;
       heap_.change(item, now);
-      return false;
-    });
+    }
+    return ItemId::none();
   }
+  void pinned(ItemId item) override { heap_.put_aside(item); }
+  void unpinned(ItemId item) override { heap_.bring_back(item); }
   void removed(ItemId item, Removal why) override {
     if (why == Removal::evicted) inflation_ = value_of(nodes_[item.value].priority);
     heap_.take(item);

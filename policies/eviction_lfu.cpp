@@ -2,6 +2,7 @@
 //
 // Items of equal use stand in one list in order of their last access: a hit moves an item to the
 // newest end of the next list, so every step is O(1).
+#include <algorithm>
 #include <vector>
 
 #include "core/policy_list.h"
@@ -36,15 +37,21 @@ class Lfu final : public EvictionPolicy {
     if (least_ == kNone || groups_[least_].uses != 1) add_group(1, kNone);
     enter(access.item.value, least_);
   }
-  ItemId victim(const Access&, const Pins& pins) override {
-    for (std::uint32_t group = least_; group != kNone; group = groups_[group].more) {
-      for (std::uint32_t i = groups_[group].oldest; i != kNone; i = nodes_[i].newer) {
-        if (!pins.any() || !pins.pinned(ItemId(i))) return ItemId(i);
-      }
-    }
-    return ItemId::none();
+  ItemId victim(const Access&) override {
+    return least_ == kNone ? ItemId::none() : ItemId(groups_[least_].oldest);
   }
   void removed(ItemId item, Removal) override { leave(item.value); }
+  // It was used least: it comes back with its uses, or with as few as the least used has by then.
+  void pinned(ItemId item) override {
+    const std::uint64_t uses = groups_[nodes_[item.value].group].uses;
+    leave(item.value);
+    nodes_[item.value].group = static_cast<std::uint32_t>(std::min<std::uint64_t>(uses, kNone));
+  }
+  void unpinned(ItemId item) override {
+    const std::uint32_t uses = nodes_[item.value].group;
+    if (least_ == kNone || uses < groups_[least_].uses) add_group(uses, kNone);
+    enter_as_oldest(item.value, least_);
+  }
   void resized(Slots) override {}
   void grow(std::size_t items) override { nodes_.grow(items); }
   void forget(ItemId) override {}
@@ -53,7 +60,7 @@ class Lfu final : public EvictionPolicy {
   struct Node {
     std::uint32_t newer;
     std::uint32_t older;
-    std::uint32_t group;
+    std::uint32_t group;  // of a pinned one that was named: its uses
   };
   struct Group {  // the items of one number of uses; never empty
     std::uint64_t uses;
@@ -82,6 +89,12 @@ class Lfu final : public EvictionPolicy {
     nodes_[item] = {kNone, group.newest, to};
     (group.newest == kNone ? group.oldest : nodes_[group.newest].newer) = item;
     group.newest = item;
+  }
+  void enter_as_oldest(std::uint32_t item, std::uint32_t to) {
+    Group& group = groups_[to];
+    nodes_[item] = {group.oldest, kNone, to};
+    (group.oldest == kNone ? group.newest : nodes_[group.oldest].older) = item;
+    group.oldest = item;
   }
   void leave(std::uint32_t item) {
     const Node node = nodes_[item];

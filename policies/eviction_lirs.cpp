@@ -65,13 +65,22 @@ class Lirs final : public EvictionPolicy {
     }
     balance();
   }
-  ItemId victim(const Access&, const Pins& pins) override {
-    if (const auto item = oldest_unpinned(lists_, pins, kQueue); !item.is_none()) return item;
-    for (ItemId item = stack_.oldest(); !item.is_none(); item = stack_.newer(item)) {
-      if (stack_[item].state == State::lir && !(pins.any() && pins.pinned(item))) return item;
-    }
-    return ItemId::none();
+  // The oldest of the stack is LIR.
+  ItemId victim(const Access&) override {
+    const auto item = oldest_to_leave(lists_, kQueue);
+    return item.is_none() ? stack_.oldest() : item;
   }
+  // A LIR item that would leave, for want of a HIR one, is LIR no more.
+  void pinned(ItemId item) override {
+    if (stack_[item].state == State::lir) {
+      lir_used_ -= stack_[item].slots;
+      stack_[item].state = State::hir;
+      prune();
+    } else {
+      lists_.take(item);
+    }
+  }
+  void unpinned(ItemId item) override { lists_.add_oldest(item, kQueue); }
   void removed(ItemId item, Removal why) override {
     StackNode& node = stack_[item];
     if (node.state == State::hir) {

@@ -14,6 +14,8 @@ class OneListEviction : public EvictionPolicy {
   Admission missed(const Access&) override { return Admission::insert; }
   void inserted(const Access& access) override { list_.add_newest(access.item); }
   void removed(ItemId item, Removal) override { list_.take(item); }
+  void pinned(ItemId item) override { list_.take(item); }
+  void unpinned(ItemId item) override { list_.add_oldest(item); }
   void resized(Slots) override {}
   void grow(std::size_t items) override { list_.grow(items); }
   void forget(ItemId) override {}

@@ -9,7 +9,7 @@ class Lru final : public OneListEviction {
  public:
   using OneListEviction::OneListEviction;
   void hit(const Access& access) override { list_.move_to_newest(access.item); }
-  ItemId victim(const Access&, const Pins& pins) override { return oldest_unpinned(list_, pins); }
+  ItemId victim(const Access&) override { return oldest_to_leave(list_); }
 };
 
 }  // namespace

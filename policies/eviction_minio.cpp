@@ -21,10 +21,10 @@ class MinIo final : public EvictionPolicy {
   }
   void inserted(const Access& access) override { residents_.add(access.item, access.slots, 0); }
   // Asked only when the share shrinks or an item is forced in: then who came last goes.
-  ItemId victim(const Access&, const Pins& pins) override {
-    return newest_unpinned(residents_, pins, 0);
-  }
+  ItemId victim(const Access&) override { return residents_.newest(0); }
   void removed(ItemId item, Removal) override { residents_.take(item); }
+  void pinned(ItemId item) override { residents_.put_aside(item); }
+  void unpinned(ItemId item) override { residents_.bring_back_as_newest(item); }
   void resized(Slots capacity) override { capacity_ = capacity; }
   void grow(std::size_t items) override { residents_.grow(items); }
   void forget(ItemId) override {}

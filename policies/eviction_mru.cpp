@@ -9,7 +9,8 @@ class Mru final : public OneListEviction {
  public:
   using OneListEviction::OneListEviction;
   void hit(const Access& access) override { list_.move_to_newest(access.item); }
-  ItemId victim(const Access&, const Pins& pins) override { return newest_unpinned(list_, pins); }
+  ItemId victim(const Access&) override { return list_.newest(); }
+  void unpinned(ItemId item) override { list_.add_newest(item); }
 };
 
 }  // namespace

@@ -13,23 +13,26 @@ class RandomEviction final : public EvictionPolicy {
   void hit(const Access&) override {}
   Admission missed(const Access&) override { return Admission::insert; }
   void inserted(const Access& access) override {
-    place_[access.item.value] = count_;
-    at_[count_++] = access.item.value;
+    if (aside_ > 0) put(count_ + aside_, at_[count_]);
+    put(count_++, access.item.value);
   }
-  // Pinned ones are drawn again; should that not end, the next after the drawn place goes.
-  ItemId victim(const Access&, const Pins& pins) override {
-    if (count_ == 0) return ItemId::none();
-    std::uint32_t drawn = draw();
-    for (int tries = 0; pins.any() && pins.pinned(ItemId(at_[drawn])); ++tries) {
-      if (tries == kTries) return next_unpinned(drawn, pins);
-      drawn = draw();
-    }
-    return ItemId(at_[drawn]);
+  ItemId victim(const Access&) override {
+    return count_ == 0 ? ItemId::none() : ItemId(at_[random_.below(count_)]);
   }
   void removed(ItemId item, Removal) override {
-    const std::uint32_t last = at_[--count_];
-    at_[place_[item.value]] = last;
-    place_[last] = place_[item.value];
+    put(place_[item.value], at_[--count_]);
+    if (aside_ > 0) put(count_, at_[count_ + aside_]);
+  }
+  // Pinned ones stand behind those that are drawn from.
+  void pinned(ItemId item) override {
+    put(place_[item.value], at_[--count_]);
+    put(count_, item.value);
+    ++aside_;
+  }
+  void unpinned(ItemId item) override {
+    put(place_[item.value], at_[count_]);
+    put(count_++, item.value);
+    --aside_;
   }
   void resized(Slots) override {}
   void grow(std::size_t items) override {
@@ -39,20 +42,15 @@ class RandomEviction final : public EvictionPolicy {
   void forget(ItemId) override {}
 
  private:
-  static constexpr int kTries = 16;
-
-  std::uint32_t draw() { return static_cast<std::uint32_t>(random_.below(count_)); }
-  ItemId next_unpinned(std::uint32_t from, const Pins& pins) const {
-    for (std::uint32_t i = 0; i < count_; ++i) {
-      const ItemId item(at_[(from + i) % count_]);
-      if (!pins.pinned(item)) return item;
-    }
-    return ItemId::none();
+  void put(std::uint32_t place, std::uint32_t item) {
+    at_[place] = item;
+    place_[item] = place;
   }
 
   ZeroArray<std::uint32_t> place_;  // of a resident in at_
-  ZeroArray<std::uint32_t> at_;     // the residents, in no order
-  std::uint32_t count_ = 0;
+  ZeroArray<std::uint32_t> at_;  // the residents, in no order: those to draw from, then the pinned
+  std::uint32_t count_ = 0;      // to draw from
+  std::uint32_t aside_ = 0;
   Random random_;
 };
 

@@ -23,9 +23,17 @@ class RefCount final : public OneListEviction {
     before = jobs;
   }
   // Nobody needs it: who has been so for the longest time. Else who was inserted earliest.
-  ItemId victim(const Access&, const Pins& pins) override {
-    if (const auto item = oldest_unpinned(unneeded_, pins); !item.is_none()) return item;
-    return oldest_unpinned(list_, pins);
+  ItemId victim(const Access&) override {
+    if (const auto item = oldest_to_leave(unneeded_); !item.is_none()) return item;
+    return oldest_to_leave(list_);
+  }
+  void pinned(ItemId item) override {
+    OneListEviction::pinned(item);
+    if (jobs_[item.value] == 0) unneeded_.take(item);
+  }
+  void unpinned(ItemId item) override {
+    OneListEviction::unpinned(item);
+    if (jobs_[item.value] == 0) unneeded_.add_oldest(item);
   }
   void removed(ItemId item, Removal why) override {
     OneListEviction::removed(item, why);

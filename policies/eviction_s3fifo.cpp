@@ -43,16 +43,16 @@ class S3Fifo : public EvictionPolicy {
     to_main_ = false;
   }
 
-  ItemId victim(const Access&, const Pins& pins) override {
+  ItemId victim(const Access&) override {
     evicted_before_ = true;
-    // Asked in vain, both queues have been worn down to the pinned: then the first who may go does.
-    for (int round = 0; round < 2; ++round) {
-      const bool from_main = lists_.used(kMain) > main_ || lists_.empty(kSmall);
-      if (const auto item = from_main ? main_victim(pins) : small_victim(pins); !item.is_none())
+    // Where all of one queue is pinned, or has moved on, the other has what may leave.
+    for (const int round : {0, 1, 2}) {
+      const bool too_large = round == 0 && lists_.used(kMain) > main_;
+      const bool from_main = too_large || lists_.empty(kSmall);
+      if (const auto item = from_main ? main_victim() : small_victim(); !item.is_none())
         return item;
     }
-    if (const auto item = oldest_unpinned(lists_, pins, kSmall); !item.is_none()) return item;
-    return oldest_unpinned(lists_, pins, kMain);
+    return ItemId::none();
   }
 
   void removed(ItemId item, Removal why) override {
@@ -64,6 +64,8 @@ class S3Fifo : public EvictionPolicy {
     }
   }
 
+  void pinned(ItemId item) override { lists_.put_aside(item); }
+  void unpinned(ItemId item) override { lists_.bring_back(item); }
   void resized(Slots capacity) override {
     const auto slots = static_cast<double>(capacity);
     small_ = static_cast<Slots>(slots * small_ratio_);
@@ -82,36 +84,22 @@ class S3Fifo : public EvictionPolicy {
 
  private:
   // Who was used twice in the small queue moves on; who was not is the victim.
-  ItemId small_victim(const Pins& pins) {
-    for (ItemId item = lists_.oldest(kSmall); !item.is_none();) {
-      const ItemId next = lists_.newer(item);
-      if (lists_.mark(item) >= kUsesForMain) {
-        lists_.mark(item) = 0;
-        lists_.move(item, kMain);
-      } else if (!pins.any() || !pins.pinned(item)) {
-        return item;
-      }
-      item = next;
+  ItemId small_victim() {
+    for (;;) {
+      const ItemId item = lists_.oldest(kSmall);
+      if (item.is_none() || lists_.mark(item) < kUsesForMain) return item;
+      lists_.mark(item) = 0;
+      lists_.move(item, kMain);
     }
-    return ItemId::none();
   }
-  // Who was used goes round once more and pays for it with a use, so that after a few rounds only
-  // the pinned are left.
-  ItemId main_victim(const Pins& pins) {
-    for (int round = 0; round < 4; ++round) {
-      for (ItemId item = lists_.oldest(kMain); !item.is_none();) {
-        const ItemId next = lists_.newer(item);
-        std::uint8_t& uses = lists_.mark(item);
-        if (uses > 0) {
-          uses = static_cast<std::uint8_t>(std::min<int>(uses, 3) - 1);
-          lists_.move(item, kMain);
-        } else if (!pins.any() || !pins.pinned(item)) {
-          return item;
-        }
-        item = next;
-      }
+  // Who was used goes round once more and pays for it with a use.
+  ItemId main_victim() {
+    for (;;) {
+      const ItemId item = lists_.oldest(kMain);
+      if (item.is_none() || lists_.mark(item) == 0) return item;
+      lists_.mark(item) = static_cast<std::uint8_t>(std::min<int>(lists_.mark(item), 3) - 1);
+      lists_.move(item, kMain);
     }
-    return ItemId::none();
   }
 
   const double small_ratio_;

@@ -11,26 +11,24 @@ namespace {
 class Sieve final : public MarkedListEviction {
  public:
   using MarkedListEviction::MarkedListEviction;
-  void removed(ItemId item, Removal) override {
-    if (item == hand_) hand_ = list_.newer(item);
-    list_.take(item);
-  }
-  // The second wrap proves that all are pinned: the round before it cleared every bit.
-  ItemId victim(const Access&, const Pins& pins) override {
-    for (int wraps = 0; wraps <= 2;) {
-      if (hand_.is_none()) {
-        hand_ = list_.oldest();
-        ++wraps;
-        if (hand_.is_none()) break;
-      }
-      if (used_[hand_.value] == 0 && !(pins.any() && pins.pinned(hand_))) return hand_;
+  void removed(ItemId item, Removal) override { take(item); }
+  void pinned(ItemId item) override { take(item); }
+  ItemId victim(const Access&) override {
+    if (hand_.is_none()) hand_ = list_.oldest();
+    while (!hand_.is_none() && used_[hand_.value] != 0) {
       used_[hand_.value] = 0;
       hand_ = list_.newer(hand_);
+      if (hand_.is_none()) hand_ = list_.oldest();
     }
-    return ItemId::none();
+    return hand_;
   }
 
  private:
+  void take(ItemId item) {
+    if (item == hand_) hand_ = list_.newer(item);
+    list_.take(item);
+  }
+
   ItemId hand_ = ItemId::none();
 };
 

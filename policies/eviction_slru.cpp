@@ -23,7 +23,9 @@ class Slru final : public EvictionPolicy {
     const unsigned to = std::min(lists_.list_of(access.item) + 1, kSegments - 1);
     lists_.move(access.item, to);
     for (unsigned list = to; list > 0; --list) {
-      while (lists_.used(list) > segment_) lists_.move(lists_.oldest(list), list - 1);
+      while (lists_.used(list) > segment_ && !lists_.empty(list)) {
+        lists_.move(lists_.oldest(list), list - 1);
+      }
     }
   }
   Admission missed(const Access& access) override {
@@ -35,13 +37,15 @@ class Slru final : public EvictionPolicy {
     while (list < kSegments && lists_.used(list) + access.slots > segment_) ++list;
     lists_.add(access.item, access.slots, list < kSegments ? list : 0);
   }
-  ItemId victim(const Access&, const Pins& pins) override {
+  ItemId victim(const Access&) override {
     for (unsigned list = 0; list < kSegments; ++list) {
-      if (const auto item = oldest_unpinned(lists_, pins, list); !item.is_none()) return item;
+      if (const auto item = oldest_to_leave(lists_, list); !item.is_none()) return item;
     }
     return ItemId::none();
   }
   void removed(ItemId item, Removal) override { lists_.take(item); }
+  void pinned(ItemId item) override { lists_.put_aside(item); }
+  void unpinned(ItemId item) override { lists_.bring_back(item); }
   // Segments that are too large now lose their oldest as hits push others in.
   void resized(Slots capacity) override { segment_ = capacity / kSegments; }
   void grow(std::size_t items) override { lists_.grow(items); }

@@ -65,7 +65,7 @@ class WTinyLfu final : public EvictionPolicy {
     }
     count(access.item);
     lists_.move(access.item, kProtected);
-    while (lists_.used(kProtected) > protected_) {
+    while (lists_.used(kProtected) > protected_ && !lists_.empty(kProtected)) {
       lists_.move(lists_.oldest(kProtected), kProbation);
     }
   }
@@ -77,13 +77,15 @@ class WTinyLfu final : public EvictionPolicy {
     ++residents_;
     count(access.item);
     lists_.add(access.item, access.slots, kWindow);
-    while (lists_.used(kWindow) > window_) enter_main(lists_.oldest(kWindow));
+    while (lists_.used(kWindow) > window_ && !lists_.empty(kWindow)) {
+      enter_main(lists_.oldest(kWindow));
+    }
   }
-  ItemId victim(const Access& newcomer, const Pins& pins) override {
+  ItemId victim(const Access& newcomer) override {
     full_before_ = true;
-    const ItemId in_main = main_victim(pins);
+    const ItemId in_main = main_victim();
     while (lists_.used(kWindow) + newcomer.slots > window_) {
-      const ItemId candidate = oldest_unpinned(lists_, pins, kWindow);
+      const ItemId candidate = oldest_to_leave(lists_, kWindow);
       if (candidate.is_none()) break;
       if (lists_.used(kProbation) + lists_.used(kProtected) + lists_.slots(candidate) > main_) {
         const bool wins = !in_main.is_none() && uses_.of(candidate) > uses_.of(in_main);
@@ -92,13 +94,15 @@ class WTinyLfu final : public EvictionPolicy {
       }
       enter_main(candidate);  // there is room, no contest
     }
-    const ItemId item = main_victim(pins);
-    return item.is_none() ? oldest_unpinned(lists_, pins, kWindow) : item;
+    const ItemId item = main_victim();
+    return item.is_none() ? oldest_to_leave(lists_, kWindow) : item;
   }
   void removed(ItemId item, Removal) override {
     --residents_;
     lists_.take(item);
   }
+  void pinned(ItemId item) override { lists_.put_aside(item); }
+  void unpinned(ItemId item) override { lists_.bring_back(item); }
   void resized(Slots capacity) override {
     window_ = std::max<Slots>(1, static_cast<Slots>(static_cast<double>(capacity) * window_ratio_));
     main_ = capacity > window_ ? capacity - window_ : 0;
@@ -127,9 +131,9 @@ class WTinyLfu final : public EvictionPolicy {
     const bool all_protected = lists_.used(kProtected) + slots > protected_;
     lists_.move(item, probation || all_protected ? kProbation : kProtected);
   }
-  ItemId main_victim(const Pins& pins) const {
-    if (const auto item = oldest_unpinned(lists_, pins, kProbation); !item.is_none()) return item;
-    return oldest_unpinned(lists_, pins, kProtected);
+  ItemId main_victim() const {
+    if (const auto item = oldest_to_leave(lists_, kProbation); !item.is_none()) return item;
+    return oldest_to_leave(lists_, kProtected);
   }
 
   const double window_ratio_;

@@ -193,8 +193,8 @@ class ExplainedEviction final : public EvictionPolicy {
     ++residents_;
     policy_->inserted(access);
   }
-  ItemId victim(const Access& newcomer, const Pins& pins) override {
-    const ItemId answer = policy_->victim(newcomer, pins);
+  ItemId victim(const Access& newcomer) override {
+    const ItemId answer = policy_->victim(newcomer);
     const std::string why = newcomer.item.is_none()
                                 ? "since it is to be smaller, or for a block"
                                 : fmt::format("for item {}", newcomer.item.value);
@@ -207,6 +207,12 @@ class ExplainedEviction final : public EvictionPolicy {
     --residents_;
     policy_->removed(item, why);
   }
+  void pinned(ItemId item) override {
+    teller_.tell(fmt::format("{}: item {} stays, since it is in use", where_, item.value),
+                 counts());
+    policy_->pinned(item);
+  }
+  void unpinned(ItemId item) override { policy_->unpinned(item); }
   void resized(Slots capacity) override {
     capacity_ = capacity;
     policy_->resized(capacity);

@@ -355,7 +355,6 @@ bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& 
     std::vector<ItemId> gone;
     share.share->set_capacity(goal);  // the books follow below, when the evictions are known
     share.share->shrink(limit, gone);
-    limit -= std::min(limit, gone.size());
     note_evicted(index, gone, evicted);
     share.share->set_capacity(std::max(goal, share.share->used()));
     all = all && share.share->capacity() <= share.target;

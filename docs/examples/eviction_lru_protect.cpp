@@ -24,15 +24,19 @@ class LruProtect final : public EvictionPolicy {
 
   void hit(const Access& access) override {
     lists_.move(access.item, kProtected);
-    while (lists_.used(kProtected) > most_) lists_.move(lists_.oldest(kProtected), kNew);
+    while (lists_.used(kProtected) > most_ && !lists_.empty(kProtected)) {
+      lists_.move(lists_.oldest(kProtected), kNew);
+    }
   }
   Admission missed(const Access&) override { return Admission::insert; }
   void inserted(const Access& access) override { lists_.add(access.item, access.slots, kNew); }
-  ItemId victim(const Access&, const Pins& pins) override {
-    const ItemId item = oldest_unpinned(lists_, pins, kNew);
-    return item.is_none() ? oldest_unpinned(lists_, pins, kProtected) : item;
+  ItemId victim(const Access&) override {
+    const ItemId item = lists_.oldest(kNew);
+    return item.is_none() ? lists_.oldest(kProtected) : item;
   }
   void removed(ItemId item, Removal) override { lists_.take(item); }
+  void pinned(ItemId item) override { lists_.put_aside(item); }
+  void unpinned(ItemId item) override { lists_.bring_back(item); }
   void resized(Slots capacity) override {
     most_ = static_cast<Slots>(part_ * static_cast<double>(capacity));
   }

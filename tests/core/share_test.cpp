@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <deque>
+#include <fstream>
 #include <functional>
 
 using namespace batchflow;
@@ -17,16 +18,21 @@ class Canary final : public EvictionPolicy {
   void hit(const Access&) override { ++hits; }
   Admission missed(const Access&) override { return admission; }
   void inserted(const Access& access) override { queue.push_back(access.item); }
-  ItemId victim(const Access& newcomer, const Pins& pins) override {
+  ItemId victim(const Access& newcomer) override {
     ++asked;
     asked_for_nobody = newcomer.item.is_none();
     if (lie) return lie();
-    for (ItemId item : queue) {
-      if (!pins.pinned(item)) return item;
-    }
-    return ItemId::none();
+    return queue.empty() ? ItemId::none() : queue.front();
   }
   void removed(ItemId item, Removal) override { std::erase(queue, item); }
+  void pinned(ItemId item) override {
+    std::erase(queue, item);
+    aside.push_back(item);
+  }
+  void unpinned(ItemId item) override {
+    std::erase(aside, item);
+    queue.push_front(item);
+  }
   void resized(Slots) override {}
   void grow(std::size_t items) override { grown_to = items; }
   void forget(ItemId) override { ++forgotten; }
@@ -34,6 +40,7 @@ class Canary final : public EvictionPolicy {
   Admission admission = Admission::insert;
   Answer lie;
   std::deque<ItemId> queue;
+  std::vector<ItemId> aside;
   int hits = 0, asked = 0, forgotten = 0;
   bool asked_for_nobody = false;
   std::size_t grown_to = 0;
@@ -49,6 +56,7 @@ struct Fixture {
     evicted.clear();
     return share->access({ItemId(item), slots}, evicted);
   }
+  bool shrink(std::size_t limit) { return share->shrink(limit, evicted); }
   void fill() {
     for (std::uint32_t item = 0; share->used() < share->capacity(); ++item) access(item);
   }
@@ -113,7 +121,7 @@ TEST_CASE("a wrong proposal is refused, counted, and changes nothing") {
     // And so it is when the share must shrink.
     f.evicted.clear();
     f.share->set_capacity(1);
-    CHECK(f.share->shrink(9, f.evicted));
+    CHECK(f.shrink(9));
     CHECK(f.evicted == std::vector{ItemId(2), ItemId(5)});
     CHECK(f.share->pinned(ItemId(1)));
   }
@@ -127,7 +135,7 @@ TEST_CASE("naming nobody is no fault when all are pinned, and nobody is asked") 
   CHECK(f.access(5) == Result::bypassed);
   CHECK(!f.share->insert_forced({ItemId(5)}, f.evicted));
   f.share->set_capacity(0);
-  CHECK(f.share->shrink(9, f.evicted));
+  CHECK(f.shrink(9));
   CHECK(f.evicted.empty());
   CHECK(f.canary->asked == 0);
   CHECK(f.share->counters().refused == 0);
@@ -190,10 +198,10 @@ TEST_CASE("a share shrinks in slices and lets in only what it must meanwhile") {
   f.share->set_capacity(3);
   CHECK(f.access(9) == Result::bypassed);
   CHECK(f.evicted.empty());
-  CHECK(!f.share->shrink(2, f.evicted));
+  CHECK(!f.shrink(2));
   CHECK(f.evicted.size() == 2);
   CHECK(f.access(7) == Result::hit);
-  CHECK(f.share->shrink(100, f.evicted));
+  CHECK(f.shrink(100));
   CHECK(f.share->used() == 3);
   CHECK(f.access(9) == Result::inserted);
 }
@@ -241,6 +249,106 @@ TEST_CASE("a share can learn of more items") {
   f.canary->lie = [] { return ItemId::none(); };
   CHECK(f.share->insert_forced({ItemId(3), 1}, f.evicted));  // the fallback finds the last id, too
   CHECK(f.evicted.back() == ItemId(4999));
+}
+
+TEST_CASE("a policy hears of a pinned item once, when it names it, until the item is free") {
+  Fixture f(4);
+  f.fill();
+  for (const std::uint32_t item : {0, 1, 2}) f.share->pin(ItemId(item));
+  CHECK(f.canary->aside.empty());  // not before it is asked
+  f.access(5);
+  CHECK(f.evicted == std::vector{ItemId(3)});
+  CHECK(f.canary->aside == std::vector{ItemId(0), ItemId(1), ItemId(2)});
+  CHECK(f.canary->asked == 4);
+  f.access(6);
+  CHECK(f.canary->asked == 5);  // nothing walks over the three again
+  CHECK(f.evicted == std::vector{ItemId(5)});
+  // What is put aside is the policy's again before it hears anything else of it.
+  f.access(1);
+  CHECK(f.canary->hits == 1);
+  CHECK(f.canary->queue.front() == ItemId(1));
+  f.share->unpin(ItemId(2));
+  CHECK(f.canary->queue.front() == ItemId(2));
+  f.share->remove(ItemId(0), Removal::invalidated);
+  CHECK(f.canary->aside.empty());
+  CHECK(f.share->counters().refused == 0);
+}
+
+TEST_CASE("nothing waits in one call for more than some pinned items") {
+  constexpr std::uint32_t kPinned = 1000;
+  Fixture f(kPinned + 1, 2 * kPinned);
+  f.fill();
+  for (std::uint32_t item = 0; item < kPinned; ++item) f.share->pin(ItemId(item));
+  // Some are put aside with each newcomer, until the policy can name what may leave.
+  int newcomers = 0;
+  for (int asked = 0; f.access(kPinned + 10) == Result::bypassed; asked = f.canary->asked) {
+    CHECK(f.canary->asked - asked <= 65);
+    REQUIRE(++newcomers < 20);
+  }
+  CHECK(newcomers == 15);  // 64 each
+  CHECK(f.evicted == std::vector{ItemId(kPinned)});
+  CHECK(f.share->counters().refused == 0);
+
+  Fixture forced(kPinned + 1, 2 * kPinned);
+  forced.fill();
+  for (std::uint32_t item = 0; item < kPinned; ++item) forced.share->pin(ItemId(item));
+  CHECK(forced.share->insert_forced({ItemId(kPinned + 10)}, forced.evicted));
+  CHECK(forced.canary->asked <= 65);
+  CHECK(forced.evicted == std::vector{ItemId(kPinned)});
+  CHECK(forced.share->counters().refused == 0);
+
+  // What shrinks goes on where it was left.
+  Fixture shrinking(kPinned + 1, kPinned + 1);
+  shrinking.fill();
+  for (std::uint32_t item = 0; item < kPinned; ++item) shrinking.share->pin(ItemId(item));
+  shrinking.share->set_capacity(kPinned);
+  int slices = 1;
+  for (; !shrinking.shrink(100); ++slices) {
+    CHECK(shrinking.canary->asked <= 101 * slices);
+    REQUIRE(slices < 20);
+  }
+  CHECK(slices == 11);
+  CHECK(shrinking.evicted == std::vector{ItemId(kPinned)});
+}
+
+// What this process has in memory.
+static std::size_t resident_pages() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t all = 0;
+  std::size_t resident = 0;
+  statm >> all >> resident;
+  return resident;
+}
+
+TEST_CASE("a share of a thousand million items takes memory for those that are in it") {
+  UnhurriedMemory memory;  // as in an engine's step: no huge pages
+  const UnhurriedMemory::Scope scope(memory);
+  const std::size_t before = resident_pages();
+  Fixture f(1000, 1'000'000'000);
+  for (std::uint32_t item = 0; item < 1'000'000'000; item += 10'000'000) f.access(item);
+  f.share->pin(ItemId(990'000'000));
+  CHECK(f.share->residents() == 100);
+  CHECK(f.share->pinned(ItemId(990'000'000)));
+#ifndef __SANITIZE_ADDRESS__
+  CHECK(resident_pages() - before < 1000);  // 4 MB; a bit an item would be 125 MB
+#endif
+}
+
+TEST_CASE("a new policy meets pinned items as any other") {
+  Fixture f(4);
+  f.fill();
+  f.share->pin(ItemId(0));
+  f.access(5);
+  CHECK(f.canary->aside == std::vector{ItemId(0)});
+  auto next = std::make_unique<Canary>();
+  Canary* newcomer = next.get();
+  f.share->swap_policy(std::move(next));
+  CHECK(f.share->adopt(100));
+  CHECK(newcomer->queue.size() == 4);
+  f.share->unpin(ItemId(0));
+  CHECK(newcomer->queue.size() == 4);
+  f.access(6);
+  CHECK(f.evicted == std::vector{ItemId(0)});
 }
 
 TEST_CASE("many pins: the table finds each after others have gone") {

@@ -94,27 +94,35 @@ class BreaksRule final : public EvictionPolicy {
   void hit(const Access&) override {}
   Admission missed(const Access&) override { return Admission::insert; }
   void inserted(const Access& access) override { residents_.push_back(access.item); }
-  ItemId victim(const Access&, const Pins& pins) override {
+  ItemId victim(const Access&) override {
     if (++asked_ % 3 == 0) {
-      const ItemId wrong = broken(pins);
+      const ItemId wrong = broken();
       if (!wrong.is_none() || rule == Rule::nobody) return wrong;
     }
-    for (const ItemId item : residents_) {
-      if (!pins.pinned(item)) return item;
-    }
-    return ItemId::none();
+    return residents_.empty() ? ItemId::none() : residents_.front();
   }
   void removed(ItemId item, Removal) override { std::erase(residents_, item); }
+  void pinned(ItemId item) override {
+    std::erase(residents_, item);
+    pinned_.push_back(item);
+  }
+  void unpinned(ItemId item) override {
+    std::erase(pinned_, item);
+    residents_.insert(residents_.begin(), item);
+  }
   void resized(Slots) override {}
   void grow(std::size_t items) override { items_ = items; }
   void forget(ItemId) override {}
 
  private:
-  ItemId broken(const Pins& pins) const {
+  ItemId broken() const {
     if (rule == Rule::out_of_range) return ItemId(static_cast<std::uint32_t>(items_ + 5));
+    if (rule == Rule::pinned) return pinned_.empty() ? ItemId::none() : pinned_.front();
     for (std::uint32_t i = 0; i < items_ && rule != Rule::nobody; ++i) {
-      const bool here = std::count(residents_.begin(), residents_.end(), ItemId(i)) != 0;
-      if (rule == Rule::not_resident ? !here : here && pins.pinned(ItemId(i))) return ItemId(i);
+      const bool here = std::count(residents_.begin(), residents_.end(), ItemId(i)) +
+                            std::count(pinned_.begin(), pinned_.end(), ItemId(i)) !=
+                        0;
+      if (!here) return ItemId(i);
     }
     return ItemId::none();
   }
@@ -122,6 +130,7 @@ class BreaksRule final : public EvictionPolicy {
   std::size_t items_;
   std::uint64_t asked_ = 0;
   std::vector<ItemId> residents_;
+  std::vector<ItemId> pinned_;  // that it was told of
 };
 
 // ---- selection and dispatch: each third answer breaks one rule

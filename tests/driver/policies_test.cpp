@@ -115,14 +115,13 @@ class ReadsParameters final : public EvictionPolicy {
     return Admission::insert;
   }
   void inserted(const Access& access) override { residents_.push_back(access.item); }
-  ItemId victim(const Access&, const Pins& pins) override {
+  ItemId victim(const Access&) override {
     look();
-    for (const ItemId item : residents_) {
-      if (!pins.pinned(item)) return item;
-    }
-    return ItemId::none();
+    return residents_.empty() ? ItemId::none() : residents_.front();
   }
   void removed(ItemId item, Removal) override { std::erase(residents_, item); }
+  void pinned(ItemId item) override { std::erase(residents_, item); }
+  void unpinned(ItemId item) override { residents_.insert(residents_.begin(), item); }
   void resized(Slots) override { look(); }
   void grow(std::size_t) override {}
   void forget(ItemId) override {}

@@ -47,6 +47,8 @@ class WrongVictim : public EvictionPolicy {
   Admission missed(const Access&) override { return Admission::insert; }
   void inserted(const Access& access) override { resident_[access.item.value] = true; }
   void removed(ItemId item, Removal) override { resident_[item.value] = false; }
+  void pinned(ItemId item) override { pinned_.push_back(item); }
+  void unpinned(ItemId item) override { std::erase(pinned_, item); }
   void resized(Slots) override {}
   void grow(std::size_t items) override { resident_.resize(items, false); }
   void forget(ItemId) override {}
@@ -59,6 +61,7 @@ class WrongVictim : public EvictionPolicy {
     }
     return ItemId::none();
   }
+  std::vector<ItemId> pinned_;  // that it was told of
 
  private:
   std::vector<bool> resident_;
@@ -66,27 +69,26 @@ class WrongVictim : public EvictionPolicy {
 class NamesPinned final : public WrongVictim {
  public:
   using WrongVictim::WrongVictim;
-  ItemId victim(const Access&, const Pins& pins) override {
-    const ItemId pinned = first([&](ItemId item, bool here) { return here && pins.pinned(item); });
-    return pinned.is_none() ? first([](ItemId, bool here) { return here; }) : pinned;
+  ItemId victim(const Access&) override {
+    return pinned_.empty() ? first([](ItemId, bool here) { return here; }) : pinned_.front();
   }
 };
 class NamesStrangers final : public WrongVictim {
  public:
   using WrongVictim::WrongVictim;
-  ItemId victim(const Access&, const Pins&) override {
+  ItemId victim(const Access&) override {
     return first([](ItemId, bool here) { return !here; });
   }
 };
 class NamesOutOfRange final : public WrongVictim {
  public:
   using WrongVictim::WrongVictim;
-  ItemId victim(const Access&, const Pins&) override { return ItemId(UINT32_MAX - 1); }
+  ItemId victim(const Access&) override { return ItemId(UINT32_MAX - 1); }
 };
 class NamesNobody final : public WrongVictim {
  public:
   using WrongVictim::WrongVictim;
-  ItemId victim(const Access&, const Pins&) override { return ItemId::none(); }
+  ItemId victim(const Access&) override { return ItemId::none(); }
 };
 
 // ---- selection

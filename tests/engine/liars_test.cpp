@@ -86,11 +86,11 @@ class LyingEviction final : public EvictionPolicy {
   Admission missed(const Access&) override { return Admission::insert; }
   void inserted(const Access& access) override { residents_.push_back(access.item); }
   void removed(ItemId item, Removal) override { std::erase(residents_, item); }
-  ItemId victim(const Access&, const Pins& pins) override {
+  void pinned(ItemId item) override { std::erase(residents_, item); }
+  void unpinned(ItemId item) override { residents_.insert(residents_.begin(), item); }
+  ItemId victim(const Access&) override {
     if (lying.now()) return ItemId(UINT32_MAX - 1);
-    const auto loose = std::find_if(residents_.begin(), residents_.end(),
-                                    [&](ItemId item) { return !pins.pinned(item); });
-    return loose == residents_.end() ? ItemId::none() : *loose;
+    return residents_.empty() ? ItemId::none() : residents_.front();
   }
   void resized(Slots) override {}
   void grow(std::size_t) override {}

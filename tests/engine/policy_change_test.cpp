@@ -123,7 +123,7 @@ class Probe final : public OneListEviction {
     ++kTold.inserted;
     OneListEviction::inserted(access);
   }
-  ItemId victim(const Access&, const Pins& pins) override { return oldest_unpinned(list_, pins); }
+  ItemId victim(const Access&) override { return list_.oldest(); }
 };
 const PolicyEntry kOld{"probe-old", "", &make_eviction<Probe<told_old>>};
 const PolicyEntry kNew{"probe-new", "", &make_eviction<Probe<told_new>>};

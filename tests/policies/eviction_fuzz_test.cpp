@@ -127,10 +127,12 @@ class Fuzz {
   }
   void shrink() {
     const std::size_t limit = random_.below(5);
-    const bool done = share_.shrink(limit, evicted_);
-    CHECK(evicted_.size() <= limit);
+    std::size_t left = limit;
+    const bool done = share_.shrink(left, evicted_);
+    CHECK(evicted_.size() <= limit - left);
     apply_evicted();
     CHECK(done == (share_.used() <= capacity_ || share_.evictable() == 0));
+    CHECK((done || left == 0));
   }
   void swap() { share_.swap_policy(make_policy(choice_, items_, capacity_, now_)); }
   void adopt() {
