@@ -34,7 +34,7 @@ std::uint32_t lane_blocks_for(std::uint64_t blocks, std::uint64_t window_blocks)
   const std::uint64_t at_least_128_lanes = divide_up(blocks, 128);
   const std::uint64_t in_half_window = std::min(divide_up(blocks, 32), window_blocks / 2);
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(
-      kLaneBlocksMost, std::max<std::uint64_t>({1, at_least_128_lanes, in_half_window})));
+      lane_blocks_most(blocks), std::max<std::uint64_t>({1, at_least_128_lanes, in_half_window})));
 }
 
 }  // namespace batchflow

@@ -5,6 +5,7 @@
 // that loses what sharing gains. Both are fixed for a generation.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/types.h"
@@ -13,6 +14,12 @@ namespace batchflow {
 
 inline constexpr std::uint32_t kBlockSamplesMost = 4096;
 inline constexpr std::uint32_t kLaneBlocksMost = 4096;
+// Whoever opens a lane looks at all that it has left, so there are never more; the lanes of larger
+// data sets are longer.
+inline constexpr std::uint32_t kLanesMost = 4096;
+constexpr std::uint64_t lane_blocks_most(std::uint64_t blocks) {
+  return std::max<std::uint64_t>(kLaneBlocksMost, (blocks + kLanesMost - 1) / kLanesMost);
+}
 
 // Smaller ones, for a dataset that would have few, cost more than they gain.
 inline constexpr std::uint32_t kBlockSamplesLeast = 16;

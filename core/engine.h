@@ -76,6 +76,8 @@ struct EngineCounters {
   std::uint64_t protocol_errors = 0;    // events that contradict what went before
   std::uint64_t refused_proposals = 0;  // of policies
   std::uint64_t operations = 0;         // jobs looked at and needs weighed: the cost of deciding
+  std::uint64_t node_slots = 0;         // kept for nodes, those that are gone included
+  std::uint64_t worker_slots = 0;       // and for workers
 };
 
 }  // namespace batchflow

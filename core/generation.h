@@ -78,7 +78,6 @@ struct Generation {
   std::vector<Demand> demand;                    // a lane: relaxed members
   std::vector<Demand> strict_demand;             // a lane: strict members, their next lane only
   std::vector<std::uint32_t> strict_ahead;       // a lane: strict members that have yet to open it
-  std::uint32_t strict_to_come = 0;              // strict members in earlier epochs
   std::vector<std::vector<std::uint32_t>> open;  // a lane: its passes, oldest first
   std::vector<bool> changed;                     // a lane: it stands in Lanes::changed_
 

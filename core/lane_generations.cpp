@@ -6,17 +6,25 @@
 namespace batchflow {
 
 std::uint32_t Lanes::find_generation(std::uint64_t number, const LaneSizes& sizes) const {
-  for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
-    const Generation& generation = generations_[slot];
-    if (generation.used && generation.number == number && generation.sizes == sizes) return slot;
+  for (const std::uint32_t slot : numbered(number)) {
+    if (generations_[slot].sizes == sizes) return slot;
   }
   return kNoSlot;
+}
+
+std::span<const std::uint32_t> Lanes::numbered(std::uint64_t number) const {
+  const auto found = by_number_.find(number);
+  if (found == by_number_.end()) return {};
+  return found->second;
 }
 
 std::uint32_t Lanes::use_generation(std::uint64_t number, const LaneSizes& sizes) {
   if (const std::uint32_t found = find_generation(number, sizes); found != kNoSlot) return found;
   const std::uint32_t slot = generations_.take();
   generations_[slot].open_up(number, sizes);
+  std::vector<std::uint32_t>& slots = by_number_[number];
+  slots.insert(std::lower_bound(slots.begin(), slots.end(), slot), slot);
+  if (slots.size() > 1) cut_otherwise_.insert(number);
   strict_choice_changed(number);
   return slot;
 }
@@ -26,12 +34,11 @@ std::uint32_t Lanes::use_generation(std::uint64_t number, const LaneSizes& sizes
 std::uint32_t Lanes::find_strict_generation(std::uint64_t epoch) const {
   const LaneSizes& wanted = options_.sizes;
   std::uint32_t found = kNoSlot;
-  for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
-    const Generation& generation = generations_[slot];
-    const LaneSizes& sizes = generation.sizes;
+  for (const std::uint32_t slot : numbered(epoch)) {
+    const LaneSizes& sizes = generations_[slot].sizes;
     const bool has_its_blocks =
         sizes.samples == wanted.samples && sizes.block_samples == wanted.block_samples;
-    if (!generation.used || generation.number != epoch || !has_its_blocks) continue;
+    if (!has_its_blocks) continue;
     if (found == kNoSlot || sizes == wanted) found = slot;
   }
   return found;
@@ -39,9 +46,8 @@ std::uint32_t Lanes::find_strict_generation(std::uint64_t epoch) const {
 
 // A generation of that number, of which there may be others that are cut otherwise, came or went.
 void Lanes::strict_choice_changed(std::uint64_t number) {
-  for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
-    if (generations_[slot].used && generations_[slot].number == number) count_anew(slot);
-  }
+  if (strict_after_.empty()) return;
+  for (const std::uint32_t slot : numbered(number)) all_needs_changed(slot);
 }
 
 std::uint32_t Lanes::use_strict_generation(std::uint64_t epoch) {
@@ -67,6 +73,10 @@ void Lanes::free_generation_if_done(std::uint32_t slot) {
   generation.used = false;
   std::erase_if(changed_, [&](const Lane& lane) { return lane.generation == slot; });
   generations_.release(slot);
+  std::vector<std::uint32_t>& slots = by_number_[generation.number];
+  std::erase(slots, slot);
+  if (slots.size() <= 1) cut_otherwise_.erase(generation.number);
+  if (slots.empty()) by_number_.erase(generation.number);
   strict_choice_changed(generation.number);
 }
 
@@ -74,11 +84,9 @@ void Lanes::free_generation_if_done(std::uint32_t slot) {
 // job can have with them, else a new one.
 std::uint32_t Lanes::choose_generation(const Run& previous) {
   std::uint32_t found = kNoSlot;
-  for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
-    const Generation& generation = generations_[slot];
-    if (!generation.used || generation.number + 1 != next_generation_) continue;
+  for (const std::uint32_t slot : numbered(next_generation_ - 1)) {
     if (!may_begin_in(slot, previous)) continue;
-    if (found == kNoSlot || generation.sizes == options_.sizes) found = slot;
+    if (found == kNoSlot || generations_[slot].sizes == options_.sizes) found = slot;
   }
   if (found != kNoSlot) return found;
   const std::uint64_t number = new_generation_number();
@@ -102,15 +110,8 @@ bool Lanes::may_begin_in(std::uint32_t slot, const Run& previous) const {
 
 // The last one + 1, or the epoch of a strict job that is still in its first lane, if greater.
 std::uint64_t Lanes::new_generation_number() const {
-  std::uint64_t number = next_generation_;
-  for (std::uint32_t slot = 0; slot < members_.size(); ++slot) {
-    const Member& member = members_[slot];
-    if (!member.used || !member.strict) continue;
-    for (const Run& run : member.runs)
-      if (run.active && run.next_lane <= 1)
-        number = std::max(number, generations_[run.generation].number);
-  }
-  return number;
+  if (strict_beginning_.empty()) return next_generation_;
+  return std::max(next_generation_, strict_beginning_.rbegin()->first);
 }
 
 }  // namespace batchflow

@@ -76,7 +76,9 @@ std::uint32_t Lanes::find_or_open_pass(std::uint32_t generation_slot, std::uint3
   pass.lane = lane;
   pass.number = number;
   pass.open(generation.sizes.blocks_of(lane), ++serials_);
-  pass.wanted = count_wanting(pass);
+  // Nobody has had a pass that was never opened.
+  const bool is_new = number >= generation.next_pass[lane];
+  pass.wanted = is_new ? generation.demand[lane].members : count_wanting(pass);
   generation.open[lane].push_back(slot);
   generation.next_pass[lane] = std::max(generation.next_pass[lane], number + 1);
   ++generation.passes_alive;
@@ -85,6 +87,7 @@ std::uint32_t Lanes::find_or_open_pass(std::uint32_t generation_slot, std::uint3
 }
 
 std::uint32_t Lanes::count_wanting(const Pass& pass) const {
+  if (generations_[pass.generation].demand[pass.lane].members == 0) return 0;
   std::uint32_t count = 0;
   for (std::uint32_t slot = 0; slot < members_.size(); ++slot) {
     if (!members_[slot].used || members_[slot].strict) continue;

@@ -129,7 +129,7 @@ std::uint32_t Lanes::may_join(BlockRef ref) const {
   const Pass& pass = at(ref);
   const Generation& generation = generations_[pass.generation];
   return (pass.may_be_joined() ? pass.wanted : 0) +
-         (pass.number == 0 ? generation.strict_ahead[pass.lane] + generation.strict_to_come : 0);
+         (pass.number == 0 ? generation.strict_ahead[pass.lane] + strict_to_come(generation) : 0);
 }
 
 // Where a block of pass 0 stands in the strict epoch.
@@ -159,6 +159,22 @@ void Lanes::check_consistency() const {
     if (passes_[slot].serial != 0) check_pass(slot);
   for (std::uint32_t slot = 0; slot < generations_.size(); ++slot)
     if (generations_[slot].used) check_generation(slot);
+}
+
+std::uint32_t Lanes::count_strict_to_come(const Generation& generation) const {
+  if (find_strict_generation(generation.number) !=
+      find_generation(generation.number, generation.sizes)) {
+    return 0;
+  }
+  std::uint32_t count = 0;
+  for (std::uint32_t slot = 0; slot < members_.size(); ++slot) {
+    const Member& member = members_[slot];
+    const Run& run = newest_run(member);
+    if (!member.used || !member.strict || !run.entered) continue;
+    if (generations_[run.generation].number < generation.number && generation.number < member.end)
+      ++count;
+  }
+  return count;
 }
 
 void Lanes::check_run(const Member& member, const Run& run) const {
@@ -248,7 +264,7 @@ void Lanes::check_generation(std::uint32_t slot) const {
   for (const auto& lane : generation.open) passes += static_cast<std::uint32_t>(lane.size());
   BF_CHECK(generation.demand == demand && generation.strict_demand == strict_demand);
   BF_CHECK(generation.strict_ahead == strict_ahead);
-  BF_CHECK(generation.strict_to_come == count_strict_to_come(generation));
+  BF_CHECK(strict_to_come(generation) == count_strict_to_come(generation));
   BF_CHECK(generation.runs == runs && generation.passes_alive == passes);
   BF_CHECK(generation.runs_with_lanes_left == lanes_left);
   BF_CHECK(generation.strict_runs_with_lanes_left == strict_lanes_left);

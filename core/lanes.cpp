@@ -19,7 +19,7 @@ void Lanes::set_sizes(const LaneSizes& sizes) {
   BF_CHECK(sizes.samples > 0 && sizes.block_samples > 0 && sizes.lane_blocks > 0);
   if (options_.sizes == sizes) return;
   options_.sizes = sizes;
-  strict_epochs_changed();
+  for (const std::uint64_t number : cut_otherwise_) strict_choice_changed(number);
 }
 
 void Lanes::observe(std::uint64_t generation) {
@@ -102,12 +102,13 @@ MemberId Lanes::add_strict(std::uint32_t tag, std::uint64_t epoch, std::uint64_t
     sit(id, 0, find_or_open_pass(run.generation, lane, 0), &taken);
     update_hunger(member);
   }
-  strict_epochs_changed();
+  note_strict(member, true);
   return id;
 }
 
 void Lanes::remove(MemberId id) {
   Member& member = at(id);
+  if (member.strict) note_strict(member, false);
   for (Run& run : member.runs) {
     while (!run.open.empty()) stand_up(run.open.back());
     if (run.active) stop(member, run);
@@ -115,7 +116,6 @@ void Lanes::remove(MemberId id) {
   }
   member.used = false;
   members_.release(id.value);
-  if (member.strict) strict_epochs_changed();
 }
 
 void Lanes::set_look_ahead(MemberId id, std::uint32_t blocks) {
@@ -168,7 +168,7 @@ void Lanes::begin_next_epoch(MemberId id, std::uint64_t strict_generation) {
   run = std::move(next);
   start(member, run);
   update_hunger(member);
-  if (member.strict) strict_epochs_changed();
+  if (member.strict) note_strict(member, true);
 }
 
 void Lanes::end_epoch(MemberId id) {
@@ -199,7 +199,9 @@ void Lanes::start(Member& member, Run& run) {
   ++run.epochs;
   ++(member.strict ? generation.strict_runs_with_lanes_left : generation.runs_with_lanes_left);
   change_demand(member, run, +1);
-  if (member.strict) change_strict_ahead(run, +1);
+  if (!member.strict) return;
+  change_strict_ahead(run, +1);
+  if (run.next_lane <= 1) ++strict_beginning_[generation.number];
 }
 
 // The run needs `lane` no more: it opens it, or has had it.
@@ -211,7 +213,8 @@ void Lanes::use_up(Member& member, Run& run, std::uint32_t lane) {
   if (member.strict) {
     --generation.strict_ahead[lane];
     needs_changed(run.generation, lane);
-    if (++run.next_lane < generation.sizes.lanes()) {
+    if (++run.next_lane == 2) began(generation.number);
+    if (run.next_lane < generation.sizes.lanes()) {
       run.needs.set(run.next_lane);
       change_demand(member, run, +1, run.next_lane);
     }
@@ -225,6 +228,7 @@ void Lanes::stop(Member& member, Run& run) {
   Generation& generation = generations_[run.generation];
   change_demand(member, run, -1);
   if (member.strict) change_strict_ahead(run, -1);
+  if (member.strict && run.next_lane <= 1) began(generation.number);
   if (run.lanes_left != 0)
     --(member.strict ? generation.strict_runs_with_lanes_left : generation.runs_with_lanes_left);
   run.needs = Bitmap(run.needs.size());
@@ -275,43 +279,94 @@ void Lanes::change_strict_ahead(const Run& run, int by) {
   }
 }
 
-// Those in an earlier epoch that will come to this one as things are.
-std::uint32_t Lanes::count_strict_to_come(const Generation& generation) const {
-  if (find_strict_generation(generation.number) !=
-      find_generation(generation.number, generation.sizes)) {
+// A strict epoch is beyond its first lane, or over.
+void Lanes::began(std::uint64_t number) {
+  const auto found = strict_beginning_.find(number);
+  if (--found->second == 0) strict_beginning_.erase(found);
+}
+
+// A strict member will come to the generations that follow its newest epoch, as far as it says.
+void Lanes::note_strict(Member& member, bool there) {
+  if (member.end == 0) return;
+  const std::uint64_t after = generations_[newest_run(member).generation].number;
+  const std::uint64_t before = there ? std::max(member.end, after + 1) : 0;
+  const auto replace = [](std::vector<std::uint64_t>& sorted, std::uint64_t& old, std::uint64_t now,
+                          bool was, bool is) {
+    if (was) sorted.erase(std::lower_bound(sorted.begin(), sorted.end(), old));
+    if (is) sorted.insert(std::lower_bound(sorted.begin(), sorted.end(), now), now);
+    old = now;
+  };
+  const std::uint64_t old_after = member.comes_after;
+  const std::uint64_t old_before = member.comes_before;  // 0: it was not noted yet
+  replace(strict_after_, member.comes_after, after, old_before != 0, there);
+  replace(strict_before_, member.comes_before, before, old_before != 0, there);
+  if (old_before == 0 || !there) {
+    strict_to_come_changed(after + 1, there ? before : old_before);
+  } else {
+    strict_to_come_changed(std::min(old_after, after) + 1,
+                           std::min(std::max(old_after, after) + 1, member.end));
+  }
+}
+
+// Strict members in an earlier epoch that will come to this one as things are.
+std::uint32_t Lanes::strict_to_come(const Generation& generation) const {
+  const std::uint64_t number = generation.number;
+  if (strict_after_.empty() ||
+      find_strict_generation(number) != find_generation(number, generation.sizes)) {
     return 0;
   }
-  std::uint32_t count = 0;
-  for (std::uint32_t slot = 0; slot < members_.size(); ++slot) {
-    const Member& member = members_[slot];
-    const Run& run = newest_run(member);
-    if (!member.used || !member.strict || !run.entered) continue;
-    if (generations_[run.generation].number < generation.number && generation.number < member.end)
-      ++count;
-  }
-  return count;
+  const auto come_after = std::lower_bound(strict_after_.begin(), strict_after_.end(), number);
+  const auto come_before = std::upper_bound(strict_before_.begin(), strict_before_.end(), number);
+  return static_cast<std::uint32_t>((come_after - strict_after_.begin()) -
+                                    (come_before - strict_before_.begin()));
 }
 
-void Lanes::strict_epochs_changed() {
-  for (std::uint32_t slot = 0; slot < generations_.size(); ++slot) {
-    if (generations_[slot].used) count_anew(slot);
+// To generations with numbers in [from, to) others come than before. Where those are many they are
+// looked at later, some at a time.
+void Lanes::strict_to_come_changed(std::uint64_t from, std::uint64_t to) {
+  constexpr std::size_t kGenerationsAtOnce = 16;
+  std::vector<std::uint32_t> slots;
+  for (auto at = by_number_.lower_bound(from); at != by_number_.end() && at->first < to; ++at) {
+    if (slots.size() >= kGenerationsAtOnce) {
+      const bool is_first = changed_from_ >= changed_to_;
+      changed_from_ = is_first ? from : std::min(changed_from_, from);
+      changed_to_ = is_first ? to : std::max(changed_to_, to);
+      return tell_changed();
+    }
+    slots.insert(slots.end(), at->second.begin(), at->second.end());
   }
+  std::sort(slots.begin(), slots.end());
+  for (const std::uint32_t slot : slots) all_needs_changed(slot);
 }
 
-void Lanes::count_anew(std::uint32_t slot) {
-  Generation& generation = generations_[slot];
-  const std::uint32_t before = generation.strict_to_come;
-  generation.strict_to_come = count_strict_to_come(generation);
-  if (generation.strict_to_come == before) return;
-  for (std::uint32_t lane = 0; lane < generation.sizes.lanes(); ++lane) needs_changed(slot, lane);
+// True: there may be something in `changed_` now, or in the next generation.
+bool Lanes::visit_next_generation() {
+  if (changed_from_ >= changed_to_) return false;
+  const auto at = by_number_.lower_bound(changed_from_);
+  if (at == by_number_.end() || at->first >= changed_to_) {
+    changed_from_ = changed_to_ = 0;
+    return false;
+  }
+  changed_from_ = at->first + 1;
+  for (const std::uint32_t slot : at->second) all_needs_changed(slot);
+  return true;
+}
+
+void Lanes::all_needs_changed(std::uint32_t slot) {
+  const std::uint32_t lanes = generations_[slot].sizes.lanes();
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) needs_changed(slot, lane);
 }
 
 void Lanes::needs_changed(std::uint32_t slot, std::uint32_t lane) {
   Generation& generation = generations_[slot];
   if (generation.open[lane].empty() || generation.changed[lane]) return;
   generation.changed[lane] = true;
-  if (changed_.empty() && tell_changed_) tell_changed_();
+  if (changed_.empty()) tell_changed();
   changed_.push_back({slot, lane});
+}
+
+void Lanes::tell_changed() {
+  if (tell_changed_) tell_changed_();
 }
 
 }  // namespace batchflow

@@ -48,13 +48,16 @@
 //
 // Costs: want and take are O(open lanes of the member + L/64), reports of blocks O(members of the
 // pass), plus O(V + open passes) once a lane opened or joined and O(V) when a member turns hungry
-// or begins an epoch; nothing depends on N or on members elsewhere. Memory: passes that are open or
+// or begins an epoch; nothing depends on N or on members elsewhere, but for a binary search among
+// the strict ones. Memory: passes that are open or
 // have blocks here x L, members x (V + open lanes x L/8 bytes), generations in use x V.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -210,8 +213,10 @@ class Lanes {
   // none.
   template <class Visit>
   bool visit_changed_needs(std::size_t limit, Visit visit) {
-    for (std::size_t visited = 0; !changed_.empty();) {
+    for (std::size_t visited = 0; !changed_.empty() || visit_next_generation();) {
       if (visited >= limit) return false;
+      ++visited;
+      if (changed_.empty()) continue;
       const auto [slot, lane] = changed_.back();
       changed_.pop_back();
       Generation& generation = generations_[slot];
@@ -257,6 +262,9 @@ class Lanes {
     std::uint64_t next_block = 0;      // strict: in sequence, not taken yet
   };
   struct Member {
+    // Strict: it is said to come to the generations between these two numbers.
+    std::uint64_t comes_after = 0;
+    std::uint64_t comes_before = 0;
     bool used = false;
     bool strict = false;
     bool hungry = false;
@@ -286,12 +294,18 @@ class Lanes {
   Demand& demand(const Member& member, const Run& run, std::uint32_t lane);
   void change_strict_ahead(const Run& run, int by);
   std::uint32_t count_wanting(const Pass& pass) const;
+  void began(std::uint64_t number);
+  void note_strict(Member& member, bool there);
+  std::uint32_t strict_to_come(const Generation& generation) const;
   std::uint32_t count_strict_to_come(const Generation& generation) const;
-  void strict_epochs_changed();
+  void strict_to_come_changed(std::uint64_t from, std::uint64_t to);
   void strict_choice_changed(std::uint64_t number);
-  void count_anew(std::uint32_t generation);
+  bool visit_next_generation();
+  void all_needs_changed(std::uint32_t generation);
   void needs_changed(std::uint32_t generation, std::uint32_t lane);
+  void tell_changed();
 
+  std::span<const std::uint32_t> numbered(std::uint64_t number) const;
   std::uint32_t find_generation(std::uint64_t number, const LaneSizes& sizes) const;
   std::uint32_t find_strict_generation(std::uint64_t epoch) const;
   std::uint32_t use_strict_generation(std::uint64_t epoch);
@@ -346,7 +360,20 @@ class Lanes {
     std::uint32_t lane;
   };
   std::vector<Lane> changed_;  // whose blocks are needed by others than before
+  // Generations with numbers from the first up to the second: the same of all their lanes.
+  std::uint64_t changed_from_ = 0;
+  std::uint64_t changed_to_ = 0;
   std::function<void()> tell_changed_;
+  // Generations in use by number: of one number, by slot. There are several where they are cut
+  // otherwise, which is rare.
+  std::map<std::uint64_t, std::vector<std::uint32_t>> by_number_;
+  std::set<std::uint64_t> cut_otherwise_;
+  // Strict members: `comes_after` and `comes_before` of all, sorted. So that how many come to a
+  // generation is found without a look at each.
+  std::vector<std::uint64_t> strict_after_;
+  std::vector<std::uint64_t> strict_before_;
+  // Epochs of strict members that are in their first lane, by generation number.
+  std::map<std::uint64_t, std::uint32_t> strict_beginning_;
 };
 
 }  // namespace batchflow

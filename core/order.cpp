@@ -19,22 +19,21 @@ std::uint64_t samples_of_lane(const LaneSizes& sizes, std::uint32_t lane) {
 }  // namespace
 
 const Permutation& PermutationCache::get(std::uint64_t key, std::uint64_t n) {
-  ++clock_;
-  for (Entry& entry : entries_) {
-    if (entry.key == key && entry.permutation->size() == n) {
-      entry.used = clock_;
-      return *entry.permutation;
-    }
+  const std::pair name(key, n);
+  if (const auto found = by_name_.find(name); found != by_name_.end()) {
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return entries_.front().permutation;
   }
-  if (entries_.size() < most_) {
-    entries_.emplace_back();
-  } else {
-    std::swap(entries_.back(),
-              *std::min_element(entries_.begin(), entries_.end(),
-                                [](const Entry& a, const Entry& b) { return a.used < b.used; }));
+  entries_.push_front({name, Permutation(key, n)});
+  by_name_[name] = entries_.begin();
+  bytes_ += bytes_of(entries_.front());
+  if (entries_.front().permutation.table_bytes() > 0) places_made_ += n;
+  while (bytes_ > bytes_most_ && entries_.size() > 2) {
+    bytes_ -= bytes_of(entries_.back());
+    by_name_.erase(entries_.back().name);
+    entries_.pop_back();
   }
-  entries_.back() = {key, clock_, std::make_unique<Permutation>(key, n)};
-  return *entries_.back().permutation;
+  return entries_.front().permutation;
 }
 
 GenerationOrder GenerationOrder::of(const Lineage& lineage, std::uint64_t samples) {

@@ -10,7 +10,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <list>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "core/event.h"
@@ -24,19 +26,32 @@ namespace batchflow {
 // thread-safe; give each thread its own.
 class PermutationCache {
  public:
-  explicit PermutationCache(std::size_t most = 16) : most_(most) {}
-  // Valid until the cache is destroyed or `most` other permutations have been asked for.
+  // Sixteen tables of the largest size.
+  static constexpr std::size_t kBytesMost = 16 * 4 * Permutation::kTableMost;
+
+  // Keeps no more than that, but always the last two.
+  explicit PermutationCache(std::size_t bytes_most = kBytesMost) : bytes_most_(bytes_most) {}
+  // Valid until the cache is destroyed or two others have been asked for.
   const Permutation& get(std::uint64_t key, std::uint64_t n);
+
+  std::size_t bytes() const { return bytes_; }
+  // Of all tables that were ever made: what making them cost.
+  std::uint64_t places_made() const { return places_made_; }
 
  private:
   struct Entry {
-    std::uint64_t key;
-    std::uint64_t used;
-    std::unique_ptr<Permutation> permutation;
+    std::pair<std::uint64_t, std::uint64_t> name;  // key and n
+    Permutation permutation;
   };
-  std::size_t most_;
-  std::uint64_t clock_ = 0;
-  std::vector<Entry> entries_;
+  static std::size_t bytes_of(const Entry& entry) {
+    return sizeof(Entry) + entry.permutation.table_bytes();
+  }
+
+  std::size_t bytes_most_;
+  std::size_t bytes_ = 0;
+  std::uint64_t places_made_ = 0;
+  std::list<Entry> entries_;  // used last first
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::list<Entry>::iterator> by_name_;
 };
 
 // Where a sample stands in one pass of its lane.
@@ -74,6 +89,8 @@ constexpr std::uint64_t strict_index(const BlockName& name, std::uint32_t lane_b
 
 class Expander {
  public:
+  explicit Expander(std::size_t bytes_most = PermutationCache::kBytesMost) : cache_(bytes_most) {}
+
   // All ids of the block, in its order, into `out`. REQUIRES: valid_lineage(lineage, samples)
   void expand(const Lineage& lineage, std::uint64_t samples, std::vector<SampleId>& out);
   // Its places [from, to) alone.
@@ -86,6 +103,8 @@ class Expander {
   // Its place in pass `pass` of its lane. The lane is the same for all passes of a generation.
   // REQUIRES: pass 0, unless relaxed
   Standing find(const GenerationOrder& order, std::uint32_t pass, SampleId sample);
+
+  const PermutationCache& permutations() const { return cache_; }
 
  private:
   const Permutation& generation(const GenerationOrder& order);

@@ -33,6 +33,7 @@ class Permutation {
   static Permutation identity(std::uint64_t n);
 
   std::uint64_t size() const { return size_; }
+  std::size_t table_bytes() const { return 2 * (table_.size() + inverse_.size()); }
 
   // What stands at `place`. REQUIRES: place < size()
   std::uint64_t operator()(std::uint64_t place) const;

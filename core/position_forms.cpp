@@ -15,8 +15,8 @@ constexpr std::string_view kAlphabet =
 
 bool is_sane(const LaneSizes& sizes) {
   return sizes.samples > 0 && sizes.samples <= kSamplesMost && sizes.block_samples > 0 &&
-         sizes.lane_blocks > 0 && sizes.lane_blocks <= kLaneBlocksMost &&
-         sizes.blocks() / sizes.lane_blocks < UINT32_MAX;
+         sizes.lane_blocks > 0 && sizes.lane_blocks <= lane_blocks_most(sizes.blocks()) &&
+         sizes.blocks() <= std::uint64_t{kLanesMost} * sizes.lane_blocks;
 }
 
 std::vector<std::uint8_t> bytes_of(const Bitmap& bitmap) {

@@ -22,7 +22,7 @@ enum class AlarmKind : std::uint8_t {
   rank_timeout,
   stranded,
   ask_dispatch,
-  ask_selection,
+  look_at_job,
   go_on
 };
 

@@ -108,10 +108,12 @@ void Delivery::advance(Job& job, EpochRun& run, std::uint32_t index, bool in_tur
   if (batch.pieces.empty()) return;
   if (Grant* grant = whole ? grant_in_place(job, run, batch) : nullptr) {
     // Out of turn it waits where it is.
-    if (in_turn) deliver_in_place(job, *grant, index);
+    if (in_turn && list_draws(job, batch)) deliver_in_place(job, *grant, index);
     return;
   }
-  if (gather(job, run, index) && whole && in_turn) order_delivery(job, index);
+  if (gather(job, run, index) && whole && in_turn && list_draws(job, batch)) {
+    order_delivery(job, index);
+  }
 }
 
 // If the batch lies in one block on its rank's node: the grant of that.
@@ -205,22 +207,40 @@ void Delivery::serve(Job& job, Grant& grant, const Piece& piece) {
   grants_.served(job, grant, piece.slice.to - piece.slice.from);
 }
 
-// Draws cannot be expanded from names: the batch carries their ids.
-std::span<const SampleId> Delivery::drawn_samples(const Job& job, const Batch& batch) {
-  auto ids = s_.arena.make<SampleId>(batch.samples);
-  std::vector<Draw> draws;
-  std::size_t count = 0;
-  for (const Piece& piece : batch.pieces) {
-    if (!job.drawn && !piece.slice.rehearsed) continue;
-    draws.resize(piece.slice.to - piece.slice.from);
-    if (piece.slice.rehearsed) {
-      batch.rehearsal->fill(piece.place, draws, s_.rehearsed);
-    } else {
-      job.drawn->fill(piece.place, draws);
-    }
-    for (const Draw& draw : draws) ids[count++] = draw.sample;
+// Finds the samples of the batch's draws, as many as a step may; true when all are listed. Else
+// the next step goes on.
+bool Delivery::list_draws(const Job& job, Batch& batch) {
+  if (!job.drawn && !batch.rehearsal) return true;
+  if (!batch.drawn) {
+    batch.drawn = std::make_shared<std::vector<SampleId>>();
+    batch.drawn->reserve(batch.samples);
   }
-  return ids.first(count);
+  while (batch.drawn_pieces < batch.pieces.size()) {
+    const Piece& piece = batch.pieces[batch.drawn_pieces];
+    const bool listed = job.drawn || piece.slice.rehearsed;
+    const std::size_t left =
+        listed ? piece.slice.to - piece.slice.from - batch.drawn_within : std::size_t{0};
+    if (left == 0) {
+      ++batch.drawn_pieces;
+      batch.drawn_within = 0;
+      continue;
+    }
+    if (s_.draws_left == 0) {
+      s_.alarms.set(s_.now, {AlarmKind::look_at_job, job.index, job.serial});
+      return false;
+    }
+    draws_.resize(std::min(left, s_.draws_left));
+    s_.draws_left -= draws_.size();
+    const std::uint64_t first = piece.place + batch.drawn_within;
+    if (piece.slice.rehearsed) {
+      batch.rehearsal->fill(first, draws_, s_.rehearsed);
+    } else {
+      job.drawn->fill(first, draws_);
+    }
+    for (const Draw& draw : draws_) batch.drawn->push_back(draw.sample);
+    batch.drawn_within += static_cast<std::uint32_t>(draws_.size());
+  }
+  return true;
 }
 
 void Delivery::order_delivery(Job& job, std::uint32_t index) {
@@ -242,7 +262,10 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
     order.drawn_from = batch.rehearsal->buffer();
     order.rehearsed_block_samples = batch.rehearsed_sizes.block_samples;
   }
-  if (job.drawn || batch.rehearsal) order.samples = drawn_samples(job, batch);
+  if (batch.drawn) {
+    order.samples = *batch.drawn;
+    s_.lent.push_back(batch.drawn);
+  }
   auto slices = s_.arena.make<Slice>(batch.pieces.size());
   for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
   order.slices = slices;

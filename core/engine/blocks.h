@@ -31,11 +31,13 @@ struct Worker {
 
 struct Node {
   NodeId id;
+  std::uint64_t joined = 0;  // counts: nodes are told apart, and ordered, by it
   bool takes_work = true;
   bool lost = false;
   bool has_memory = false;
-  std::vector<std::uint32_t> idle;  // workers, used last in first out
-  std::uint32_t workers = 0;        // idle and busy
+  std::vector<std::uint32_t> staff;  // workers that are not known to be quiet
+  std::vector<std::uint32_t> idle;   // of these, used last in first out
+  std::uint32_t workers = 0;         // idle and busy
   std::uint32_t cores = 1;
   std::uint32_t workers_wanted = 0;  // as last ordered by SetWorkers
   std::uint32_t started = 0;         // makings not finished

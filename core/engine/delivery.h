@@ -47,7 +47,7 @@ class Delivery {
   void deliver_in_place(Job& job, Grant& grant, std::uint32_t index);
   void want_again(Job& job, Grant& grant);
   bool gather(Job& job, EpochRun& run, std::uint32_t index);
-  std::span<const SampleId> drawn_samples(const Job& job, const Batch& batch);
+  bool list_draws(const Job& job, Batch& batch);
   void serve(Job& job, Grant& grant, const Piece& piece);
   void free_if_over(Job& job, std::uint32_t index);
   void free_held(Job& job, std::uint32_t index);
@@ -62,6 +62,7 @@ class Delivery {
   EngineState& s_;
   Grants& grants_;
   Reads& reads_;
+  std::vector<Draw> draws_;  // scratch
 };
 
 }  // namespace batchflow

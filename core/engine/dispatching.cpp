@@ -14,6 +14,8 @@ namespace {
 // After so many samples looked up nothing is started any more in a step. Each may be the first to
 // touch a page of memory. Two blocks of images' usual size: with one, steps are half as many again.
 constexpr std::uint64_t kSamplesAStep = 512;
+// So many needs are weighed in the time in which one sample is looked up.
+constexpr std::size_t kNeedsASample = 32;
 
 }  // namespace
 
@@ -291,6 +293,7 @@ std::size_t Dispatching::choose() {
 bool Dispatching::start_some() {
   bool any = false;
   held_back_ = false;
+  ++times_asked_;  // nobody takes a block before it ends
   open_where_room_is();
   while (!open_.empty()) {
     if (s_.samples_gathered >= kSamplesAStep) {
@@ -301,7 +304,6 @@ bool Dispatching::start_some() {
     views_.clear();
     startable_.clear();
     sites_.clear();
-    ++times_asked_;
     // Where one could not be started it stays so until somebody makes room.
     std::erase_if(open_, [&](std::uint32_t index) {
       const Job& job = s_.jobs[index];
@@ -316,6 +318,7 @@ bool Dispatching::start_some() {
       return false;
     });
     if (views_.empty()) return any;
+    s_.samples_gathered += views_.size() / kNeedsASample;
     const std::size_t choice = choose();
     if (choice == kNoChoice) {
       held_back_ = true;
@@ -373,7 +376,7 @@ void Dispatching::scale() {
   if (std::exchange(scale_all_, false)) {
     for (std::uint32_t index = 0; index < s_.nodes.size(); ++index) s_.changed_on(index);
   }
-  std::sort(s_.changed_nodes.begin(), s_.changed_nodes.end());
+  s_.sort_by_joining(s_.changed_nodes);
   for (const std::uint32_t index : s_.changed_nodes) {
     s_.nodes[index].changed = false;
     if (s_.nodes[index].takes_work) scale(s_.nodes[index]);

@@ -78,7 +78,7 @@ class Dispatching {
   std::vector<Need> needs_;  // at most one a job, in no particular order
   // Jobs whose needs may be startable: of all others it is known that they are not.
   std::vector<std::uint32_t> open_;
-  struct Slowest {  // of a stream, as of when the policy was last asked
+  struct Slowest {  // of a stream, as of when something was last started
     std::uint64_t asked = 0;
     std::int64_t progress = 0;
   };

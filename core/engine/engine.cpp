@@ -26,6 +26,8 @@ namespace {
 constexpr std::size_t kSlice = 2048;
 // The same for memory of policies and shares that are gone.
 constexpr std::size_t kBytesGivenBack = std::size_t{4} << 20;
+// Draws whose samples are found for batches.
+constexpr std::size_t kDrawsAStep = 2048;
 
 }  // namespace
 
@@ -293,9 +295,10 @@ void Engine::Parts::handle_alarms() {
       case AlarmKind::ask_dispatch:
         s.room_changed = true;
         break;
-      case AlarmKind::ask_selection:
-        if (s.jobs.live(alarm->subject) && s.jobs[alarm->subject].serial == alarm->serial)
+      case AlarmKind::look_at_job:
+        if (s.jobs.live(alarm->subject) && s.jobs[alarm->subject].serial == alarm->serial) {
           s.touch(alarm->subject);
+        }
         break;
       case AlarmKind::go_on:
         break;
@@ -431,7 +434,10 @@ std::span<const Command> Engine::step(Instant now, std::span<const Event> events
   p.s.refused_joins.clear();
   if (now > p.s.now) p.s.now = now;
   p.s.samples_gathered = 0;
+  p.s.draws_left = kDrawsAStep;
+  p.s.lent.clear();
   p.s.room_changed = p.s.room_changed || std::exchange(p.s.starts_put_off, false);
+  p.membership.begin_step();
   for (const Event& event : events) {
     std::visit([&](const auto& fact) { p.on(fact); }, event);
   }
@@ -455,6 +461,8 @@ EngineCounters Engine::counters() const {
   counters.refused_proposals = memory.refused_allocations + memory.refused_evictions +
                                parts_->grants.refused() + parts_->dispatching.refused();
   counters.operations = parts_->operations;
+  counters.node_slots = parts_->s.nodes.size();
+  counters.worker_slots = parts_->s.workers.size();
   return counters;
 }
 

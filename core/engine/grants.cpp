@@ -281,7 +281,7 @@ std::size_t Grants::chosen(Job& job) {
   const std::size_t choice = selection_->choose({job.id, job.order, views_, s_.now});
   if (choice == kNoChoice) {
     s_.ask_again(selection_->ask_again(), job.asks_again,
-                 {AlarmKind::ask_selection, job.index, job.serial});
+                 {AlarmKind::look_at_job, job.index, job.serial});
     return kNoChoice;
   }
   if (choice < views_.size() && views_[choice].ready) return choice;

@@ -27,6 +27,7 @@ void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
   making.ingredients.reserve(draws.size());
   // What is drawn comes often; one that stands in for a corrupt one may be here itself.
   const bool with_replacement = stream.family == Order::weighted || block.rehearsal || some_corrupt;
+  if (with_replacement) first_places_.clear(draws.size());
   for (std::uint32_t place = 0; place < draws.size(); ++place) {
     if (place + kPrefetched < draws.size()) {
       const ItemId soon = item_of(draws[place + kPrefetched].sample);
@@ -39,11 +40,9 @@ void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
     if (some_corrupt) stand_in(making, ingredient);
     if (with_replacement) {
       // The bytes are wanted once, however often the sample was drawn.
-      const auto first =
-          std::find_if(making.ingredients.begin(), making.ingredients.end(),
-                       [&](const Ingredient& other) { return other.sample == ingredient.sample; });
-      if (first->place != place) {
-        firsts_.push_back({place, first->place});
+      const std::uint32_t first = first_places_.of(ingredient.sample, place);
+      if (first != place) {
+        firsts_.push_back({place, first});
         continue;
       }
     }

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "core/engine/first_places.h"
 #include "core/engine/item_caches.h"
 #include "core/engine/reads.h"
 #include "core/engine/state.h"
@@ -148,6 +149,7 @@ class Items {
   Around around_;
   std::uint64_t epochs_ = 0;                                     // of membership
   std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
+  FirstPlaces first_places_;                                     // scratch
   std::vector<ItemId> gone_;                                     // scratch
 };
 

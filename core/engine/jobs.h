@@ -83,7 +83,6 @@ struct Stream {
   QuantileSketch preparation_times;  // in nanoseconds
 
   std::vector<SampleId> scratch;
-  Expander expander;           // block names to sample ids
   bool needs_changed = false;  // stands in EngineState::changed_streams
   std::uint64_t stranded =
       0;  // since nobody can prepare for it: the serial of that; 0: somebody can
@@ -130,6 +129,8 @@ struct BatchState {
   RequestId request = RequestId::none();
   std::uint32_t attempts = 0;
   std::uint32_t waiting_reads = 0;
+  std::uint32_t drawn_pieces = 0;  // whose draws are listed
+  std::uint32_t drawn_within = 0;  // of the next piece
 };
 
 struct Batch : BatchState {
@@ -139,10 +140,13 @@ struct Batch : BatchState {
   std::vector<Ingredient> ingredients;  // a listed order's samples, in order
   std::vector<ItemPin> pins;            // items delivered as they are stored
   std::vector<std::uint32_t> reads;
+  // Draws cannot be expanded from names: the ids of its pieces, as far as they are listed.
+  std::shared_ptr<std::vector<SampleId>> drawn;
 
   void reset() {
     BatchState::operator=({});
     rehearsal.reset();
+    drawn.reset();
     pieces.clear();
     replacements.clear();
     ingredients.clear();

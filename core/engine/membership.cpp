@@ -1,8 +1,8 @@
 #include "core/engine/membership.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "core/block_size.h"
 #include "core/check.h"
@@ -254,8 +254,8 @@ std::vector<NodeId> Membership::nodes_for(std::uint32_t dataset, std::size_t cou
     if (!node.takes_work || !node.has_memory || (to_prepare && node.workers == 0)) continue;
     chosen.push_back(index);
   }
-  // In the order of their joining, so that a small cluster's nodes stand as they came.
-  std::sort(chosen.begin(), chosen.end());
+  // So that a small cluster's nodes stand as they came.
+  s_.sort_by_joining(chosen);
   std::vector<NodeId> nodes;
   for (const std::uint32_t index : chosen) nodes.push_back(s_.nodes[index].id);
   return nodes;
@@ -263,14 +263,17 @@ std::vector<NodeId> Membership::nodes_for(std::uint32_t dataset, std::size_t cou
 
 const std::vector<std::uint32_t>& Membership::ranked(std::uint32_t dataset) {
   if (ranked_.size() <= dataset) ranked_.resize(dataset + 1);
-  std::vector<std::uint32_t>& nodes = ranked_[dataset];
-  if (nodes.size() == s_.nodes.size()) return nodes;
-  nodes.resize(s_.nodes.size());
-  std::iota(nodes.begin(), nodes.end(), 0u);
+  Ranked& ranked = ranked_[dataset];
+  std::vector<std::uint32_t>& nodes = ranked.nodes;
+  if (std::exchange(ranked.as_of, s_.nodes_changed) == s_.nodes_changed) return nodes;
+  nodes.clear();
+  for (std::uint32_t index = 0; index < s_.nodes.size(); ++index) {
+    if (!s_.nodes[index].lost) nodes.push_back(index);
+  }
   const Digest version = s_.datasets[dataset].catalogue->version();
   const auto score = [&](std::uint32_t index) {
     const NodeId node = s_.nodes[index].id;
-    return std::tuple(hash(version, node.value), node, index);
+    return std::tuple(hash(version, node.value), node);
   };
   std::sort(nodes.begin(), nodes.end(),
             [&](std::uint32_t a, std::uint32_t b) { return score(a) < score(b); });
@@ -298,7 +301,8 @@ bool Membership::open_homes(Stream& stream, std::span<const NodeId> ranks) {
     for (const NodeId node : ranks) opened = open(node) || opened;
     return opened;
   }
-  const Bytes mean = std::max<Bytes>(1, s_.memory.capacity_of_all() / s_.nodes.size());
+  const std::size_t nodes = std::max<std::size_t>(1, s_.node_of.size());  // all may be lost
+  const Bytes mean = std::max<Bytes>(1, s_.memory.capacity_of_all() / nodes);
   const std::uint64_t hold_it = saturating_product(2, dataset.catalogue->total_bytes()) / mean + 1;
   const std::size_t count = std::max<std::size_t>(s_.config.helper_nodes, hold_it);
   for (const NodeId node : nodes_for(stream.dataset, count, false)) opened = open(node) || opened;

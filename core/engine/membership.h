@@ -6,6 +6,10 @@
 // cover. From then on nothing takes that memory away.
 #pragma once
 
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "core/engine/delivery.h"
 #include "core/engine/dispatching.h"
 #include "core/engine/grants.h"
@@ -43,6 +47,8 @@ class Membership {
   void worker_gone() { stranded_due_ = true; }
   void capacity_changed(const CapacityChanged& event);
 
+  // A step begins.
+  void begin_step();
   // Promises that are due, and streams that nobody uses: before memory is planned, so that it is
   // planned once.
   bool make_way();
@@ -50,6 +56,7 @@ class Membership {
   bool settle();
 
  private:
+  std::uint32_t slot_for_node();
   void begin(Job& job);
   std::uint64_t seed_group(const JobJoined& event) const;
   void forget_node(Job& job, NodeId node);
@@ -83,12 +90,14 @@ class Membership {
   void admit(Job& job);
   void end_service(Job& job);
   void forget(Job& job);
-  void keep_promises(Place place);
+  bool keep_promises(Place place);
   Bytes promised_to(const Job& job, Place place) const;
   void give_up_standby(Place place);
   void close_if_empty(std::uint32_t stream);
   bool try_free(std::uint32_t stream);
-  void drop_blocks(Stream& stream, NodeId node, bool lost);
+  void drop_unused(Stream& stream, const StreamNode& part);
+  void lose_blocks(Stream& stream, NodeId node);
+  void drop_block(Stream& stream, std::uint32_t block);
 
   EngineState& s_;
   Items& items_;
@@ -105,9 +114,18 @@ class Membership {
   bool helpers_due_ = false;            // a node can prepare that could not before
   std::vector<std::uint32_t> refused_;  // jobs whose ranks still have batches
   std::vector<std::uint32_t> closing_;  // streams without jobs
-  // A dataset: all nodes that ever joined, by their scores for it; brought up to date when it is
-  // asked for.
-  std::vector<std::vector<std::uint32_t>> ranked_;
+  // Who has memory promised on a node, the youngest last: jobs by their serials.
+  std::map<std::pair<NodeId, std::uint64_t>, std::uint32_t> holders_;
+  std::vector<Place> over_promised_;  // too small for their promises
+  // Of what a step does at most.
+  std::size_t drops_left_ = 0;
+  std::size_t refusals_left_ = 0;
+  // A dataset: all nodes, by their scores for it; brought up to date when it is asked for.
+  struct Ranked {
+    std::uint64_t as_of = 0;  // EngineState::nodes_changed
+    std::vector<std::uint32_t> nodes;
+  };
+  std::vector<Ranked> ranked_;
 };
 
 }  // namespace batchflow

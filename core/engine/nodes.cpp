@@ -11,12 +11,32 @@ void Membership::node_joined(const NodeJoined& event) {
   constexpr std::uint32_t kCoresMost = 1 << 16;  // no machine has more
   if (event.node.is_none() || event.cores > kCoresMost) return s_.protocol_error();
   if (s_.node_of.has(event.node.value)) return s_.protocol_error();
-  s_.node_of.set(event.node.value, static_cast<std::uint32_t>(s_.nodes.size()));
-  Node node;
+  const std::uint32_t index = slot_for_node();
+  s_.node_of.set(event.node.value, index);
+  Node& node = s_.nodes[index];
+  node = Node();
   node.id = event.node;
   node.cores = event.cores;
-  s_.nodes.push_back(std::move(node));
-  s_.changed_on(s_.node_of.at(event.node.value));
+  node.joined = ++s_.nodes_joined;
+  ++s_.nodes_changed;
+  s_.changed_on(index);
+}
+
+// That of a node that is gone, once nothing under way refers to it.
+std::uint32_t Membership::slot_for_node() {
+  const auto is_free = [&](std::uint32_t index) {
+    for (std::uint32_t read = 0; read < s_.reads.size(); ++read) {
+      if (s_.reads.live(read) && s_.reads[read].node == index) return false;
+    }
+    return s_.nodes[index].started == 0;
+  };
+  if (!s_.lost_nodes.empty() && is_free(s_.lost_nodes.back())) {
+    const std::uint32_t index = s_.lost_nodes.back();
+    s_.lost_nodes.pop_back();
+    return index;
+  }
+  s_.nodes.emplace_back();
+  return static_cast<std::uint32_t>(s_.nodes.size() - 1);
 }
 
 void Membership::node_quiesced(const NodeQuiesced& event) {
@@ -46,13 +66,14 @@ void Membership::capacity_changed(const CapacityChanged& event) {
     standby_nodes_.push_back(s_.node_of.at(event.place.node.value));
     helpers_due_ = helpers_due_ || !known;
   }
-  if (known) keep_promises(event.place);
+  if (known && !keep_promises(event.place)) over_promised_.push_back(event.place);
 }
 
 // What the job had on a node that is gone.
 void Membership::forget_node(Job& job, NodeId node) {
   delivery_.abandon_node(job, node);
   std::erase_if(job.reserved, [&](const Job::Reserved& reserved) { return reserved.node == node; });
+  holders_.erase({node, job.serial});
   for (auto* shares : {&job.batch_shares, &job.retired_shares}) {
     for (const std::uint32_t share : *shares) {
       if (s_.memory[share].spec.place.node == node) s_.memory.remove_share(share);
@@ -81,7 +102,7 @@ void Membership::node_lost(const NodeLost& event) {
   for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
     if (!s_.streams.live(index)) continue;
     Stream& stream = s_.streams[index];
-    drop_blocks(stream, event.node, true);
+    lose_blocks(stream, event.node);
     for (const StreamNode& part : stream.nodes) {
       if (part.node == event.node) s_.memory.remove_share(part.share);
     }
@@ -91,6 +112,8 @@ void Membership::node_lost(const NodeLost& event) {
   items_.close_shares(node);
   s_.memory.forget_node(event.node);
   s_.node_of.erase(event.node.value);
+  s_.lost_nodes.push_back(node);
+  ++s_.nodes_changed;
 }
 
 void Membership::close_if_empty(std::uint32_t index) {
@@ -106,7 +129,7 @@ bool Membership::try_free(std::uint32_t index) {
   if (!stream.jobs.empty()) return true;
   bool busy = false;
   for (const StreamNode& part : stream.nodes) {
-    drop_blocks(stream, part.node, false);
+    drop_unused(stream, part);
     busy = busy || s_.memory[part.share].share->used() > 0;
   }
   if (busy) return false;
@@ -119,32 +142,47 @@ bool Membership::try_free(std::uint32_t index) {
   return true;
 }
 
-// Drops the stream's resident blocks on a node: those nobody uses, or all when the node is lost.
-void Membership::drop_blocks(Stream& stream, NodeId node, bool lost) {
+// Blocks of a stream without jobs that nothing uses, as far as this step may drop any.
+void Membership::drop_unused(Stream& stream, const StreamNode& part) {
+  const SharePart& share = s_.memory[part.share];
+  for (;;) {
+    const ItemId item = share.share->lowest_unpinned();
+    if (item.is_none()) return;
+    if (drops_left_ == 0) return s_.alarms.set(s_.now, {});
+    --drops_left_;
+    const std::uint32_t owner = share.owner_of[item.value];
+    s_.order(Drop{share.id, share.spec.place, Form::prepared, item, s_.blocks[owner].slot});
+    drop_block(stream, owner);
+  }
+}
+
+// All blocks of the stream that were on a lost node.
+void Membership::lose_blocks(Stream& stream, NodeId node) {
+  bool any = false;
   for (const StreamNode& part : stream.nodes) {
     if (part.node != node) continue;
-    const SharePart& share = s_.memory[part.share];
-    for (std::uint32_t item = 0; item < share.owner_of.size(); ++item) {
-      const std::uint32_t owner = share.owner_of[item];
+    for (const std::uint32_t owner : s_.memory[part.share].owner_of) {
       if (owner == kNone || !s_.blocks.live(owner) || !s_.blocks[owner].resident) continue;
-      Block& block = s_.blocks[owner];
-      if (!lost && share.share->pinned(ItemId(item))) continue;
-      if (lost) {
-        delivery_.lost_block({owner, block.serial});
-        lift_charge(s_, block);
-      }
-      if (!block.ref.is_none() && stream.lanes->valid(block.ref)) {
-        stream.lanes->for_each_needing(
-            block.ref, [&](MemberId member) { s_.touch(stream.lanes->tag(member)); });
-        stream.lanes->dropped(block.ref);
-      }
-      for (const std::uint32_t job : stream.jobs) s_.touch(job);
-      if (!lost)
-        s_.order(Drop{share.id, share.spec.place, Form::prepared, ItemId(item), block.slot});
-      s_.memory.give_back(part.share, ItemId(item));
-      s_.blocks.release(owner);
+      delivery_.lost_block({owner, s_.blocks[owner].serial});
+      lift_charge(s_, s_.blocks[owner]);
+      drop_block(stream, owner);
+      any = true;
     }
   }
+  for (const std::uint32_t job : stream.jobs) {
+    if (any) s_.touch(job);
+  }
+}
+
+void Membership::drop_block(Stream& stream, std::uint32_t index) {
+  const Block& block = s_.blocks[index];
+  if (!block.ref.is_none() && stream.lanes->valid(block.ref)) {
+    stream.lanes->for_each_needing(block.ref,
+                                   [&](MemberId member) { s_.touch(stream.lanes->tag(member)); });
+    stream.lanes->dropped(block.ref);
+  }
+  s_.memory.give_back(block.share, block.item);
+  s_.blocks.release(index);
 }
 
 }  // namespace batchflow

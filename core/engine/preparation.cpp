@@ -162,9 +162,9 @@ void Preparation::making_ready(std::uint32_t index) {
 
 // A worker held by a making that waits may be what that one waits for, after workers were lost.
 void Preparation::take_held_worker(std::uint32_t node_index) {
-  for (std::uint32_t i = 0; i < s_.workers.size(); ++i) {
-    Worker& worker = s_.workers[i];
-    if (worker.node != node_index || worker.state != Worker::State::busy) continue;
+  for (const std::uint32_t index : s_.nodes[node_index].staff) {
+    const Worker& worker = s_.workers[index];
+    if (worker.state != Worker::State::busy) continue;
     Making& making = s_.makings[worker.making];
     if (making.preparing || making.waiting == 0) continue;
     return free_worker(making);

@@ -76,6 +76,7 @@ class Preparation {
   void fill_block(Block& block, const Stream& stream, const Need& need, const StreamNode& part,
                   Memory::Taken taken);
   void take_held_worker(std::uint32_t node);
+  void forget_worker(std::uint32_t worker);
   void assign(std::uint32_t node);
   void order_prepare(std::uint32_t making);
   void free_worker(Making& making);

@@ -75,7 +75,7 @@ bool Membership::stand_by() {
     }
   }
   if (standby_nodes_.empty()) return false;
-  std::sort(standby_nodes_.begin(), standby_nodes_.end());
+  s_.sort_by_joining(standby_nodes_);
   standby_nodes_.erase(std::unique(standby_nodes_.begin(), standby_nodes_.end()),
                        standby_nodes_.end());
   bool changed = false;
@@ -129,6 +129,7 @@ void Membership::take_reserve(Job& job) {
       part.reserve += ranks * job.credits;
     }
     job.reserved.push_back({part.node, ranks, own ? 0 : ranks * job.credits});
+    holders_[{part.node, job.serial}] = job.index;
     ++part.jobs;
     part.ranks += ranks;
     promise(part);
@@ -149,6 +150,7 @@ void Membership::give_up_reserve(Job& job) {
     }
   }
   for (const Job::Reserved& reserved : job.reserved) {
+    holders_.erase({reserved.node, job.serial});
     for (StreamNode& part : stream.nodes) {
       if (part.node != reserved.node) continue;
       part.reserve -= reserved.slots;
@@ -224,6 +226,7 @@ void Membership::still_stranded(std::uint32_t index, std::uint64_t serial) {
 
 bool Membership::make_way() {
   bool changed = stand_by();
+  if (!over_promised_.empty()) s_.alarms.set(s_.now, {});
   for (std::size_t i = 0; i < closing_.size();) {
     if (try_free(closing_[i])) {
       closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -279,25 +282,33 @@ Bytes Membership::promised_to(const Job& job, Place place) const {
   return bytes;
 }
 
-// A place that has become too small for its promises: the youngest of them are taken back.
-void Membership::keep_promises(Place place) {
+void Membership::begin_step() {
+  constexpr std::size_t kDropsAStep = 1024;
+  constexpr std::size_t kRefusalsAStep = 32;
+  drops_left_ = kDropsAStep;
+  refusals_left_ = kRefusalsAStep;
+  std::erase_if(over_promised_, [&](const Place& place) { return keep_promises(place); });
+}
+
+// A place that has become too small for its promises: the youngest of them are taken back. False:
+// some in this step, and others in the next.
+bool Membership::keep_promises(Place place) {
   for (;;) {
     const Bytes promised = s_.memory.promised(place);
     const Bytes capacity = s_.memory.capacity(place);
-    if (promised <= capacity) return;
-    Job* youngest = nullptr;
-    for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
-      if (!s_.jobs.live(index)) continue;
-      Job& job = s_.jobs[index];
-      const bool here =
-          std::any_of(job.reserved.begin(), job.reserved.end(),
-                      [&](const Job::Reserved& reserved) { return reserved.node == place.node; });
-      if (here && (youngest == nullptr || job.serial > youngest->serial)) youngest = &job;
+    if (promised <= capacity) return true;
+    const auto after = holders_.upper_bound({place.node, UINT64_MAX});
+    const auto youngest = after == holders_.begin() ? holders_.end() : std::prev(after);
+    if (youngest == holders_.end() || youngest->first.first != place.node) {
+      give_up_standby(place);
+      return true;
     }
-    if (youngest == nullptr) return give_up_standby(place);
-    const Bytes its = promised_to(*youngest, place);
+    if (refusals_left_ == 0) return false;
+    --refusals_left_;
+    Job& job = s_.jobs[youngest->second];
+    const Bytes its = promised_to(job, place);
     const Bytes missing = promised - capacity;
-    refuse(*youngest, Refusal::no_room, its, its > missing ? its - missing : 0);
+    refuse(job, Refusal::no_room, its, its > missing ? its - missing : 0);
   }
 }
 

@@ -8,6 +8,9 @@ namespace batchflow {
 
 namespace {
 
+// A place of a permutation's table is made this many times as fast as a sample is looked up.
+constexpr std::uint64_t kTablePlacesASample = 128;
+
 std::vector<PolicyChoice> eviction_choices(const EngineConfig& config, const PolicyList& list) {
   std::vector<PolicyChoice> choices;
   for (const std::string& text : config.policies.eviction) {
@@ -63,7 +66,10 @@ void EngineState::expand(const Block& block, std::vector<Draw>& draws) {
   }
   if (stream.family != Order::weighted) {
     std::vector<SampleId>& ids = stream.scratch;
-    stream.expander.expand(lineage(block), datasets[stream.dataset].catalogue->samples(), ids);
+    const std::uint64_t before = expander.permutations().places_made();
+    expander.expand(lineage(block), datasets[stream.dataset].catalogue->samples(), ids);
+    // So that no more than a table or two are made in one step.
+    samples_gathered += (expander.permutations().places_made() - before) / kTablePlacesASample;
     draws.resize(ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i) draws[i] = {ids[i], 0};
     return;

@@ -5,7 +5,9 @@
 // a handle (index and serial) notices that what it named is gone.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -52,9 +54,15 @@ struct EngineState {
   Memory memory;
 
   // Backends' ids are looked up in maps that nothing iterates.
-  std::vector<Node> nodes;  // never erased: a node that comes back is a new one
+  // The slots of nodes and workers that are gone are used again: a node that comes back is a new
+  // one. What looks at nodes in turn does so in the order in which they joined.
+  std::vector<Node> nodes;
+  std::vector<std::uint32_t> lost_nodes;
+  std::uint64_t nodes_joined = 0;
+  std::uint64_t nodes_changed = 0;  // counts those that joined or were lost
   FlatMap node_of;
   std::vector<Worker> workers;
+  std::vector<std::uint32_t> quiet_workers;
   std::unordered_map<std::uint32_t, std::uint32_t> worker_of;
   std::vector<Dataset> datasets;
   std::unordered_map<std::uint32_t, std::uint32_t> dataset_of;
@@ -73,6 +81,9 @@ struct EngineState {
   std::vector<std::uint32_t> contradicting_jobs;  // to be refused before the step ends
   std::uint64_t samples_gathered = 0;             // looked up in this step
   bool starts_put_off = false;
+  std::size_t draws_left = 0;  // that may be listed for batches in this step
+  // What this step's commands refer to.
+  std::vector<std::shared_ptr<const std::vector<SampleId>>> lent;
 
   // Something could be started that could not before: on these nodes, or anywhere. Whoever makes
   // room says so, for nobody else is looked at again.
@@ -89,6 +100,10 @@ struct EngineState {
     const std::uint32_t found = node_of.find(node.value);
     if (found != kNone) room_on(found);
   }
+  void sort_by_joining(std::vector<std::uint32_t>& some) const {
+    std::sort(some.begin(), some.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return nodes[a].joined < nodes[b].joined; });
+  }
   std::vector<std::uint32_t> changed_nodes;  // since the scaling policy was last asked
   void changed_on(std::uint32_t node) {
     if (!std::exchange(nodes[node].changed, true)) changed_nodes.push_back(node);
@@ -98,6 +113,8 @@ struct EngineState {
   std::vector<Resident> evicted;              // by shares, not carried out yet
   std::vector<Slice> slices;                  // scratch
   PermutationCache rehearsed;                 // orders of buffers
+  // Block names to sample ids. Of all streams: tables are bounded, however many there are.
+  Expander expander{std::size_t{32} << 20};
 
   // Streams whose blocks may be needed by others than their policies were told.
   std::vector<std::uint32_t> changed_streams;

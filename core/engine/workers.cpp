@@ -11,12 +11,17 @@ void Preparation::joined(const WorkerJoined& event) {
   const std::uint32_t node = s_.node_of.find(event.node.value);
   if (node == kNone) return s_.protocol_error();
   if (const auto known = s_.worker_of.find(event.worker.value); known != s_.worker_of.end()) {
-    const Worker::State state = s_.workers[known->second].state;
-    if (state == Worker::State::idle || state == Worker::State::busy) return s_.protocol_error();
+    if (s_.workers[known->second].state != Worker::State::lost) return s_.protocol_error();
   }
-  const auto index = static_cast<std::uint32_t>(s_.workers.size());
-  s_.workers.push_back({event.worker, node, Worker::State::idle, kNone, {}});
+  if (s_.quiet_workers.empty()) {
+    s_.quiet_workers.push_back(static_cast<std::uint32_t>(s_.workers.size()));
+    s_.workers.emplace_back();
+  }
+  const std::uint32_t index = s_.quiet_workers.back();
+  s_.quiet_workers.pop_back();
+  s_.workers[index] = {event.worker, node, Worker::State::idle, kNone, {}};
   s_.worker_of[event.worker.value] = index;
+  s_.nodes[node].staff.push_back(index);
   s_.nodes[node].idle.push_back(index);
   ++s_.nodes[node].workers;
   s_.room_on(node);
@@ -27,9 +32,7 @@ void Preparation::lost(const WorkerLost& event) {
   const auto found = s_.worker_of.find(event.worker.value);
   if (found == s_.worker_of.end()) return s_.protocol_error();
   Worker& worker = s_.workers[found->second];
-  if (worker.state == Worker::State::lost || worker.state == Worker::State::quiesced) {
-    return s_.protocol_error();
-  }
+  if (worker.state == Worker::State::lost) return s_.protocol_error();
   Node& node = s_.nodes[worker.node];
   std::erase(node.idle, found->second);
   --node.workers;
@@ -57,17 +60,28 @@ void Preparation::lost(const WorkerLost& event) {
 void Preparation::quiesced(const WorkerQuiesced& event) {
   const auto found = s_.worker_of.find(event.worker.value);
   if (found == s_.worker_of.end()) return s_.protocol_error();
-  Worker& worker = s_.workers[found->second];
-  if (worker.state == Worker::State::quiesced) return s_.protocol_error();
+  const std::uint32_t index = found->second;
+  Worker& worker = s_.workers[index];
   if (worker.state != Worker::State::lost) lost({event.worker});
-  worker.state = Worker::State::quiesced;
   for (const Resident& slot : worker.quarantine) {
     const SharePart& part = s_.memory[slot.share];
     s_.order(Drop{part.id, part.spec.place, Form::prepared, slot.item, slot.slot});
     s_.memory.give_back(slot.share, slot.item);
   }
   worker.quarantine.clear();
+  std::erase(s_.nodes[worker.node].staff, index);
+  forget_worker(index);
   s_.room_everywhere();
+}
+
+// Nothing refers to it any more.
+void Preparation::forget_worker(std::uint32_t index) {
+  Worker& worker = s_.workers[index];
+  worker.state = Worker::State::quiesced;
+  worker.making = kNone;
+  const auto known = s_.worker_of.find(worker.id.value);
+  if (known != s_.worker_of.end() && known->second == index) s_.worker_of.erase(known);
+  s_.quiet_workers.push_back(index);
 }
 
 void Preparation::abandon(std::uint32_t stream) {
@@ -78,8 +92,8 @@ void Preparation::abandon(std::uint32_t stream) {
 }
 
 void Preparation::lose_node(std::uint32_t node_index) {
-  for (Worker& worker : s_.workers) {
-    if (worker.node == node_index) worker.state = Worker::State::quiesced;
+  for (const std::uint32_t worker : s_.nodes[node_index].staff) {
+    s_.workers[worker].state = Worker::State::quiesced;
   }
   reads_.lose_node(node_index, s_.nodes[node_index].id);
   for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
@@ -89,14 +103,14 @@ void Preparation::lose_node(std::uint32_t node_index) {
   node.idle.clear();
   node.ready.clear();
   node.workers = 0;
-  for (Worker& worker : s_.workers) {
-    if (worker.node != node_index) continue;
+  for (const std::uint32_t index : node.staff) {
+    Worker& worker = s_.workers[index];
     // Nothing on a lost node writes anywhere any more.
     for (const Resident& slot : worker.quarantine) s_.memory.give_back(slot.share, slot.item);
     worker.quarantine.clear();
-    worker.state = Worker::State::quiesced;
-    worker.making = kNone;
+    forget_worker(index);
   }
+  node.staff.clear();
 }
 
 // ------------------------------------------------------------------------------------ upkeep ----

@@ -49,3 +49,11 @@ TEST_CASE("a thousand million samples make 954 lanes") {
   sizes.lane_blocks = lane_blocks_for(sizes.blocks(), 0);
   CHECK(sizes.lanes() == 954);
 }
+
+TEST_CASE("there are never more than 4,096 lanes: those of larger data sets are longer") {
+  CHECK(lane_blocks_for(std::uint64_t{4096} * 4096, 0) == 4096);
+  CHECK(lane_blocks_for(std::uint64_t{4096} * 4096 + 1, 0) == 4097);
+  LaneSizes sizes{1'000'000'000'000, 1, 1};
+  sizes.lane_blocks = lane_blocks_for(sizes.blocks(), 0);
+  CHECK(sizes.lanes() == 4096);
+}

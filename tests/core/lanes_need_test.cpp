@@ -183,3 +183,46 @@ TEST_CASE("whoever must tell of changed needs is called when there begin to be s
   CHECK(lanes.visit_changed_needs(100, [&](BlockRef block) { told.push_back(block); }));
   CHECK(told.size() == 2);
 }
+
+TEST_CASE("many strict jobs in epochs of their own: who comes to which is found some at a time") {
+  constexpr std::uint32_t kJobs = 100;
+  Lanes lanes(options_of(4, 2));
+  std::vector<MemberId> members;
+  std::vector<std::vector<BlockRef>> blocks;
+  int told = 0;
+  lanes.on_changed_needs([&] { ++told; });
+  for (std::uint32_t epoch = kJobs; epoch-- > 0;) {
+    members.push_back(lanes.add_strict(epoch, epoch, 0, kJobs));
+    blocks.push_back(take(lanes, members.back(), 1));
+    lanes.check_consistency();
+  }
+  // The first block of epoch e is still to be had by the e jobs of earlier epochs.
+  const auto visited = [&](std::size_t limit) {
+    std::size_t count = 0;
+    const bool all = lanes.visit_changed_needs(limit, [&](BlockRef) { ++count; });
+    CHECK(count <= limit);
+    return all;
+  };
+  while (!visited(20)) {
+  }
+  for (std::uint32_t i = 0; i < kJobs; ++i) {
+    CHECK(users(lanes, blocks[i]) == Users{kJobs - 1 - i});
+  }
+  // A job leaves from epoch 0: one less for each of the 99 epochs after it, and not all in one
+  // call.
+  told = 0;
+  lanes.remove(members.back());
+  CHECK(told > 0);
+  CHECK(!visited(10));
+  while (!visited(10)) {
+  }
+  for (std::uint32_t i = 0; i + 1 < kJobs; ++i) {
+    CHECK(users(lanes, blocks[i]) == Users{kJobs - 2 - i});
+  }
+  lanes.check_consistency();
+  // The job of epoch 1 goes on to epoch 2: it is in it in place of coming to it.
+  lanes.end_epoch(members[kJobs - 2]);
+  lanes.begin_next_epoch(members[kJobs - 2]);
+  lanes.check_consistency();
+  CHECK(users(lanes, blocks[kJobs - 3]) == Users{1});
+}

@@ -243,7 +243,7 @@ TEST_CASE("the limit of corrupt samples") {
 }
 
 TEST_CASE("the cache of permutations forgets the one unused for longest and stays right") {
-  PermutationCache cache(2);
+  PermutationCache cache(1);  // less than one: the last two stay
   const Permutation& first = cache.get(1, 100);
   cache.get(2, 100);
   CHECK(&cache.get(1, 100) == &first);
@@ -251,4 +251,22 @@ TEST_CASE("the cache of permutations forgets the one unused for longest and stay
   CHECK(&cache.get(1, 100) == &first);
   CHECK(cache.get(2, 100)(0) == Permutation(2, 100)(0));
   CHECK(cache.get(2, 101).size() == 101);
+}
+
+TEST_CASE("the cache of permutations is bounded in bytes, whatever is asked of it") {
+  constexpr std::size_t kTable = 4 * Permutation::kTableMost;  // both directions, two bytes each
+  PermutationCache cache(3 * kTable);
+  for (std::uint64_t key = 0; key < 16; ++key) {
+    cache.get(key, Permutation::kTableMost);
+    CHECK(cache.bytes() <= 3 * kTable);
+  }
+  CHECK(cache.bytes() >= 2 * kTable);
+  CHECK(cache.places_made() == 16 * Permutation::kTableMost);
+  // Networks have no table, and small tables are many.
+  cache.get(1, Permutation::kTableMost + 1);
+  CHECK(cache.places_made() == 16 * Permutation::kTableMost);
+  for (std::uint64_t key = 0; key < 10'000; ++key) {
+    cache.get(key, 100);
+    CHECK(cache.bytes() <= 3 * kTable);
+  }
 }

@@ -310,6 +310,23 @@ TEST_CASE("relaxed: limits hold") {
   check_round_trip(parts);
 }
 
+TEST_CASE("relaxed: a position of more lanes than a generation is cut into is none") {
+  const auto with_lanes = [](std::uint64_t lanes) {
+    Position::Fields fields;
+    fields.order = Order::relaxed;
+    fields.dataset_version = 7;
+    fields.samples = lanes;
+    fields.lanes.sizes = {lanes, 1, 1};
+    fields.lanes.passes.assign(lanes, 0);
+    fields.lanes.had = Bitmap(lanes);
+    std::string problem;
+    return Position::from(fields, problem).has_value();
+  };
+  CHECK(with_lanes(4096));
+  CHECK(!with_lanes(4097));
+  CHECK(!with_lanes(650'000));
+}
+
 TEST_CASE("relaxed: random orders of use, both forms exact at each step") {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     INFO("seed = " << seed);

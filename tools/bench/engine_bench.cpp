@@ -2,16 +2,14 @@
 // ./dev bench core
 #include <benchmark/benchmark.h>
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <ctime>
-#include <fstream>
 #include <vector>
 
 #include "core/engine.h"
 #include "policies/registry.h"
 #include "tools/bench/instant_backend.h"
+#include "tools/bench/process_memory.h"
+#include "tools/bench/stopwatch.h"
 
 namespace batchflow {
 namespace {
@@ -108,14 +106,6 @@ BENCHMARK(BM_CachedSamples)->RangeMultiplier(10)->Range(10'000, 10'000'000)->Ite
 
 // ---------------------------------------------------------------------------------- memory ----
 
-double resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  double all = 0;
-  double resident = 0;
-  statm >> all >> resident;
-  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
-
 // What the engine holds for a cached sample, the eviction policy's own memory taken off: at most 24
 // bytes, and 8 for each sample of the dataset. Catalogues with sizes of their own count here.
 void BM_MemoryOfCachedSamples(benchmark::State& state) {
@@ -139,32 +129,6 @@ BENCHMARK(BM_MemoryOfCachedSamples)->Iterations(1)->Unit(benchmark::kMillisecond
 
 // ------------------------------------------------------------------------- the longest step ----
 
-// Each step's own CPU time, the least of all rounds: an engine does the same in each, and what a
-// virtual machine takes in between does not come at the same step again and again.
-class Stopwatch {
- public:
-  void begin_round() { at_ = 0; }
-  bool step(InstantBackend& backend) {
-    const double start = now_us();
-    const bool more = backend.step();
-    const double took = now_us() - start;
-    if (at_ == least_us_.size()) least_us_.push_back(took);
-    least_us_[at_] = std::min(least_us_[at_], took);
-    ++at_;
-    return more;
-  }
-  double longest_us() const { return *std::max_element(least_us_.begin(), least_us_.end()); }
-
- private:
-  static double now_us() {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
-  }
-
-  std::vector<double> least_us_;  // by number in the round
-  std::size_t at_ = 0;
-};
 constexpr int kRounds = 5;
 
 // From the middle of one epoch to the middle of the third, in blocks as images have and in those of

@@ -1,8 +1,11 @@
-// A backend in which everything that is ordered is done at once, and ranks train in no time: what
-// is left is the cost of the engine. Used by the engine's benchmarks.
+// A backend in which everything that is ordered is done at once, or preparation after some steps,
+// and ranks train in no time: what is left is the cost of the engine. Used by the engine's
+// benchmarks.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <utility>
 #include <vector>
 
 #include "core/engine.h"
@@ -17,6 +20,8 @@ class InstantBackend {
     std::uint32_t batch_samples = 1;
     std::uint32_t ranks = 1;
     std::uint32_t credits = 2;
+    std::uint64_t seed = 0;  // 0: none
+    const Position* position = nullptr;
   };
 
   InstantBackend(Engine& engine, DatasetId dataset, Digest version, PipelineId pipeline,
@@ -35,6 +40,12 @@ class InstantBackend {
 
   void join(const Job& job, NodeId node) {
     const std::vector<NodeId> ranks(job.ranks, node);
+    add_join(job, ranks);
+    step();
+    ask(job);
+  }
+  // For the next step. REQUIRES: `ranks` is there until then.
+  void add_join(const Job& job, std::span<const NodeId> ranks) {
     JobJoined event;
     event.job = job.id;
     event.dataset = dataset_;
@@ -42,20 +53,30 @@ class InstantBackend {
     event.order = job.order;
     event.batch_samples = job.batch_samples;
     event.credits = job.credits;
+    event.has_shuffle_seed = job.seed != 0;
+    event.shuffle_seed = job.seed;
+    event.position = job.position;
     event.ranks = ranks;
     next_.push_back(event);
-    step();
+  }
+  void ask(const Job& job) {
     for (Rank rank = 0; rank < job.ranks; ++rank) {
       next_.push_back(BatchWanted{job.id, rank, job.credits});
     }
   }
+
+  // So many steps after it was ordered a block is made.
+  void prepare_for(std::uint64_t steps) { preparation_steps_ = steps; }
 
   // One step of the engine with all that the last one caused; false when nothing is left to do.
   bool step() {
     now_ += Duration(1000);
     current_.swap(next_);
     next_.clear();
-    if (current_.empty()) return false;
+    for (; !made_.empty() && made_.front().first <= steps_; made_.pop_front()) {
+      current_.push_back(made_.front().second);
+    }
+    if (current_.empty() && made_.empty()) return false;
     for (const Command& command : engine_.step(Instant(now_), current_)) {
       std::visit([&](const auto& order) { carry_out(order); }, command);
     }
@@ -66,18 +87,27 @@ class InstantBackend {
   void add(const Event& event) { next_.push_back(event); }
   std::uint64_t deliveries() const { return deliveries_; }
   std::uint64_t refusals() const { return refusals_; }
+  std::uint64_t drops() const { return drops_; }
+  // The samples that the last delivery lists.
+  std::uint64_t last_drawn() const { return drawn_; }
   std::uint64_t steps() const { return steps_; }
 
  private:
   template <class Order>
   void carry_out(const Order&) {}
   void carry_out(const Read& order) { next_.push_back(ReadDone{order.request, {}, {}}); }
-  void carry_out(const Prepare& order) { next_.push_back(PreparationDone{order.request, {}, {}}); }
+  void carry_out(const Prepare& order) {
+    const PreparationDone done{order.request, {}, {}};
+    if (preparation_steps_ == 0) return next_.push_back(done);
+    made_.push_back({steps_ + preparation_steps_, done});
+  }
   void carry_out(const Transfer& order) { next_.push_back(TransferDone{order.request, {}}); }
   void carry_out(const SetTimer& order) { next_.push_back(TimerFired{order.timer}); }
   void carry_out(const Refuse&) { ++refusals_; }
+  void carry_out(const Drop&) { ++drops_; }
   void carry_out(const Deliver& order) {
     ++deliveries_;
+    drawn_ = order.samples.size();
     next_.push_back(DeliveryDone{order.request, {}});
     next_.push_back(BatchConsumed{order.job, order.rank, order.step, Duration(1000)});
     next_.push_back(SlotReleased{order.job, order.rank, order.step});
@@ -92,7 +122,11 @@ class InstantBackend {
   std::vector<Event> next_;
   std::uint64_t deliveries_ = 0;
   std::uint64_t refusals_ = 0;
+  std::uint64_t drops_ = 0;
+  std::uint64_t drawn_ = 0;
   std::uint64_t steps_ = 0;
+  std::uint64_t preparation_steps_ = 0;
+  std::deque<std::pair<std::uint64_t, Event>> made_;  // and when that is known
 };
 
 }  // namespace batchflow

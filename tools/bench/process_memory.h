@@ -1,0 +1,18 @@
+// What this process has in memory, by the operating system's count.
+#pragma once
+
+#include <unistd.h>
+
+#include <fstream>
+
+namespace batchflow {
+
+inline double resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  double all = 0;
+  double resident = 0;
+  statm >> all >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace batchflow
