@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import __future__
 import ctypes
+import ctypes.util
+import glob
 import importlib
 import json
 import os
 import struct
 import sys
+import sysconfig
+import tempfile
 import threading
 import time
 import traceback
@@ -46,6 +50,27 @@ def map_area(offset: int, size: int, writable: bool) -> Any:
     if address in (None, ctypes.c_void_p(-1).value):
         raise Refused(f"its areas cannot be mapped: {os.strerror(ctypes.get_errno())}")
     return (ctypes.c_ubyte * size).from_address(address)
+
+
+def find_library(name: str) -> Optional[str]:
+    """In the place of ctypes.util's, which starts a linker and compilers to find out."""
+    folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), "/lib64", "/usr/lib64", "/lib",
+               "/usr/lib", "/usr/local/lib"]
+    machine = sysconfig.get_config_var("MULTIARCH")
+    if machine:
+        folders[1:1] = [f"/lib/{machine}", f"/usr/lib/{machine}"]
+    for folder in filter(None, folders):
+        found = sorted(glob.glob(f"{glob.escape(folder)}/lib{glob.escape(name)}.so*"))
+        if found:
+            return os.path.basename(found[-1])
+    return None
+
+
+def live_alone() -> None:
+    """What libraries do when they are imported, and what would end that here: they look for other
+    libraries, and ask for a place of temporary files, which is found out by writing one."""
+    ctypes.util.find_library = find_library
+    tempfile.tempdir = "/tmp"
 
 
 def value_of(packed: Any) -> Any:
@@ -219,6 +244,7 @@ def main() -> None:
     shape = shape[:dimensions]
     words = setup[SETUP.size:].split(b"\0")
     given = {words[2 * i].decode(): words[2 * i + 1].decode() for i in range(parameters)}
+    live_alone()
     bundle = json.loads(os.pread(BUNDLE, os.fstat(BUNDLE).st_size, 0))
     made: tuple[int, list[int]] = (0, [])
     problem, version, random = "", "", False

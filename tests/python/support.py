@@ -105,13 +105,15 @@ class Served(Folder):
 
     ROWS = 2000
     ARGUMENTS = ()
+    MEMORY = "512mib"
 
     def setUp(self):
         super().setUp()
         self.data = self.folder / "rows"
         self.data.mkdir()
         write_rows(self.data / "rows.npy", self.ROWS)
-        self.daemon = Daemon(self.folder, "--dataset", f"rows={self.data}", *self.ARGUMENTS)
+        self.daemon = Daemon(self.folder, "--dataset", f"rows={self.data}", *self.ARGUMENTS,
+                             memory=self.MEMORY)
         self.addCleanup(self.daemon.kill)
         os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
 

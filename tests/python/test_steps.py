@@ -3,6 +3,7 @@ what a function that fails costs."""
 
 import collections
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import batchflow
 from batchflow import steps
-from support import Served, needs, value_at, wait_until
+from support import HERE, Served, needs, value_at, wait_until
 
 try:
     import numpy as np
@@ -231,6 +232,24 @@ class Steps(Served):
         total = sum(value_at(key, i) + 3 for key in range(self.ROWS) for i in range(16))
         self.assertEqual(done.stdout, f"True {self.ROWS} [] {total}\n", done.stderr)
 
+    def test_libraries_that_look_for_others_or_for_a_place_of_files_can_be_imported(self):
+        """Both start programs or write a file to find out, outside; PyTorch of PyPI does both."""
+        (self.folder / "looking.py").write_text(textwrap.dedent("""
+            import ctypes.util, tempfile
+            FOUND = ctypes.util.find_library("c") is not None
+            NONE = ctypes.util.find_library("there-is-none") is None
+            PLACE = len(tempfile.gettempdir())
+            """))
+        done = self.script("""
+            import looking
+
+            @batchflow.step
+            def work(row):
+                return row + (looking.FOUND + looking.NONE + (looking.PLACE > 0))
+            """)
+        total = sum(value_at(key, i) + 3 for key in range(self.ROWS) for i in range(16))
+        self.assertEqual(done.stdout, f"True {self.ROWS} [] {total}\n", done.stderr)
+
     def test_it_can_neither_write_nor_start_anything(self):
         done = self.script(f"""
             import socket, subprocess
@@ -251,6 +270,42 @@ class Steps(Served):
             """)
         self.assertEqual(done.stdout, f"True {self.ROWS} [] {4 * self.ROWS}\n", done.stderr)
         self.assertFalse((self.folder / "written").exists())
+
+
+# Of an environment of its own: that of the distribution is another build.
+PYPI = Path(os.environ.get("BATCHFLOW_PYPI_PYTHON",
+                           HERE.parent.parent / "build" / "torch-venv" / "bin" / "python"))
+
+
+@unittest.skipUnless(PYPI.exists(), "PyTorch of PyPI is not installed: python3 -m venv "
+                     "build/torch-venv && build/torch-venv/bin/pip install torch numpy")
+class PyTorchOfPyPI(Served):
+    ROWS, MEMORY = 32, "3gib"
+
+    @property
+    def ARGUMENTS(self):
+        node = self.folder / "node.yaml"
+        node.write_text("{kind: node, workers: 1, steps: {timeout: 60s}}")
+        return ("--config", str(node))
+
+    def test_a_function_may_use_it(self):
+        script = self.folder / "script.py"
+        script.write_text(textwrap.dedent("""
+            import batchflow, torch
+
+            @batchflow.step(memory="1gib", output=("float32", (16,)))
+            def work(row):
+                return torch.nn.functional.relu(torch.from_numpy(row).float() - 700).numpy()
+
+            total = 0.0
+            for batch in batchflow.DataLoader("rows", 32, pipeline=[work], output="numpy"):
+                total += float(batch[0].sum(dtype="float64"))
+            print(torch.__version__, total)
+            """))
+        done = subprocess.run([str(PYPI), str(script)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=500, text=True)
+        total = sum(max(0, value_at(key, i) - 700) for key in range(self.ROWS) for i in range(16))
+        self.assertEqual(done.stdout.split()[1:], [str(float(total))], done.stderr)
 
 
 @needs("numpy")
