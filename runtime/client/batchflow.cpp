@@ -173,6 +173,13 @@ bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** na
   });
 }
 
+bf_status bf_loader_samples_sum(bf_loader* loader, uint64_t first, uint64_t count,
+                                bf_samples_sum* sum) {
+  return with(loader, [&](Loader& open) {
+    return is_whole(sum) ? open.samples_sum(first, count, *sum) : not_whole("bf_samples_sum");
+  });
+}
+
 bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** name) {
   return with(loader, [&](Loader& open) {
     return name != nullptr ? open.name(true, index, name) : not_whole("name");

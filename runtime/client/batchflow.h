@@ -89,6 +89,19 @@ typedef enum bf_type {
 
 enum { BF_MARK_FILLER = 1, BF_MARK_REPLACED = 2, BF_MARK_REHEARSED = 4 };
 
+typedef enum bf_said { BF_SAID_OF_DATA = 0, BF_SAID_OF_WAIT = 1 } bf_said;
+
+/* Of samples in a row, to compare them with others: CRC-32s (zlib's) of their names, a zero behind
+ * each, and of their labels in decimals (-1: none) likewise; and the sum of those of each sample's
+ * name, a zero and its label, which is the same in any order. */
+typedef struct bf_samples_sum {
+  size_t struct_size;
+  uint64_t names;
+  uint64_t labels;
+  uint64_t pairs;
+} bf_samples_sum;
+#define BF_SAMPLES_SUM_INIT BF_INIT(bf_samples_sum)
+
 typedef struct bf_loader bf_loader;
 
 typedef struct bf_loader_options {
@@ -115,6 +128,13 @@ typedef struct bf_loader_options {
   /* Of a path: tokens=COUNT, format=NAME, split=NAME:RULE, with commas between them, as --dataset
    * of batchflowd has them; NULL: as it is. */
   const char* reading;
+  int has_corrupt_ratio_max;
+  double corrupt_ratio_max; /* of the dataset's samples; more than that end the job */
+  /* NULL, or called with what its user should know, by the thread that calls the library, while it
+   * does: notes on the data when the loader is opened, and, whenever it has waited for other ranks
+   * for 5 s, and then for twice as long each time, for which. */
+  void (*say)(void* context, bf_said about, const char* text);
+  void* say_context;
 } bf_loader_options;
 #define BF_LOADER_OPTIONS_INIT BF_INIT(bf_loader_options)
 
@@ -212,6 +232,9 @@ BF_API bf_status bf_loader_scores(bf_loader* loader, const uint64_t** keys, cons
                                   size_t* count);
 BF_API bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name);
 BF_API bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** name);
+/* Of at most 4,096 samples. */
+BF_API bf_status bf_loader_samples_sum(bf_loader* loader, uint64_t first, uint64_t count,
+                                       bf_samples_sum* sum);
 /* Batches that are still held stay readable until they are released. A child of fork() may close
  * and release what its parent opened, but nothing else. */
 BF_API void bf_loader_close(bf_loader* loader);

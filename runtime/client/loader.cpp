@@ -75,6 +75,17 @@ void Loader::begin_call(Clock::time_point now) {
   is_given_ = false;
   session_->link()->consumed(given_step_, nanoseconds(between), nanoseconds(waited_));
   waited_ = {};
+  ask_after_ = kAskFirst;
+}
+
+void Loader::ask_whom_it_waits_for(Clock::time_point now) {
+  if (say_ == nullptr || request_.world_size == 1) return;
+  if (const auto answer = session_->whom_it_waits_for(); !answer.empty())
+    say(BF_SAID_OF_WAIT, fmt::format("rank {} has waited for {:.0f} s for {}", request_.rank,
+                                     seconds(waited_ + (now - waits_since_)), answer));
+  if (waited_ + (now - waits_since_) < ask_after_) return;
+  ask_after_ *= 2;
+  session_->ask_whom_it_waits_for();
 }
 
 bf_status Loader::next(bf_batch& batch) {
@@ -86,6 +97,7 @@ bf_status Loader::next(bf_batch& batch, Clock::duration most, bool comes_back) {
   if (ended_ != BF_OK) return fail(ended_, ended_because_);
   const auto begin = Clock::now();
   begin_call(begin);
+  waits_since_ = begin;
   const bf_status status = next_before(begin, most, comes_back, batch);
   returned_at_ = Clock::now();
   waited_ += returned_at_ - begin;
@@ -117,6 +129,7 @@ bf_status Loader::next_before(Clock::time_point begin, Clock::duration most, boo
     if (waited || now - looked_at_socket_ > slice) {
       looked_at_socket_ = now;
       alive = session_->look_at_socket();
+      if (waited) ask_whom_it_waits_for(now);
     }
     const bf_status status = take_record(batch, session_->is_revoked());
     if (status != BF_TIMEOUT) return status;
@@ -261,7 +274,8 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
     request_.state = to_json(track_.position());
     auto session = Session::open(
         addresses_, request_, shown_, std::min(deadline, give_up_at),
-        [this] { return interrupted_.load() != 0; }, problem);
+        [this] { return interrupted_.load() != 0; },
+        [this](const std::string& text) { say(BF_SAID_OF_WAIT, text); }, problem);
     if (!session && problem.failure == Session::Failure::refused)
       return end(BF_REFUSED, problem.message);
     if (!session && problem.failure == Session::Failure::protocol)

@@ -37,6 +37,7 @@ class Loader {
   bf_status report_scores(const std::uint64_t* keys, const float* scores, std::size_t count);
   bf_status scores(const std::uint64_t** keys, const float** scores, std::size_t& count);
   bf_status name(bool of_class, std::uint64_t key, const char** text);
+  bf_status samples_sum(std::uint64_t first, std::uint64_t count, bf_samples_sum& sum);
   void info(bf_loader_info& out) const;
   void times(bf_loader_times& out) const;
   // Opened by a parent of this process.
@@ -74,12 +75,16 @@ class Loader {
   bf_status ask(Clock::time_point deadline);
   bf_status tell(std::span<const Score> scores, Clock::time_point deadline);
   void describe_fields();
+  void say(bf_said about, const std::string& text) const;
+  void ask_whom_it_waits_for(Clock::time_point now);
 
   std::uint32_t generation_ = process_generation();
   std::vector<std::string> addresses_;
   Descriptor shown_;
   JoinRequest request_;
   bool copies_ = false;
+  decltype(bf_loader_options::say) say_ = nullptr;
+  void* say_context_ = nullptr;
   Clock::duration timeout_{};
   Clock::duration reconnect_time_{};
 
@@ -100,6 +105,7 @@ class Loader {
   std::atomic<const std::atomic<std::uint32_t>*> sleeps_on_ = nullptr;
 
   Clock::time_point looked_at_socket_{};
+  Clock::duration ask_after_ = kAskFirst;  // of waiting for a batch
   Clock::time_point lost_at_{};
   Clock::time_point try_again_at_{};
   Clock::duration backoff_{};
@@ -109,7 +115,8 @@ class Loader {
   bool is_given_ = false;
   std::uint64_t given_step_ = 0;
   std::uint64_t next_step_ = 0;  // none before it may come
-  Clock::duration waited_{};     // for the batch given last, or the one being waited for
+  Clock::time_point waits_since_{};
+  Clock::duration waited_{};  // for the batch given last, or the one being waited for
   Clock::time_point returned_at_{};
 
   std::uint64_t step_ = 0;

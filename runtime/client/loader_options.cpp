@@ -76,6 +76,9 @@ std::string options_problem(const bf_loader_options& options) {
     return fmt::format("'{}' is in seconds, at most 1e8; 0 for the default",
                        are_seconds(options.timeout_s) ? "reconnect_s" : "timeout_s");
   }
+  if (options.has_corrupt_ratio_max != 0 &&
+      !(options.corrupt_ratio_max >= 0 && options.corrupt_ratio_max <= 1))
+    return "'corrupt_ratio_max' is a part of all samples, from 0 to 1";
   if (!std::isfinite(options.weight) || options.weight < 0)
     return "'weight' is a positive number, or 0 for 1";
   return "";
@@ -109,6 +112,7 @@ JoinRequest request_of(const bf_loader_options& options) {
   request.credits = options.credits;
   if (options.weight != 0) request.weight = options.weight;
   request.state = text_of(options.state);
+  if (options.has_corrupt_ratio_max != 0) request.corrupt_ratio_max = options.corrupt_ratio_max;
   return request;
 }
 
@@ -137,6 +141,8 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   loader->addresses_ = service_addresses(options.service);
   loader->request_ = request_of(options);
   loader->copies_ = options.copy != 0;
+  loader->say_ = options.say;
+  loader->say_context_ = options.say_context;
   loader->timeout_ = duration_of(options.timeout_s, 300);
   loader->reconnect_time_ = duration_of(options.reconnect_s, 60);
   if (is_path(options.dataset)) {
@@ -162,7 +168,7 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   for (;;) {
     session = Session::open(
         loader->addresses_, loader->request_, loader->shown_, deadline, [] { return false; },
-        problem);
+        [&](const std::string& text) { loader->say(BF_SAID_OF_WAIT, text); }, problem);
     const auto now = Clock::now();
     if (problem.failure == Session::Failure::not_yet ||
         (problem.failure == Session::Failure::lost && !std::exchange(was_lost, true)))
@@ -180,6 +186,7 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   loader->track_ = std::move(*track);
   loader->adopt(std::move(session));
   loader->describe_fields();
+  for (const std::string& note : loader->admission_.notes) loader->say(BF_SAID_OF_DATA, note);
   out = std::move(loader);
   return BF_OK;
 }
@@ -269,6 +276,27 @@ bf_status Loader::name(bool of_class, std::uint64_t key, const char** text) {
   }
   *text = found->second.c_str();
   return BF_OK;
+}
+
+bf_status Loader::samples_sum(std::uint64_t first, std::uint64_t count, bf_samples_sum& sum) {
+  if (count == 0 || count > SamplesSum::kMost || first > admission_.dataset_samples ||
+      count > admission_.dataset_samples - first)
+    return fail(BF_BAD_ARGUMENT,
+                fmt::format("samples {} to {}: write 1 to {} of the {} there are", first,
+                            first + count, SamplesSum::kMost, admission_.dataset_samples));
+  std::optional<SamplesSum> answer;
+  if (session_) answer = session_->ask_sum(first, count, Clock::now() + timeout_);
+  if (!answer)
+    return fail(BF_NO_SERVICE,
+                "the service is away, or did not answer; ask again when batches have come");
+  sum.names = answer->names;
+  sum.labels = answer->labels;
+  sum.pairs = answer->pairs;
+  return BF_OK;
+}
+
+void Loader::say(bf_said about, const std::string& text) const {
+  if (say_ != nullptr) say_(say_context_, about, text.c_str());
 }
 
 void Loader::info(bf_loader_info& out) const {

@@ -35,6 +35,28 @@ std::optional<Frame> next_frame(Channel& channel, Clock::time_point deadline,
   return std::nullopt;
 }
 
+// The answer to the wish to join. Meanwhile it is asked, now and then, for whom it has to wait.
+std::optional<Frame> admission_frame(Channel& channel, const JoinRequest& request,
+                                     Clock::time_point deadline,
+                                     const std::function<bool()>& is_interrupted,
+                                     const std::function<void(const std::string&)>& say_wait) {
+  const auto begin = Clock::now();
+  for (Clock::duration ask_after = kAskFirst;; ask_after *= 2) {
+    const auto until = request.world_size > 1 ? std::min(deadline, begin + ask_after) : deadline;
+    while (auto frame = next_frame(channel, until, is_interrupted)) {
+      std::string problem;
+      if (message_type(frame->text, problem) != "waiting") return frame;
+      const auto waiting = decode_waiting(frame->text, problem);
+      if (waiting && waiting->message && !waiting->message->empty())
+        say_wait(fmt::format("rank {} has waited for {:.0f} s for {}", request.rank,
+                             std::chrono::duration<double>(Clock::now() - begin).count(),
+                             *waiting->message));
+    }
+    if (!channel.is_open() || is_interrupted() || Clock::now() >= deadline) return std::nullopt;
+    channel.send(encode(WaitingMessage{}), {}, std::min(deadline, Clock::now() + kAnswerTime));
+  }
+}
+
 Session::Problem no_answer(const Channel& channel, const Companion* proxy,
                            const std::function<bool()>& is_interrupted, std::string_view to_what) {
   if (is_interrupted()) return {Session::Failure::interrupted, "interrupted"};
@@ -143,6 +165,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
                                        const JoinRequest& request, Descriptor& shown,
                                        Clock::time_point deadline,
                                        const std::function<bool()>& is_interrupted,
+                                       const std::function<void(const std::string&)>& say_wait,
                                        Problem& problem) {
   problem = {};
   std::string why;
@@ -161,7 +184,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   const int number = shown.get();
   const auto shows = shown ? std::span<const int>(&number, 1) : std::span<const int>();
   channel.send(encode(request), shows, std::min(deadline, Clock::now() + kAnswerTime));
-  auto frame = next_frame(channel, deadline, is_interrupted);
+  auto frame = admission_frame(channel, request, deadline, is_interrupted, say_wait);
   if (!frame) {
     problem = no_answer(channel, proxy.get(), is_interrupted, "the wish to join");
     if (problem.failure == Failure::no_service && !channel.is_open())
@@ -173,7 +196,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
     problem = {later ? Failure::not_yet : Failure::refused, refused->message};
     if (refused->show.empty() || shown) return nullptr;
     shown = open_folder(refused->show);
-    if (shown) return open(addresses, request, shown, deadline, is_interrupted, problem);
+    if (shown) return open(addresses, request, shown, deadline, is_interrupted, say_wait, problem);
     problem.message = fmt::format(
         "the dataset {} lies in {}, which cannot be opened: {}; let this user read that folder",
         request.dataset, refused->show, std::strerror(errno));
@@ -230,6 +253,11 @@ bool Session::take(Frame frame) {
     refused_ = decode_refused(frame.text, problem);
   } else if (type == "sample_name" || type == "class_name") {
     named_ = decode_name(frame.text, problem);
+  } else if (type == "samples_sum") {
+    summed_ = decode_samples_sum(frame.text, problem);
+  } else if (type == "waiting") {
+    if (const auto waiting = decode_waiting(frame.text, problem))
+      waits_for_ = waiting->message.value_or("");
   } else if (problem.empty()) {
     problem = fmt::format("a message '{}' that is for nobody here", type);
   }
@@ -281,6 +309,22 @@ std::optional<std::string> Session::ask_name(bool of_class, std::uint64_t key,
     if (!frame || !take(std::move(*frame))) return std::nullopt;
   }
   return std::move(named_->name);
+}
+
+std::optional<SamplesSum> Session::ask_sum(std::uint64_t first, std::uint64_t count,
+                                           Clock::time_point deadline) {
+  summed_.reset();
+  Channel& channel = link_->channel();
+  channel.send(encode(SamplesSum{first, count}), {}, deadline);
+  while (!summed_ || summed_->first != first || summed_->count != count) {
+    auto frame = channel.receive(deadline);
+    if (!frame || !take(std::move(*frame))) return std::nullopt;
+  }
+  return summed_;
+}
+
+void Session::ask_whom_it_waits_for() {
+  link_->channel().send(encode(WaitingMessage{}), {}, Clock::now() + kAnswerTime);
 }
 
 }  // namespace batchflow

@@ -1,11 +1,13 @@
 // A loader's connection as the loader sees it: how it comes about, and what arrives by it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/client/held_batches.h"
@@ -15,6 +17,9 @@
 #include "runtime/protocol/ring.h"
 
 namespace batchflow {
+
+// After how long a wait for other ranks is told of, and after twice as long again.
+inline constexpr std::chrono::seconds kAskFirst{5};
 
 // Where services are looked for, in turn. One that was named is the only one.
 std::vector<std::string> service_addresses(const char* named);
@@ -32,10 +37,12 @@ class Session {
   // Says hello and joins, and waits until the job is admitted, or for `is_interrupted`. Null, with
   // the reason in `problem`. `shown` goes with the wish, to show that this user can read the data;
   // where the service names a folder that is to be shown, that one is opened and becomes it.
+  // `say_wait` is told for whom it waits, when that takes long.
   static std::unique_ptr<Session> open(const std::vector<std::string>& addresses,
                                        const JoinRequest& request, Descriptor& shown,
                                        Clock::time_point deadline,
                                        const std::function<bool()>& is_interrupted,
+                                       const std::function<void(const std::string&)>& say_wait,
                                        Problem& problem);
 
   const JoinAnswer& admission() const { return admission_; }
@@ -56,6 +63,11 @@ class Session {
   const std::optional<Refused>& refused() const { return refused_; }
   // Asks for a name, and waits for the answer.
   std::optional<std::string> ask_name(bool of_class, std::uint64_t key, Clock::time_point deadline);
+  std::optional<SamplesSum> ask_sum(std::uint64_t first, std::uint64_t count,
+                                    Clock::time_point deadline);
+  // The answer comes by look_at_socket(), and is given once: empty before, and if it is nobody.
+  void ask_whom_it_waits_for();
+  std::string whom_it_waits_for() { return std::exchange(waits_for_, {}); }
 
  private:
   Session(std::shared_ptr<Link> link, Pace pace, JoinAnswer admission);
@@ -69,6 +81,8 @@ class Session {
   std::map<std::uint64_t, std::shared_ptr<const Slab>> slabs_;
   std::optional<Refused> refused_;
   std::optional<NameMessage> named_;  // the last answer
+  std::optional<SamplesSum> summed_;  // likewise
+  std::string waits_for_;
   std::string lost_because_;
 };
 

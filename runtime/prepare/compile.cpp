@@ -8,6 +8,7 @@
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/plan.h"
 #include "runtime/prepare/plugin_step.h"
+#include "runtime/sources/file_kinds.h"
 #include "runtime/sources/record.h"
 
 namespace batchflow {
@@ -220,6 +221,12 @@ class PipelineCompiler {
     if (dataset_.kind() == RecordKind::rows)
       section.refuse("step", fmt::format("dataset '{}' holds numbers", dataset_.name()),
                      "leave decode out");
+    if (none_can_be_decoded(dataset_))
+      section.refuse("step",
+                     fmt::format("'decode' is for pictures in JPEG and PNG, and dataset '{}' holds "
+                                 "{}",
+                                 dataset_.name(), endings_text(dataset_, true)),
+                     "convert them, or name a pipeline without decode, as 'bytes'");
     out_->picture_.emplace();
     out_->picture_->limits = step.limits;
   }

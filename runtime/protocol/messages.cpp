@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kDepthMost = 8;
+constexpr std::size_t kNotesMost = 16;
 constexpr std::array<std::string_view, 5> kOrders{"strict", "sequential", "relaxed", "weighted",
                                                   "listed"};
 
@@ -194,6 +195,7 @@ std::string encode(const JoinRequest& request) {
                {"steps_given", request.steps_given},
                {"pipeline_hash", request.pipeline_hash}};
   if (request.shuffle_seed) message["shuffle_seed"] = *request.shuffle_seed;
+  if (request.corrupt_ratio_max) message["corrupt_ratio_max"] = *request.corrupt_ratio_max;
   return text_of(message);
 }
 
@@ -210,7 +212,8 @@ std::string encode(const JoinAnswer& admission) {
                   {"classes", admission.classes},
                   {"fields", json_of(admission.spec)},
                   {"ring_bytes", admission.ring_bytes},
-                  {"state", admission.state}});
+                  {"state", admission.state},
+                  {"notes", admission.notes}});
 }
 
 std::string encode(const Refused& refused) {
@@ -227,6 +230,21 @@ std::string encode(const SlabMessage& message) {
 std::string encode(const NameMessage& message) {
   Json json{{"type", message.of_class ? "class_name" : "sample_name"}, {"key", message.key}};
   if (message.name) json["name"] = *message.name;
+  return text_of(json);
+}
+
+std::string encode(const SamplesSum& sum) {
+  return text_of({{"type", "samples_sum"},
+                  {"first", sum.first},
+                  {"count", sum.count},
+                  {"names", sum.names},
+                  {"labels", sum.labels},
+                  {"pairs", sum.pairs}});
+}
+
+std::string encode(const WaitingMessage& message) {
+  Json json{{"type", "waiting"}};
+  if (message.message) json["message"] = *message.message;
   return text_of(json);
 }
 
@@ -289,6 +307,11 @@ std::optional<JoinRequest> decode_join(std::string_view frame, std::string& prob
     fields.flag("rejoins", request.rejoins);
     fields.number("steps_given", request.steps_given);
     fields.number("pipeline_hash", request.pipeline_hash);
+    if (const Json* ratio = fields.find("corrupt_ratio_max")) {
+      request.corrupt_ratio_max = ratio->is_number() ? ratio->get<double>() : -1;
+      if (!(*request.corrupt_ratio_max >= 0 && *request.corrupt_ratio_max <= 1))
+        throw Wrong("'corrupt_ratio_max' must be a number from 0 to 1");
+    }
     return request;
   });
 }
@@ -309,6 +332,13 @@ std::optional<JoinAnswer> decode_join_answer(std::string_view frame, std::string
     admission.spec = spec_of(fields.find("fields"));
     fields.number("ring_bytes", admission.ring_bytes, kRingLeast);
     fields.text("state", admission.state);
+    if (const Json* notes = fields.find("notes")) {
+      if (!notes->is_array() || notes->size() > kNotesMost) throw Wrong("'notes' must be a list");
+      for (const Json& note : *notes) {
+        if (!note.is_string()) throw Wrong("'notes' must be a list of strings");
+        admission.notes.push_back(note.get<std::string>());
+      }
+    }
     return admission;
   });
 }
@@ -348,6 +378,29 @@ std::optional<NameMessage> decode_name(std::string_view frame, std::string& prob
     fields.number("key", message.key);
     if (fields.find("name") != nullptr) fields.text("name", message.name.emplace());
     return message;
+  });
+}
+
+std::optional<SamplesSum> decode_samples_sum(std::string_view frame, std::string& problem) {
+  return decoded(frame, problem, [](const Fields& fields) {
+    SamplesSum sum;
+    fields.is_a("samples_sum");
+    fields.number("first", sum.first);
+    fields.number("count", sum.count, 1);
+    if (sum.count > SamplesSum::kMost) throw Wrong("'count' is too many samples");
+    fields.number("names", sum.names);
+    fields.number("labels", sum.labels);
+    fields.number("pairs", sum.pairs);
+    return sum;
+  });
+}
+
+std::optional<WaitingMessage> decode_waiting(std::string_view frame, std::string& problem) {
+  return decoded(frame, problem, [](const Fields& fields) {
+    WaitingMessage waiting;
+    fields.is_a("waiting");
+    if (fields.find("message") != nullptr) fields.text("message", waiting.message.emplace());
+    return waiting;
   });
 }
 

@@ -15,6 +15,10 @@
 //   service      slab_gone {slab}                         no later batch names it
 //   service      refused {why, message}                   before a `refused` record: why the
 //                                                         job ends
+//   job          waiting {}; service: waiting {message}   which other ranks hold it up, also
+//                                                         before it is admitted; empty: none do
+//   job          samples_sum {first, count}; service: samples_sum {first, count, names, labels,
+//                pairs}                                   of samples in a row
 //   job          leave {}
 //   job          sample_name {key}; service: sample_name {key, name} (empty: there is none), and
 //                class_name likewise
@@ -69,6 +73,7 @@ struct JoinRequest {
   bool rejoins = false;           // after the service was away
   std::uint64_t steps_given = 0;  // rejoins: how many the rank has been given, by any service
   Digest pipeline_hash = 0;
+  std::optional<double> corrupt_ratio_max;  // of the dataset's samples; none: the service's
 };
 
 struct JoinAnswer {
@@ -82,8 +87,9 @@ struct JoinAnswer {
   std::uint64_t steps_per_epoch = 0;
   std::uint32_t classes = 0;
   BatchSpec spec;
-  std::uint64_t ring_bytes = 0;  // of each ring's records
-  std::string state;             // where the job begins
+  std::uint64_t ring_bytes = 0;    // of each ring's records
+  std::string state;               // where the job begins
+  std::vector<std::string> notes;  // what its user should know of the data
 };
 
 // `why` is one word, for programs; `message` is for people, with what to do.
@@ -106,6 +112,23 @@ struct NameMessage {
   std::optional<std::string> name;  // none: the question
 };
 
+// Of samples [first, first + count), to compare them with what a client has without their names.
+struct SamplesSum {
+  static constexpr std::uint64_t kMost = 4096;
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  // CRC-32s: of names, each with a zero behind it; of labels in decimals (-1: none) likewise. And
+  // the sum of those of `name 0 label` of each, which is the same in any order.
+  std::uint64_t names = 0;
+  std::uint64_t labels = 0;
+  std::uint64_t pairs = 0;
+};
+
+// Without `message` the question, which other ranks hold this one up.
+struct WaitingMessage {
+  std::optional<std::string> message;
+};
+
 std::string encode(const Hello& hello);
 std::string encode(const Welcome& welcome);
 std::string encode(const JoinRequest& request);
@@ -113,6 +136,8 @@ std::string encode(const JoinAnswer& admission);
 std::string encode(const Refused& refused);
 std::string encode(const SlabMessage& message);
 std::string encode(const NameMessage& message);
+std::string encode(const SamplesSum& sum);
+std::string encode(const WaitingMessage& message);
 std::string encode_leave();
 
 // Each leaves the reason in `problem` for bytes that are not one, whatever they are.
@@ -123,5 +148,7 @@ std::optional<JoinAnswer> decode_join_answer(std::string_view frame, std::string
 std::optional<Refused> decode_refused(std::string_view frame, std::string& problem);
 std::optional<SlabMessage> decode_slab(std::string_view frame, std::string& problem);
 std::optional<NameMessage> decode_name(std::string_view frame, std::string& problem);
+std::optional<SamplesSum> decode_samples_sum(std::string_view frame, std::string& problem);
+std::optional<WaitingMessage> decode_waiting(std::string_view frame, std::string& problem);
 
 }  // namespace batchflow

@@ -19,7 +19,7 @@
 
 namespace batchflow {
 
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 
 // ---------------------------------------------------------------------------------- down ----
 

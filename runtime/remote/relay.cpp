@@ -90,7 +90,8 @@ bool Relay::take_text(const std::string& text) {
                     fmt::format("dataset {}: a job on another machine has no folders here to show; "
                                 "let the service serve it (--dataset NAME=PATH), and name it so",
                                 request->dataset));
-  } else if (type != "leave" && type != "sample_name" && type != "class_name") {
+  } else if (type != "leave" && type != "sample_name" && type != "class_name" &&
+             type != "samples_sum" && type != "waiting") {
     return refuse("not_allowed",
                   fmt::format("a message of type '{}', which no remote job sends", type));
   }

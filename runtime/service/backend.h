@@ -108,6 +108,13 @@ class Backend {
   Duration preparing() const { return workers_->busy(); }
   // Samples that could not be prepared, and why.
   const Troubles& troubles() const { return troubles_; }
+  // Samples that are corrupt to a pipeline and were wanted by one of its blocks; and how many of
+  // all pipelines.
+  std::uint64_t corrupt_of(PipelineId pipeline) const {
+    const auto found = corrupt_.find(pipeline.value);
+    return found == corrupt_.end() ? 0 : found->second.size();
+  }
+  std::uint64_t corrupt_seen() const { return corrupt_seen_; }
   // Reads it or prepares of it now.
   bool is_at(DatasetId dataset) const {
     return any_at([dataset](const auto& one) { return one.dataset == dataset; });
@@ -270,6 +277,8 @@ class Backend {
   Clock::time_point short_since_, short_last_;
   Clock::time_point say_no_memory_after_;
 
+  std::map<std::uint32_t, std::unordered_set<std::uint64_t>> corrupt_;  // by pipeline
+  std::uint64_t corrupt_seen_ = 0;
   std::unordered_set<std::uint64_t> fresh_;  // samples read and not used yet
 
   std::deque<Reading> readings_;  // never moved; reused

@@ -32,6 +32,9 @@ void Backend::on(const Prepare& order) {
   out.worker = order.worker;
   out.pipeline = pipeline.pipeline;
   out.layout = pipeline.layout(order.lineage.block_samples);
+  for (const Replacement& replacement : order.replacements)
+    corrupt_seen_ +=
+        corrupt_[order.lineage.pipeline.value].insert(replacement.corrupt.value).second;
   const Digest prefix = pipeline.pipeline->info().prefix_hash;
   if (const ShareId share = order.decoded_share; !share.is_none()) {
     note_kept(order.lineage.dataset, prefix, share);

@@ -97,6 +97,7 @@ void Jobs::slab_gone(std::uint64_t slab) {
 }
 
 void Jobs::wake() {
+  end_by_corrupt_samples();
   for (Job* job : std::exchange(delivered_, {})) write_steps(*job);
   // One that was written to twice has nothing to publish the second time.
   std::vector<RankEnd*> asleep;

@@ -12,6 +12,7 @@
 #include "core/random.h"
 #include "core/seed_group.h"
 #include "fmt/format.h"
+#include "runtime/service/data_notes.h"
 #include "runtime/service/refusals.h"
 #include "runtime/service/slot_memory.h"
 
@@ -119,6 +120,15 @@ void Jobs::join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
         peer, "bad_request",
         "a listed order is not served by batchflowd, which has no word for a list; ask for "
         "strict, sequential, relaxed or weighted");
+  const std::optional<double> ratio = request.corrupt_ratio_max;
+  const double allowed = static_cast<double>(options_.corrupt_ratio_allowed.parts) / Ratio::kWhole;
+  if (ratio && *ratio > allowed)
+    return refuse(
+        peer, "not_allowed",
+        fmt::format("corrupt_ratio_max of {:g}: this service lets a job ask for {:g}; ask "
+                    "for no more, or its operator for more (corrupt_ratio_allowed of the "
+                    "node file)",
+                    *ratio, allowed));
   const std::string name = request.job.empty()
                                ? fmt::format("{}-{:08x}-{}", peer.process(), start_, unnamed_++)
                                : request.job;
@@ -287,7 +297,8 @@ std::uint64_t Jobs::steps_per_epoch(const Job& job) const {
 void Jobs::admitted(const Admit& order) {
   Job* job = of(order.job);
   if (!job) return;
-  job->running = true;
+  job->running = has_new_job_ = true;
+  job->corrupt_most = corrupt_most(*job);
   std::string problem;
   job->pace = Pace::make(problem);
   job->written = order.first_step;
@@ -327,6 +338,8 @@ void Jobs::admitted(const Admit& order) {
     admission.spec = job->pipeline->pipeline->spec();
     admission.ring_bytes = options_.ring_bytes;
     admission.state = to_json(*job->position);
+    admission.notes = data_notes(*job->dataset->index, *job->pipeline->pipeline,
+                                 end->request.pipeline.empty(), job->corrupt_most);
     end->peer->send(encode(admission), {end->files.service_file.get(), end->files.job_file.get(),
                                         end->files.doorbell.get(), job->pace.file().get()});
     if (has_had_all(*job)) finish(*end, DownKind::finished);
@@ -340,18 +353,23 @@ bool Jobs::has_had_all(const Job& job) {
          (request.steps > 0 && request.steps_given >= request.steps);
 }
 
+std::string Jobs::refusal_message(const Job& job, const Refuse& order) const {
+  std::string message =
+      fmt::format("job '{}' on '{}': {}", job.name, job.dataset->name, refusal_text(order));
+  if (order.why == Refusal::too_many_corrupt || order.why == Refusal::no_workers ||
+      order.why == Refusal::storage_failed) {
+    const std::string_view last = backend_->troubles().last(job.pipeline->id);
+    if (!last.empty()) message += fmt::format("; the last was: {}", last);
+  }
+  return message;
+}
+
 void Jobs::refused(const Refuse& order) {
   Job* job = of(order.job);
   if (!job) return;
   job->running = false;
   job->over = true;
-  std::string message =
-      fmt::format("job '{}' on '{}': {}", job->name, job->dataset->name, refusal_text(order));
-  if (order.why == Refusal::too_many_corrupt || order.why == Refusal::no_workers ||
-      order.why == Refusal::storage_failed) {
-    const std::string_view last = backend_->troubles().last(job->pipeline->id);
-    if (!last.empty()) message += fmt::format("; the last was: {}", last);
-  }
+  const std::string message = refusal_message(*job, order);
   for (RankEnd* end : job->ranks) {
     if (!end) continue;
     end->peer->send(encode(Refused{std::string(refusal_word(order.why)), message}), {});
@@ -424,14 +442,6 @@ std::size_t Jobs::kill(std::string_view name) {
     }
   }
   return ended;
-}
-
-std::string Jobs::name(Peer& peer, bool of_class, std::uint64_t key) const {
-  const RankEnd* end = of(peer);
-  if (!end) return {};
-  const SampleIndex& index = *end->job->dataset->index;
-  if (of_class) return key < index.classes().size() ? index.classes()[key] : std::string();
-  return key < index.samples() ? index.sample_name(SampleId(key)) : std::string();
 }
 
 void Jobs::drain() {

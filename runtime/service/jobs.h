@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/config_value.h"
 #include "core/event.h"
 #include "core/position.h"
 #include "runtime/protocol/messages.h"
@@ -58,6 +59,9 @@ class Jobs final : public Customer {
     std::uint32_t credits = 3;  // a rank; one is spare, so that a job never waits for itself
     Bytes ring_bytes = Bytes{256} << 10;
     Duration wait_for_ranks = std::chrono::seconds(300);
+    // Of a data set's samples: of jobs that say nothing, and the most that a job may ask for.
+    Ratio corrupt_ratio_max{Ratio::kWhole / 1000};
+    Ratio corrupt_ratio_allowed{Ratio::kWhole / 1000};
   };
   // `users` say how many jobs each may have, and what they may hold.
   Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls,
@@ -103,6 +107,10 @@ class Jobs final : public Customer {
   bool none_reads() const;
   // Of a sample or class of the peer's dataset; empty if there is none.
   std::string name(Peer& peer, bool of_class, std::uint64_t key) const;
+  // Of samples of the peer's dataset, as far as there are so many.
+  SamplesSum sum(Peer& peer, SamplesSum of) const;
+  // Which other ranks of its job the peer waits for, in words; empty: none.
+  std::string waits_for_ranks(Peer& peer) const;
 
   void admitted(const Admit& order) override;
   void refused(const Refuse& order) override;
@@ -207,7 +215,8 @@ class Jobs final : public Customer {
     bool over = false;
     bool let_go = false;  // by a drain: to its ranks it is as if the service had died
     bool has_left() const;
-    Bytes batch_bytes = 0;  // of all batches its ranks may hold at once
+    Bytes batch_bytes = 0;           // of all batches its ranks may hold at once
+    std::uint64_t corrupt_most = 0;  // samples
     Told sums;
   };
 
@@ -220,6 +229,9 @@ class Jobs final : public Customer {
   bool up(RankEnd& end, std::span<const std::byte> record);
   std::uint64_t steps_per_epoch(const Job& job) const;
   static bool has_had_all(const Job& job);
+  std::string refusal_message(const Job& job, const Refuse& order) const;
+  std::uint64_t corrupt_most(const Job& job) const;
+  void end_by_corrupt_samples();
   void finish(RankEnd& end, DownKind how);
   void begin_wait(RankEnd& end);
   void end_wait(RankEnd& end);
@@ -248,6 +260,8 @@ class Jobs final : public Customer {
   std::vector<Slice> slices_;      // of a step
   std::map<std::uint32_t, Job*> by_id_;
   std::uint32_t next_job_ = 0;
+  bool has_new_job_ = false;        // admitted since the last wake()
+  std::uint64_t corrupt_seen_ = 0;  // by the backend, at the last wake()
   Returning* returning_ = nullptr;
   // Of jobs that have no name: another one at each start, since theirs may come back to the next.
   const std::uint32_t start_;

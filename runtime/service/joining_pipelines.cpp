@@ -10,6 +10,7 @@
 #include "configs/reader/yaml.h"
 #include "fmt/format.h"
 #include "runtime/service/joining.h"
+#include "runtime/sources/file_kinds.h"
 
 namespace batchflow {
 namespace {
@@ -27,7 +28,8 @@ std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order
   if (asked.empty()) asked = dataset.pipeline;
   if (!asked.empty()) return asked;
   const SampleIndex& index = *dataset.index;
-  if (index.kind() != RecordKind::whole || index.classes().empty()) return "bytes";
+  if (index.kind() != RecordKind::whole || index.classes().empty() || none_can_be_decoded(index))
+    return "bytes";
   return order == Order::sequential ? "imagenet-val" : "imagenet-train";
 }
 

@@ -39,7 +39,7 @@ int serve(int argc, char** argv) {
   std::string config_file;
   std::vector<std::string> dataset_texts;
   std::vector<std::string> policies;
-  std::string memory, spill, socket, state, io_engine, log, log_file;
+  std::string memory, spill, socket, state, io_engine, log, log_file, corrupt_ratio_allowed;
   std::uint32_t workers = 0;
   int http_port = INT_MIN;
   double exit_when_idle_s = -1;
@@ -76,6 +76,8 @@ int serve(int argc, char** argv) {
   app.add_option("--log-file", log_file, "A bounded file for them; default: standard error");
   app.add_flag("--direct,!--no-direct", direct, "Read past the page cache (default)");
   app.add_flag("--open-datasets", open_datasets, "Jobs may name folders that they can read");
+  app.add_option("--corrupt-ratio-allowed", corrupt_ratio_allowed,
+                 "Of a data set's samples that cannot be decoded, what a job may ask for, as 5%");
   app.add_flag("--journal", journal, "Record what the engine is told, for replay");
   app.add_flag("--explain", explain,
                "Keep the last decisions of policies, for batchflowctl explain");
@@ -128,6 +130,15 @@ int serve(int argc, char** argv) {
     if (!log_file.empty()) config.log_file = std::filesystem::absolute(log_file).lexically_normal();
     config.storage.direct = config.storage.direct && direct;
     config.open_datasets = config.open_datasets || open_datasets;
+    if (!corrupt_ratio_allowed.empty()) {
+      const std::optional<Ratio> ratio = parse_ratio(corrupt_ratio_allowed);
+      if (!ratio || ratio->parts > Ratio::kWhole)
+        throw ConfigError(
+            fmt::format("--corrupt-ratio-allowed {}: not a part of all; write 5% or "
+                        "0.05",
+                        corrupt_ratio_allowed));
+      config.corrupt_ratio_allowed = *ratio;
+    }
     config.journal = config.journal || journal;
     config.explain = config.explain || explain;
     check_names(config.datasets);

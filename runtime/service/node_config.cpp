@@ -315,6 +315,12 @@ void choose_policy(EngineConfig& config, std::string_view text) {
   }
 }
 
+EngineConfig NodeConfig::engine_told() const {
+  EngineConfig told = engine;
+  told.corrupt_ratio_max = std::max(told.corrupt_ratio_max, corrupt_ratio_allowed);
+  return told;
+}
+
 NodeConfig read_node_config(ConfigSection& section) {
   NodeConfig config = default_node_config();
   section.one_of("kind", {"node"}, 0);
@@ -332,6 +338,8 @@ NodeConfig read_node_config(ConfigSection& section) {
   config.open_datasets = section.flag("open_datasets", config.open_datasets);
   config.brought_kept =
       section.duration("brought_kept", config.brought_kept, Duration(0), kDurationMost);
+  config.corrupt_ratio_allowed =
+      section.ratio("corrupt_ratio_allowed", config.corrupt_ratio_allowed);
   config.log = section.choice("log", {"text", "json"}, config.log);
   if (section.has("log_file")) config.log_file = place("log_file", "");
   config.log_bytes = section.bytes("log_bytes", config.log_bytes, Bytes{64} << 10);

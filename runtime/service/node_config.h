@@ -54,6 +54,7 @@ struct NodeConfig {
   std::vector<std::filesystem::path> pipelines;  // files beside those that are shipped
   bool open_datasets = false;  // jobs may name folders that are not listed, if they can read them
   Duration brought_kept = std::chrono::minutes(10);  // after the last job that used it
+  Ratio corrupt_ratio_allowed;  // a job may ask for; less than the engine's counts as that
   Quotas quotas;
   Duration exit_when_idle{0};  // without anybody connected, the service ends after it; 0: never
   Duration drain = std::chrono::seconds(30);  // how long SIGTERM lets jobs go on, at most
@@ -72,6 +73,8 @@ struct NodeConfig {
   bool explain = false;  // keep the last decisions in words
   EngineConfig engine;
 
+  // As the engine is told: it ends what has more corrupt samples than any job may ask for.
+  EngineConfig engine_told() const;
   // For blocks, batches and kept samples: what is left beside staging and the service itself.
   Bytes cache_bytes() const;
   // What of it the engine divides. The rest covers what it does not count: slabs with slots that

@@ -24,7 +24,8 @@ void Service::Parts::start() {
     throw ConfigError(fmt::format("{}: cannot be made: {}; choose another place (--state)",
                                   config.state.string(), error.message()));
   state_lock = lock_state(config.state);
-  engine = std::make_unique<Engine>(config.engine, policies, datasets.catalogues(), explaining());
+  engine =
+      std::make_unique<Engine>(config.engine_told(), policies, datasets.catalogues(), explaining());
   promises =
       std::make_unique<PromiseFile>(config.state / "promises", config.engine.promise_log_bytes_max,
                                     [this](JobId job) { return jobs.name_of(job); });
@@ -33,7 +34,8 @@ void Service::Parts::start() {
   if (const auto names = returning->names(); !names.empty())
     log.say(fmt::format("{} jobs were served when the service before ended, and may come back: {}",
                         names.size(), fmt::join(names, ", ")));
-  if (config.journal) recorder.open(config.state / "journal", config.engine, datasets.catalogues());
+  if (config.journal)
+    recorder.open(config.state / "journal", config.engine_told(), datasets.catalogues());
   Backend::Options options;
   options.workers_most = config.workers;
   options.storage = config.storage;

@@ -180,6 +180,16 @@ bool Service::Parts::on_frame(Connection& session, std::string_view frame,
     session.send(encode(*question), {});
     return true;
   }
+  if (type == "samples_sum") {
+    std::optional<SamplesSum> sum = decode_samples_sum(frame, problem);
+    if (!sum) return false;
+    session.send(encode(jobs.sum(session, *sum)), {});
+    return true;
+  }
+  if (type == "waiting") {
+    session.send(encode(WaitingMessage{jobs.waits_for_ranks(session)}), {});
+    return true;
+  }
   if (type == "command") {
     session.send(commands->answer(session.user(), frame), {});
     schedule();

@@ -72,6 +72,8 @@ struct Service::Parts final : ConnectionHost {
   static Jobs::Options jobs_options(const NodeConfig& config) {
     Jobs::Options options;
     options.credits = config.engine.credits;
+    options.corrupt_ratio_max = config.engine.corrupt_ratio_max;
+    options.corrupt_ratio_allowed = config.engine_told().corrupt_ratio_max;
     return options;
   }
 

@@ -69,6 +69,7 @@ std::string Service::Parts::apply(const NodeConfig& wanted) {
   config.drain = next.drain;
   config.user_labels = next.user_labels;
   config.open_datasets = next.open_datasets;
+  config.corrupt_ratio_allowed = next.corrupt_ratio_allowed;
   config.brought_kept = next.brought_kept;
   config.pipelines = next.pipelines;
   config.steps = next.steps;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,6 +46,9 @@ struct IndexSums {
   Bytes total = 0;
   Bytes largest = 1;
   std::uint64_t labelled = 0;
+  // Of samples that are whole files: how many there are of each kind, by the lower case of what is
+  // behind the last dot of their names, with it; "" where there is none.
+  std::map<std::string, std::uint64_t, std::less<>> endings;
 };
 
 class SampleIndex {

@@ -68,13 +68,37 @@ Bytes StoredIndex::file_bytes(std::uint32_t file) const {
   return view_.file_bytes(file);
 }
 
+namespace {
+
+// Those beyond are counted as one: a name is anything.
+constexpr std::size_t kEndingsMost = 256;
+constexpr std::size_t kEndingMost = 16;
+
+std::string ending_of(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || name.size() - dot > kEndingMost) return {};
+  std::string ending(name.substr(dot));
+  for (char& c : ending)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  return ending;
+}
+
+}  // namespace
+
 const IndexSums& SampleIndex::sums() const {
   std::call_once(summed_, [this] {
+    const auto count_ending = [this](std::string_view path) {
+      std::string ending = ending_of(path);
+      if (sums_.endings.size() >= kEndingsMost && !sums_.endings.contains(ending)) ending.clear();
+      ++sums_.endings[std::move(ending)];
+    };
     for (SampleId sample(0); sample.value < samples(); ++sample.value) {
       const Bytes bytes = extent(sample).bytes;
       sums_.total += bytes;
       sums_.largest = std::max(sums_.largest, bytes);
       if (label(sample)) ++sums_.labelled;
+      if (kind() == RecordKind::whole) count_ending(path(extent(sample).file));
     }
   });
   return sums_;

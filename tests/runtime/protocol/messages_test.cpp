@@ -36,6 +36,7 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   request.state = R"({"v":1})";
   request.pipeline_hash = 0x8000000000000001;
   request.rejoins = true;
+  request.corrupt_ratio_max = 0.05;
   std::string problem;
   const auto read = decode_join(encode(request), problem);
   REQUIRE_MESSAGE(read, problem);
@@ -45,6 +46,7 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   CHECK(read->weight == request.weight);
   CHECK(read->state == request.state);
   CHECK(read->pipeline_hash == request.pipeline_hash);
+  CHECK(read->corrupt_ratio_max == request.corrupt_ratio_max);
   CHECK(encode(*read) == encode(request));
 }
 
@@ -73,6 +75,36 @@ TEST_CASE("messages: what cannot be meant is refused by name") {
   says("", "message");
   says("{\"type\":\"join\"", "message");
   says("\"\xff\"", "message");
+}
+
+TEST_CASE("messages: ratios of corrupt samples are parts of the whole") {
+  JoinRequest request;
+  request.dataset = "things";
+  for (const double ratio : {-0.1, 1.1}) {
+    request.corrupt_ratio_max = ratio;
+    std::string problem;
+    CHECK_FALSE(decode_join(encode(request), problem));
+    CHECK(problem.find("'corrupt_ratio_max' must be a number from 0 to 1") != problem.npos);
+  }
+}
+
+TEST_CASE("messages: what is asked about samples and waits, and its answers") {
+  std::string problem;
+  const auto sum = decode_samples_sum(encode(SamplesSum{7, 4096, 1, 2, 0x100000000}), problem);
+  REQUIRE_MESSAGE(sum, problem);
+  CHECK(sum->first == 7);
+  CHECK(sum->count == 4096);
+  CHECK(sum->pairs == 0x100000000);
+  for (const std::uint64_t count : {0, 4097}) {
+    CHECK_FALSE(decode_samples_sum(encode(SamplesSum{0, count}), problem));
+    CHECK(problem.find("'count'") != problem.npos);
+  }
+  const auto question = decode_waiting(encode(WaitingMessage{}), problem);
+  REQUIRE(question);
+  CHECK_FALSE(question->message);
+  const auto answer = decode_waiting(encode(WaitingMessage{""}), problem);
+  REQUIRE(answer);
+  CHECK(answer->message == "");  // none holds it up
 }
 
 TEST_CASE("messages: strings that are no text are sent as what can be read of them") {
