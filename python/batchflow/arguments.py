@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Union
 
 from .arrays import check_output
+from .image_folder import ImageFolder, is_image_folder
 from .library import ORDERS
-from .ranks import Rank, find_rank
+from .ranks import Rank, find_rank, launched
 from .torchvision import pipeline_name, pipeline_of
 
 ALIASES = {"max_cache_size": "cache_limit", "seed": "shuffle_seed", "input_dir": "dataset",
@@ -54,18 +55,16 @@ def parse_bytes(value: Union[int, str]) -> int:
 
 @dataclasses.dataclass
 class Expected:
-    """What a data set or sampler of PyTorch's says that there is."""
+    """How many samples a sampler of PyTorch's goes over."""
 
     of: str
     samples: int
-    classes: Optional[list[str]]
-    why_others: str
 
-    def check(self, samples: int, classes: Callable[[], list[str]]) -> None:
-        found = None if self.classes is None else classes()
-        if (samples, found) != (self.samples, self.classes):
-            raise ValueError(f"{self.of} has {_counted(self.samples, self.classes)}, and the "
-                             f"service finds {_counted(samples, found)}; {self.why_others}")
+    def check(self, samples: int) -> None:
+        if samples != self.samples:
+            raise ValueError(f"what the {self.of} goes over has {self.samples} samples, and the "
+                             f"service finds {samples}; write split= for a part of them, as "
+                             "{'fraction': 0.9}")
 
 
 @dataclasses.dataclass
@@ -78,6 +77,7 @@ class Arguments:
     order: str
     shuffle_seed: Optional[int]
     drop_last: bool
+    timeout: float  # as it was said
     timeout_s: float
     collate_fn: Optional[Callable[[Any], Any]]
     pin_memory: bool
@@ -87,28 +87,28 @@ class Arguments:
     service: Optional[str]
     rank: Optional[int]  # as it was said
     world_size: Optional[int]
+    ranks_are_launched: bool  # ranks="auto"
     credits: int
     cache_limit: Optional[int]
     target_workers: Optional[int]
     copy: bool
     output: str
     job_name: Optional[str]
-    expected: list[Expected]
+    corrupt_ratio_max: Optional[float]
+    folder: Optional[ImageFolder]  # where the data set is one of torchvision's
+    expected: Optional[Expected]
 
     @property
     def is_path(self) -> bool:
         return self.dataset.startswith(("/", "."))
 
+    @property
+    def is_split_over_ranks(self) -> bool:
+        return self.ranks_are_launched or self.rank is not None
+
     def ranks(self) -> Rank:
         """Of this process, which may be another than the one that made the loader."""
-        return find_rank(self.rank, self.world_size)
-
-
-def _counted(samples: int, classes: Optional[list[str]]) -> str:
-    if classes is None:
-        return f"{samples} samples"
-    some = ", ".join(classes[:5]) + (", ..." if classes[5:] else "")
-    return f"{samples} samples of {len(classes)} classes ({some})"
+        return find_rank(self.rank, self.world_size, self.ranks_are_launched)
 
 
 def _text(name: str, value: Any) -> Optional[str]:
@@ -131,24 +131,14 @@ def _whole(name: str, value: Any, least: int, most: int = 2**32 - 1) -> int:
     return number
 
 
-def _dataset(dataset: Any, pipeline: Any) -> tuple[str, Any, list[Expected]]:
-    expected = []
-    # torchvision's ImageFolder says all that is needed.
-    if type(dataset).__name__ in ("ImageFolder", "ImageNet") and hasattr(dataset, "root"):
-        if getattr(dataset, "target_transform", None) is not None:
-            raise ValueError("target_transform cannot be carried out by the service; map labels "
-                             "in the training loop, and leave it out")
-        if pipeline is None and getattr(dataset, "transform", None) is not None:
-            pipeline = dataset.transform
-        expected = [Expected(
-            type(dataset).__name__, len(dataset), list(getattr(dataset, "wnids", dataset.classes)),
-            "it follows no links to folders, takes pictures by their endings (docs/datasets.md) "
-            "and decodes JPEG and PNG: put copies in the place of links, and convert others")]
-        dataset = Path(getattr(dataset, "split_folder", dataset.root))
+def _dataset(dataset: Any) -> str:
     if not isinstance(dataset, (str, os.PathLike)):
+        kind = type(dataset).__name__
+        part = ("; a part of a folder is split=, as {'fraction': 0.9} and for what that leaves "
+                "{'fraction': 0.9, 'part': 'rest'}" if kind == "Subset" else "")
         raise TypeError(
             f"dataset should be the path of a folder or file, or a name at the service, not "
-            f"{type(dataset).__name__}: the service reads the data itself (docs/datasets.md)")
+            f"{kind}: the service reads the data itself (docs/datasets.md){part}")
     is_path = isinstance(dataset, os.PathLike)
     name = _text("dataset", dataset)
     if not name:
@@ -159,7 +149,7 @@ def _dataset(dataset: Any, pipeline: Any) -> tuple[str, Any, list[Expected]]:
     name = os.path.expanduser(name)
     if is_path or name.startswith(("/", ".")):
         name = os.path.abspath(name)
-    return name, pipeline, expected
+    return name
 
 
 def _reading(dataset: str, split: Optional[Mapping[str, Any]],
@@ -195,8 +185,11 @@ def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
         meant, samples = {"shuffle": False}, len(sampler)
     elif kind == "RandomSampler" and not sampler.replacement and sampler._num_samples is None:
         meant, samples = {"shuffle": True, "generator": sampler.generator}, len(sampler)
-    elif kind in ("DistributedSampler", "StatefulDistributedSampler"):
-        # Its drop_last is of ranks, which get equal counts by fillers here.
+    elif is_distributed(sampler):
+        if sampler.drop_last and len(sampler.dataset) % sampler.num_replicas:
+            say_once("drop_last of a DistributedSampler",
+                     "leaves nothing out here: ranks get equal counts by repeating samples, fewer "
+                     "than there are ranks, as with drop_last=False")
         meant = {"shuffle": sampler.shuffle, "shuffle_seed": sampler.seed, "rank": sampler.rank,
                  "world_size": sampler.num_replicas}
         samples = len(sampler.dataset)
@@ -205,8 +198,11 @@ def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
             f"sampler: a {kind} cannot be asked by the service, which decides the order itself; "
             "write shuffle=True, order='weighted' with report_scores(), or split=, as "
             "{'keys': '0-999'}")
-    return meant, Expected(f"what the {kind} goes over", samples, None,
-                           "write split= for a part of them, as {'fraction': 0.9}")
+    return meant, Expected(kind, samples)
+
+
+def is_distributed(sampler: Any) -> bool:
+    return type(sampler).__name__ in ("DistributedSampler", "StatefulDistributedSampler")
 
 
 def _pipeline(pipeline: Any) -> Optional[str]:
@@ -228,6 +224,32 @@ def _order(order: Optional[str], shuffle: Optional[bool]) -> str:
     return order
 
 
+def _launched(ranks: Any) -> bool:
+    if ranks not in (None, "auto"):
+        raise ValueError(f"ranks={ranks!r}: write 'auto' for a part of the data for each rank that "
+                         "was launched, or nothing for all of it in each")
+    return bool(ranks)
+
+
+def _say_that_each_rank_gets_all() -> None:
+    try:
+        ranks = launched()
+    except ValueError:
+        return
+    if ranks.world_size > 1:
+        say_once("without a DistributedSampler", f"each of the {ranks.world_size} ranks gets all "
+                 "samples, as in PyTorch; write ranks='auto' for a part in each, as it was before")
+
+
+def _ratio(name: str, value: Any) -> Optional[float]:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise ValueError(f"{name} should be a part of all samples, from 0 to 1, but got "
+                         f"{name}={value!r}")
+    return float(value)
+
+
 def _say_what_has_no_meaning(given: dict[str, Any]) -> None:
     prepared = "has no meaning here: the service's workers prepare for all jobs"
     for name, default, why in (
@@ -240,15 +262,24 @@ def _say_what_has_no_meaning(given: dict[str, Any]) -> None:
             say_once(name, why)
 
 
+def _check_timeout(timeout: float) -> None:
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if not timeout <= TIMEOUT_MOST_S:
+        raise ValueError(f"timeout should be at most {TIMEOUT_MOST_S:.0f} seconds, but got "
+                         f"timeout={timeout}")
+
+
+def _check_collate_fn(collate_fn: Any) -> None:
+    if collate_fn is not None and not callable(collate_fn):
+        raise TypeError("collate_fn should be a function that takes a list of samples")
+
+
 def _check_like_torch(given: dict[str, Any]) -> None:
     if given["num_workers"] < 0:
         raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable "
                          "multiprocessing.")
-    if given["timeout"] < 0:
-        raise ValueError("timeout option should be non-negative")
-    if not given["timeout"] <= TIMEOUT_MOST_S:
-        raise ValueError(f"timeout should be at most {TIMEOUT_MOST_S:.0f} seconds, but got "
-                         f"timeout={given['timeout']}")
+    _check_timeout(given["timeout"])
     if given["prefetch_factor"] is not None and given["prefetch_factor"] < 0:
         raise ValueError("prefetch_factor option should be non-negative")
     if given["sampler"] is not None and given["shuffle"]:
@@ -263,8 +294,7 @@ def _check_like_torch(given: dict[str, Any]) -> None:
     if given["batch_size"] is None and given["drop_last"]:
         raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive "
                          "with drop_last")
-    if given["collate_fn"] is not None and not callable(given["collate_fn"]):
-        raise TypeError("collate_fn should be a function that takes a list of samples")
+    _check_collate_fn(given["collate_fn"])
 
 
 def _check_device(device: Any) -> None:
@@ -275,6 +305,15 @@ def _check_device(device: Any) -> None:
         torch.device(device)
     except (RuntimeError, TypeError) as problem:
         raise ValueError(f"device={device!r}: {problem}") from None
+
+
+def changed(arguments: Arguments, **attributes: Any) -> Arguments:
+    """What PyTorch lets be set after a DataLoader is made, from the next batch on."""
+    _check_timeout(attributes.get("timeout", 0))
+    _check_collate_fn(attributes.get("collate_fn"))
+    if "timeout" in attributes:
+        attributes["timeout_s"] = float(attributes["timeout"]) or DEFAULT_TIMEOUT_S
+    return dataclasses.replace(arguments, **attributes)
 
 
 def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
@@ -290,18 +329,22 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         raise TypeError("DataLoader.__init__() missing 1 required positional argument: 'dataset'")
     _check_like_torch(given)
     _say_what_has_no_meaning(given)
-    dataset, pipeline, expected = _dataset(given["dataset"], given["pipeline"])
+    dataset, pipeline, folder, expected = given["dataset"], given["pipeline"], None, None
+    if is_image_folder(dataset):
+        folder = ImageFolder(dataset)
+        dataset, pipeline = folder.root, folder.transform if pipeline is None else pipeline
+    dataset = _dataset(dataset)
     if given["sampler"] is not None:
-        meant, all_samples = _sampler(given["sampler"])
-        expected.append(all_samples)
+        meant, expected = _sampler(given["sampler"])
         for name, value in meant.items():
             # What the user says beside it goes first.
             if given[name] in (None, False):
                 given[name] = value
-    order = _order(given["order"], given["shuffle"])
-    seed = given["shuffle_seed"]
-    if seed is None and given["generator"] is not None and order != "sequential":
-        seed = given["generator"].initial_seed()
+    order, seed = _order(given["order"], given["shuffle"]), given["shuffle_seed"]
+    if given["generator"] is not None and order != "sequential":
+        # Which repeats from run to run, as it does in PyTorch.
+        order = order if given["order"] else "strict"
+        seed = given["generator"].initial_seed() if seed is None else seed
     workers = given["target_workers"]
     if given["output"] == "dlpack" and given["collate_fn"] is not None:
         raise ValueError("collate_fn takes samples, and output='dlpack' has whole fields alone")
@@ -319,6 +362,7 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         order=order,
         shuffle_seed=None if seed is None else _whole("shuffle_seed", seed, 0, 2**64 - 1),
         drop_last=bool(given["drop_last"]),
+        timeout=given["timeout"],
         timeout_s=float(given["timeout"]) or DEFAULT_TIMEOUT_S,
         collate_fn=given["collate_fn"],
         pin_memory=bool(given["pin_memory"]),
@@ -328,6 +372,7 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         service=_text("service", given["service"]),
         rank=given["rank"],
         world_size=given["world_size"],
+        ranks_are_launched=_launched(given["ranks"]),
         # One is held by the loop while others are ahead of it.
         credits=0 if ahead is None else _whole("prefetch_factor", ahead, 0, PREFETCH_MOST) + 1,
         cache_limit=None if given["cache_limit"] is None else parse_bytes(given["cache_limit"]),
@@ -336,6 +381,10 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         copy=bool(given["copy"]),
         output=given["output"],
         job_name=_text("job_name", given["job_name"]),
+        corrupt_ratio_max=_ratio("corrupt_ratio_max", given["corrupt_ratio_max"]),
+        folder=folder,
         expected=expected)
     arguments.ranks()  # says what is wrong now, and not at the first batch
+    if not arguments.is_split_over_ranks:
+        _say_that_each_rank_gets_all()
     return arguments

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import operator
 import weakref
-from typing import Any, Callable, Iterable, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 from . import library as c
 from .arrays import I64, TYPES, U8, MakeArray
@@ -175,10 +175,21 @@ def make_batch(raw: c.RawBatch, readers: Sequence[FieldReader], make: MakeArray,
     return batch
 
 
-def split(fields: Iterable[Any], samples: int) -> list[tuple[Any, ...]]:
+def split(batch: Batch, samples: int) -> list[tuple[Any, ...]]:
     """What a collate_fn takes: the samples, one by one."""
-    fields = list(fields)
-    return [tuple(sample_of(field, i) for field in fields) for i in range(samples)]
+    return [tuple(plain_sample(batch, i)) for i in range(samples)]
+
+
+def plain_sample(batch: Batch, i: int) -> Batch:
+    """As data sets of PyTorch's give it: a label is a plain number."""
+    made = [sample_of(field, i) for field in batch]
+    if "label" in batch.names:
+        at = batch.names.index("label")
+        if not isinstance(made[at], int) and not getattr(made[at], "shape", (1,)):
+            made[at] = int(made[at])
+    sample = Batch(made)
+    sample.__dict__.update(batch.__dict__)
+    return sample
 
 
 def sample_of(field: Any, i: int) -> Any:

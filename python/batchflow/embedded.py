@@ -17,7 +17,7 @@ import time
 import zlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional
 
 from . import library as c
 from .arguments import Arguments, say_once
@@ -33,9 +33,19 @@ def open_session(arguments: Arguments, options: Any) -> Session:
     """Joins at the service there is, or, for a path, at one that is started for it."""
     may_start = (arguments.service is None and not os.environ.get("BATCHFLOW_SERVICE") and
                  arguments.is_path and os.environ.get("BATCHFLOW_EMBEDDED", "1") != "0")
+    notes: list[str] = []
+    try:
+        return _opened(arguments, options, notes.append, may_start)
+    finally:
+        for note in notes:  # by this thread, whose caller is the user's line
+            say_once(f"dataset {arguments.dataset}:", note)
+
+
+def _opened(arguments: Arguments, options: Any, notes: Callable[[str], None],
+            may_start: bool) -> Session:
     if not may_start:
         try:
-            session = Session(options, lambda: None)
+            session = Session(options, lambda: None, notes)
         except (c.NoServiceError, c.RefusedError) as problem:
             raise _explained(problem, arguments) from None
         _say_who_decided(arguments)
@@ -43,7 +53,7 @@ def open_session(arguments: Arguments, options: Any) -> Session:
     deadline = time.monotonic() + options.timeout_s
     for left in reversed(range(_TRIES)):
         try:
-            session = Session(options, _Watch(arguments))
+            session = Session(options, _Watch(arguments), notes)
         except c.NoServiceError as problem:
             # One that was ending when it was asked is followed by another.
             if left == 0 or time.monotonic() >= deadline:
@@ -214,7 +224,8 @@ def _on_all_processors() -> Iterator[None]:
 def _start(folder: Path, path: Path, arguments: Optional[Arguments]) -> None:
     command = [daemon(), "--open-datasets", "--http", "-1", "--socket", str(path), "--state",
                str(_state_folder(folder)), "--exit-when-idle",
-               os.environ.get("BATCHFLOW_IDLE_S", "30"), "--log-file", str(folder / "embedded.log")]
+               os.environ.get("BATCHFLOW_IDLE_S", "30"), "--log-file", str(folder / "embedded.log"),
+               "--corrupt-ratio-allowed", "100%"]
     if arguments and arguments.cache_limit:
         command += ["--memory", str(arguments.cache_limit)]
     if arguments and arguments.target_workers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from ctypes import (POINTER, Structure, c_char_p, c_double, c_float, c_int, c_size_t,
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_float, c_int, c_size_t,
                     c_uint32, c_uint64, c_void_p)
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,10 @@ ABI_VERSION = 1
 
 OK, END, TIMEOUT, BAD_ARGUMENT, NO_SERVICE, REFUSED, PROTOCOL, NO_MEMORY, INTERRUPTED = range(9)
 ORDERS = {"relaxed": 0, "strict": 1, "sequential": 2, "weighted": 3}
+
+
+SAID_OF_DATA, SAID_OF_WAIT = range(2)
+SAY = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 
 
 class ServiceError(RuntimeError):
@@ -38,7 +42,9 @@ class Options(Structure):
                 ("has_shuffle_seed", c_int), ("shuffle_seed", c_uint64), ("drop_last", c_int),
                 ("epochs", c_uint32), ("steps", c_uint64), ("credits", c_uint32),
                 ("weight", c_double), ("state", c_char_p), ("timeout_s", c_double),
-                ("reconnect_s", c_double), ("copy", c_int), ("reading", c_char_p)]
+                ("reconnect_s", c_double), ("copy", c_int), ("reading", c_char_p),
+                ("has_corrupt_ratio_max", c_int), ("corrupt_ratio_max", c_double), ("say", SAY),
+                ("say_context", c_void_p)]
 
 
 class Field(Structure):
@@ -63,6 +69,11 @@ class Info(Structure):
                 ("dataset_version", c_uint64), ("steps_per_epoch", c_uint64),
                 ("classes", c_uint32), ("credits", c_uint32), ("epoch", c_uint32),
                 ("samples_in_epoch", c_uint64), ("fields", c_uint32), ("field", POINTER(Field))]
+
+
+class SamplesSum(Structure):
+    _fields_ = [("struct_size", c_size_t), ("names", c_uint64), ("labels", c_uint64),
+                ("pairs", c_uint64)]
 
 
 class Times(Structure):
@@ -90,6 +101,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
                                  POINTER(c_size_t)]),
     "bf_loader_sample_name": (c_int, [c_void_p, c_uint64, POINTER(c_char_p)]),
     "bf_loader_class_name": (c_int, [c_void_p, c_uint32, POINTER(c_char_p)]),
+    "bf_loader_samples_sum": (c_int, [c_void_p, c_uint64, c_uint64, POINTER(SamplesSum)]),
     "bf_loader_close": (None, [c_void_p]),
 }
 

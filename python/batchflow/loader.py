@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import faulthandler
 import itertools
 import os
-import signal
-import sys
 import threading
-from contextlib import contextmanager, nullcontext
+import weakref
+from array import array
+from contextlib import contextmanager
 from typing import (TYPE_CHECKING, Any, Callable, Generic, Iterator, Mapping, Optional, Sequence,
                     TypeVar)
 
@@ -16,7 +15,9 @@ from . import arguments as args
 from . import arrays, embedded
 from . import library as c
 from . import state as states
-from .batch import Batch, FieldReader, make_batch, sample_of, split
+from .attributes import FROZEN, Attributes
+from .batch import Batch, FieldReader, make_batch, plain_sample, split
+from .iteration import Epoch, pin, show_where_it_crashes
 from .ranks import job_name
 from .session import Scores, Session
 
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 else:
     _Given = TypeVar("_Given")
 
-_numbers = itertools.count()
+_numbers = itertools.count()  # of those that are split over ranks, which ranks make alike
 
 
-class DataLoader(Generic[_Given]):
+class DataLoader(Attributes, Generic[_Given]):
     """Batches of a dataset that a BatchFlow service prepares, once for all jobs.
 
     Takes PyTorch's arguments in its order, and those of its own behind them; docs/python.md says
@@ -53,6 +54,7 @@ class DataLoader(Generic[_Given]):
                  in_order: bool = True, pipeline: Any = None, epochs: Optional[int] = None,
                  service: Optional[str] = None, job_name: Optional[str] = None,
                  rank: Optional[int] = None, world_size: Optional[int] = None,
+                 ranks: Optional[str] = None, corrupt_ratio_max: Optional[float] = None,
                  order: Optional[str] = None, shuffle_seed: Optional[int] = None,
                  snapshot_every_n_steps: Optional[int] = None, cache_limit: Any = None,
                  target_workers: Any = "auto", copy: bool = False, output: str = "auto",
@@ -63,16 +65,22 @@ class DataLoader(Generic[_Given]):
         self._arguments = args.read(given, aliases)
         self.batch_size = batch_size
         self.drop_last = drop_last
-        self.sampler, self.batch_sampler = sampler, batch_sampler
-        self.num_workers, self.timeout = num_workers, timeout
-        self.collate_fn, self.pin_memory = collate_fn, pin_memory
+        self._given_sampler = sampler
+        self.num_workers, self.worker_init_fn = num_workers, worker_init_fn
+        self.multiprocessing_context, self.in_order = multiprocessing_context, in_order
         self.pin_memory_device, self.generator = pin_memory_device, generator
         self.prefetch_factor, self.persistent_workers = prefetch_factor, persistent_workers
         self.epochs_hint = epochs
-        self._number = next(_numbers)
-        self._scores: Scores = ((), ())
+        self._begin_life()
         self._begin_anew({})
         self.__initialized = True
+
+    def _begin_life(self) -> None:
+        self._number = next(_numbers) if self._arguments.is_split_over_ranks else 0
+        self._scores: Scores = ((), ())
+        self._apart: weakref.WeakSet[DataLoader[_Given]] = weakref.WeakSet()
+        self._is_apart = False  # of another loader, for one iteration
+        self._follows_sampler = False
 
     def _begin_anew(self, state: states.State) -> None:
         self._session: Optional[Session] = None
@@ -86,23 +94,52 @@ class DataLoader(Generic[_Given]):
         self._left_early = False  # batches of the epoch were given, and not all
         self._over = False  # the job: all epochs that it was opened for
         self._wanted_epoch: Optional[int] = None
-        self._iterations = 0
+        self._running: Callable[[], Optional[Epoch[_Given]]] = lambda: None  # the last iteration
         self._closed = False
         self._asked = threading.RLock()  # a Ctrl-C may come between asking and the lock's return
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if self.__initialized and name in ("batch_size", "batch_sampler", "sampler", "drop_last",
-                                           "dataset", "persistent_workers"):
+        if self.__initialized and name in FROZEN:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is "
                              "initialized")
         super().__setattr__(name, value)
 
     # -------------------------------------------------------------------------------- iteration --
 
-    def __iter__(self) -> "_Epoch[_Given]":
+    def __iter__(self) -> "Epoch[_Given]":
+        running = self._running()
+        if running is not None and running.goes_on():
+            self._part_with(running)
+        self._follow_sampler()
         self._begin_epoch()
-        self._iterations += 1
-        return _Epoch(self)
+        epoch = Epoch(self)
+        self._running = weakref.ref(epoch)
+        return epoch
+
+    def _part_with(self, running: "Epoch[_Given]") -> None:
+        """Two iterations at a time, as PyTorch allows: the earlier one keeps the job, this loader
+        makes another, which begins with the next epoch."""
+        session = self._opened()
+        apart: DataLoader[_Given] = object.__new__(type(self))
+        apart.__dict__.update(self.__dict__)
+        apart._is_apart, apart._apart = True, weakref.WeakSet()
+        running.loader = apart
+        self._apart.add(apart)
+        if self._arguments.order == "weighted":
+            self._scores = session.scores()
+        state, wanted = session.state(), self._wanted_epoch
+        incarnation = self._incarnation + 1
+        self._begin_anew(states.at_epoch(state, int(session.refresh().epoch) + 1))
+        self._incarnation, self._wanted_epoch = incarnation, wanted
+
+    def _follow_sampler(self) -> None:
+        """A script that calls DistributedSampler.set_epoch says by it which epoch comes, each time
+        anew; for one that never does, each is the next."""
+        if not args.is_distributed(self._given_sampler):
+            return
+        self._follows_sampler = self._follows_sampler or self._given_sampler.epoch != 0
+        if self._follows_sampler:
+            self.set_epoch(self._given_sampler.epoch)
 
     def __len__(self) -> int:
         return int(self._opened().info.steps_per_epoch)
@@ -123,6 +160,7 @@ class DataLoader(Generic[_Given]):
 
     def _begin_epoch(self) -> None:
         session = self._opened()
+        self._check_expected(session)
         here = int(session.refresh().epoch)
         wanted, self._wanted_epoch = self._wanted_epoch, None
         if wanted is None:
@@ -144,10 +182,24 @@ class DataLoader(Generic[_Given]):
             self._left_early = not raw.last_of_epoch
             batch = make_batch(raw, self._readers, self._make_numbers, self._arguments.copy,
                                self._names)
+            if self._labels is not None:
+                batch = self._relabelled(batch)
         finally:
             self._asked.release()
         given: _Given = self._finish(batch)
         return given
+
+    @property
+    def _labels(self) -> Optional["array[int]"]:
+        folder = self._arguments.folder
+        return None if folder is None else folder.labels
+
+    def _relabelled(self, batch: Batch) -> Batch:
+        """With the labels of an ImageFolder that differ from those of the folder's names."""
+        assert self._labels is not None
+        labels = array("q", [self._labels[key] for key in batch.sample_keys.tolist()])
+        made = self._make(labels.buffer_info()[0], arrays.I64, (len(labels),), labels, True)
+        return batch.map(lambda field: made if field is batch["label"] else field)
 
     def _finish(self, batch: Batch) -> Any:
         if self._arguments.collate_fn is not None:
@@ -155,12 +207,12 @@ class DataLoader(Generic[_Given]):
             result = self._arguments.collate_fn(samples if self._arguments.batch_size else
                                                 samples[0])
         elif self._arguments.batch_size is None:
-            result = batch.map(lambda field: sample_of(field, 0))
+            result = plain_sample(batch, 0)
         else:
             result = batch
         if self._output == "torch":
             if self._arguments.pin_memory:
-                result = _pin(result)
+                result = pin(result)
             if self._arguments.device is not None:
                 result = result.to(self._arguments.device, non_blocking=True)
         return result
@@ -172,7 +224,7 @@ class DataLoader(Generic[_Given]):
             raise RuntimeError("this DataLoader is closed; make another one")
         if self._session is None:
             self._session = self._open(self._state, self._arguments.epochs)
-            self._check_expected()
+            self._check_expected(self._session)
         elif self._session.process != os.getpid():
             raise RuntimeError(
                 f"this DataLoader was opened by process {self._session.process} and is used in "
@@ -180,12 +232,15 @@ class DataLoader(Generic[_Given]):
                 "process, or start processes with multiprocessing's 'spawn'")
         return self._session
 
-    def _check_expected(self) -> None:
-        session = self._session
-        assert session is not None
+    def _check_expected(self, session: Session) -> None:
+        """That what the script's data set and sampler say is what the service has."""
+        folder, expected = self._arguments.folder, self._arguments.expected
+        samples = int(session.info.dataset_samples)
         try:
-            for expected in self._arguments.expected:
-                expected.check(int(session.info.dataset_samples), session.class_names)
+            if expected is not None:
+                expected.check(samples)
+            if folder is not None:
+                folder.settle(session, samples, self._arguments.order == "sequential")
         except BaseException:
             self._session = None
             session.close()
@@ -210,6 +265,9 @@ class DataLoader(Generic[_Given]):
             options.has_shuffle_seed, options.shuffle_seed = 1, given.shuffle_seed
         options.drop_last = given.drop_last
         options.epochs, options.credits = epochs, given.credits
+        if given.corrupt_ratio_max is not None:
+            options.has_corrupt_ratio_max = 1
+            options.corrupt_ratio_max = given.corrupt_ratio_max
         # PyTorch's bound is one of batches; to join may take as long as a dataset's index.
         options.timeout_s = max(given.timeout_s, args.DEFAULT_TIMEOUT_S)
         options.copy = given.copy
@@ -230,7 +288,7 @@ class DataLoader(Generic[_Given]):
             raise ValueError(f"device={self._arguments.device!r} is for PyTorch's tensors, and these "
                              f"batches are {self._output}; import torch, or write output='torch'")
         if self._output in ("torch", "dlpack") and not self._arguments.copy:
-            _show_where_it_crashes()
+            show_where_it_crashes()
         session = embedded.open_session(self._arguments, self._options(state, epochs))
         self._opened_for = epochs
         self._adopt(session)
@@ -263,6 +321,8 @@ class DataLoader(Generic[_Given]):
     def close(self) -> None:
         """Ends the job. Batches stay readable for as long as somebody has them."""
         self._closed = True
+        for apart in list(self._apart):
+            apart.close()
         if self._session is not None:
             self._session.close()
 
@@ -302,28 +362,19 @@ class DataLoader(Generic[_Given]):
     def __getstate__(self) -> dict[str, Any]:
         # For a spawned process: what it was made with. The job itself stays where it is.
         kept = {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
-        kept.update(sampler=None, generator=None)  # both are in the arguments by now
+        kept.update(generator=None, worker_init_fn=None)  # the arguments have what it means
         return {"kept": kept, "arguments": self._arguments, "state": self.state_dict()
                 if self._session is None else {}}
 
     def __setstate__(self, pickled: dict[str, Any]) -> None:
         self.__dict__.update(pickled["kept"])
         self._arguments = pickled["arguments"]
-        self._number = next(_numbers)
-        self._scores = ((), ())
+        self._given_sampler = None
+        self._begin_life()
         self._begin_anew(pickled["state"])
         self.__initialized = True
 
     # ------------------------------------------------------------------------- what it can tell --
-
-    @property
-    def dataset(self) -> "Dataset":
-        return Dataset(self)
-
-    @property
-    def classes(self) -> list[str]:
-        """Their names, by label."""
-        return self._opened().class_names()
 
     @property
     def dataset_samples(self) -> int:
@@ -370,77 +421,6 @@ class DataLoader(Generic[_Given]):
             self.report_scores(keys, scores)
 
 
-class Dataset:
-    """What a loader reads: its path or name, and, as PyTorch's have it, how many samples it has."""
-
-    def __init__(self, loader: DataLoader[Any]):
-        self._loader = loader
-        self._name = loader._arguments.dataset
-
-    def __len__(self) -> int:
-        return self._loader.dataset_samples
-
-    def __bool__(self) -> bool:
-        return True  # without asking the service
-
-    @property
-    def classes(self) -> list[str]:
-        return self._loader.classes
-
-    def __str__(self) -> str:
-        return self._name
-
-    __fspath__ = __str__
-
-    def __repr__(self) -> str:
-        return f"<batchflow dataset {self._name!r}>"
-
-    def __eq__(self, other: object) -> bool:
-        return self._name == (other._name if isinstance(other, Dataset) else other)
-
-    def __hash__(self) -> int:
-        return hash(self._name)
-
-
-class _Epoch(Generic[_Given]):
-    """An iteration. The loader's next one ends it."""
-
-    def __init__(self, loader: DataLoader[_Given]):
-        self._loader = loader
-        self._number = loader._iterations
-        self._ended = False
-        profiler = sys.modules.get("torch.autograd.profiler")
-        # As PyTorch calls its own, so that profilers show it so.
-        name = f"enumerate(DataLoader)#{type(loader).__name__}Iter.__next__"
-        self._record = (lambda: profiler.record_function(name)) if profiler else nullcontext
-
-    def __iter__(self) -> "_Epoch[_Given]":
-        return self
-
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def __next__(self) -> _Given:
-        if self._ended:
-            raise StopIteration
-        if self._loader._iterations != self._number:
-            raise RuntimeError("another iteration over this DataLoader has begun, which ended this "
-                               "one; make a DataLoader for each")
-        with self._record():
-            batch = self._loader._next()
-        self._ended = batch is None or not self._loader._left_early
-        if batch is None:
-            raise StopIteration
-        return batch
-
-
-def _show_where_it_crashes() -> None:
-    """PyTorch has no read-only tensors: who writes to a batch is at least told the line."""
-    if (os.environ.get("BATCHFLOW_FAULTHANDLER", "1") != "0" and not faulthandler.is_enabled() and
-            signal.getsignal(signal.SIGSEGV) == signal.SIG_DFL):
-        faulthandler.enable(2)
-
-
 def _bytes(text: Optional[str]) -> Optional[bytes]:
     return None if text is None else text.encode("utf-8", "surrogateescape")
 
@@ -449,13 +429,3 @@ def _list(values: Any) -> Any:
     """Of tensors on any device, arrays and lists."""
     values = values.detach() if hasattr(values, "detach") else values
     return values.tolist() if hasattr(values, "tolist") else list(values)
-
-
-def _pin(batch: Any) -> Any:
-    torch = sys.modules["torch"]
-    if not torch.cuda.is_available():
-        args.say_once("pin_memory", "is set, and there is no accelerator to pin memory for")
-        return batch
-    if isinstance(batch, Batch):
-        return batch.pin_memory()
-    return torch.utils.data._utils.pin_memory.pin_memory(batch)

@@ -1,4 +1,8 @@
-"""Who this process is among the ranks of its job, and what the job is called."""
+"""Which rank of its job this process is, and what the job is called.
+
+As in PyTorch, a loader is split over ranks only where that is said: by a DistributedSampler, by
+`rank` and `world_size`, or by ranks="auto". Without, each rank's loader is a job of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,22 @@ class Rank(NamedTuple):
     world_size: int
 
 
-def find_rank(rank: Optional[int], world_size: Optional[int],
+ALONE = Rank(0, 1)
+
+
+def find_rank(rank: Optional[int], world_size: Optional[int], auto: bool = False,
               environment: Mapping[str, str] = os.environ) -> Rank:
-    """What is said; else torch.distributed, where it has begun; else what its launchers set."""
+    """What is said; with `auto`, what was launched; else this loader is a job of its own."""
     if (rank is None) != (world_size is None):
         raise ValueError("rank and world_size belong together; write both, or neither")
-    if rank is not None and world_size is not None:
-        found = Rank(rank, world_size)
-    elif (begun := _of_torch()) is not None:
+    if rank is None or world_size is None:
+        return launched(environment) if auto else ALONE
+    return _checked(Rank(rank, world_size))
+
+
+def launched(environment: Mapping[str, str] = os.environ) -> Rank:
+    """As torch.distributed has it, where it has begun; else as its launchers set it."""
+    if (begun := _of_torch()) is not None:
         found = begun
     elif "RANK" in environment and "WORLD_SIZE" in environment:
         try:
@@ -29,7 +41,11 @@ def find_rank(rank: Optional[int], world_size: Optional[int],
                              f"WORLD_SIZE={environment['WORLD_SIZE']} in the environment "
                              "are no numbers") from None
     else:
-        return Rank(0, 1)
+        return ALONE
+    return _checked(found)
+
+
+def _checked(found: Rank) -> Rank:
     if found.world_size < 1 or not 0 <= found.rank < found.world_size:
         raise ValueError(f"rank {found.rank} of {found.world_size} does not exist; ranks count "
                          "from 0 to world_size - 1")
@@ -48,7 +64,7 @@ def job_name(said: Optional[str], ranks: Rank, number: int, dataset: str,
              environment: Mapping[str, str] = os.environ) -> Optional[str]:
     """None: a new one each time. Ranks come together by a name that all of them know."""
     if said is not None:
-        return said
+        return said if ranks.world_size > 1 else said + _of_its_own(environment)
     if ranks.world_size == 1:
         return None
     run = environment.get("TORCHELASTIC_RUN_ID", "")
@@ -61,3 +77,12 @@ def job_name(said: Optional[str], ranks: Rank, number: int, dataset: str,
                 "job_name=, the same for all ranks and different for each loader")
         run = f"{address}:{port}"
     return f"{run}/{number}/{dataset}"
+
+
+def _of_its_own(environment: Mapping[str, str]) -> str:
+    """One script runs as all ranks, so one name in it stands for a job of each."""
+    try:
+        rank = launched(environment)
+    except ValueError:
+        return ""
+    return f".rank{rank.rank}" if rank.world_size > 1 else ""

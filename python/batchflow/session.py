@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import logging
 import os
 import threading
 import time
@@ -16,6 +17,9 @@ from array import array
 from typing import Any, Callable, Optional, Sequence
 
 from . import library as c
+from .image_folder import Sums
+
+_log = logging.getLogger("batchflow")
 
 Scores = tuple[Sequence[int], Sequence[float]]  # keys, and one for each
 
@@ -68,11 +72,27 @@ def _open_beside(options: Any) -> int:
         raise
 
 
-class Session:
-    """`while_away` is called again and again while the service is away: it may start another."""
+def _sayer(notes: Callable[[str], None]) -> Any:
+    def say(context: Any, about: int, text: bytes) -> None:
+        del context
+        words = text.decode(errors="replace")
+        if about == c.SAID_OF_WAIT:
+            # By whatever the script logs with; without, Python writes it to stderr.
+            _log.warning("batchflow: %s", words)
+        else:
+            notes(words)
+    return c.SAY(say)
 
-    def __init__(self, options: Any, while_away: Callable[[], None]):
+
+class Session:
+    """`while_away` is called again and again while the service is away: it may start another.
+    `notes` gets what the service has to say of the data."""
+
+    def __init__(self, options: Any, while_away: Callable[[], None],
+                 notes: Callable[[str], None]):
         self._library = c.library()
+        self._say = _sayer(notes)  # as long as the library may call it
+        options.say = self._say
         self.process = os.getpid()
         self._while_away = while_away
         self._loader = _open_beside(options)
@@ -189,6 +209,12 @@ class Session:
             raise IndexError(f"there is no sample {key}; keys are 0 to "
                              f"{self.info.dataset_samples - 1}")
         return self._name(self._library.bf_loader_sample_name, key)
+
+    def samples_sum(self, first: int, count: int) -> Sums:
+        made = c.sized(c.SamplesSum)
+        c.check(self._library.bf_loader_samples_sum(self._loader, first, count,
+                                                    ctypes.byref(made)))
+        return Sums(made.names, made.labels, made.pairs)
 
     def class_names(self) -> list[str]:
         return [self._name(self._library.bf_loader_class_name, i)

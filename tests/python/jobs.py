@@ -96,6 +96,16 @@ def memory_over(dataset, options, batches):
     raise AssertionError("the loader ended")
 
 
+def slow_rank(dataset, options, pause_s, batches):
+    """A rank that computes for `pause_s` in its fifth batch."""
+    for i, _ in enumerate(batchflow.DataLoader(dataset, **options)):
+        if i == 4:
+            time.sleep(pause_s)
+        if i + 1 == batches:
+            return None
+    raise AssertionError("the epoch ended")
+
+
 def two_epochs(dataset, options):
     """The first is left after three batches; the keys of the second."""
     loader = batchflow.DataLoader(dataset, **options)
@@ -115,6 +125,47 @@ def spawned_keys(loader, out):
     for batch in loader:
         keys += batch.sample_keys.tolist()[:batch.samples - batch.fillers]
     out.put(keys)
+
+
+def ddp_script(root, gloo):
+    """What a data-parallel script does, by PyTorch's loaders and by BatchFlow's."""
+    import warnings
+
+    import torch
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader
+    from torch.utils.data.distributed import DistributedSampler
+    from torchvision import datasets, transforms
+
+    from pictures import SIDE, epoch_of, pictures_of
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("gloo", init_method=f"file://{gloo}", rank=rank, world_size=world)
+    data = datasets.ImageFolder(root, transforms.Compose([transforms.CenterCrop(SIDE),
+                                                          transforms.ToTensor()]))
+    made = {}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for name, kind in (("theirs", DataLoader), ("ours", batchflow.DataLoader)):
+            if rank == 0:  # other ranks make one loader fewer
+                alone = epoch_of(kind(data, 8))
+            sampler = DistributedSampler(data)
+            train, val = kind(data, 4, sampler=sampler), kind(data, 8)
+            epochs, numbers = [], []
+            for epoch in (0, 1, 1):
+                train.sampler.set_epoch(epoch)
+                batches = list(train)
+                epochs.append([pictures_of(batch) for batch in batches])
+                numbers.append(getattr(batches[0], "epoch", None))
+            labels = torch.zeros(len(data.classes), dtype=torch.long)
+            for _, batch in val:
+                labels += batch.bincount(minlength=len(labels))
+            made[name] = {"train": epochs, "val": epoch_of(val), "labels": labels.tolist(),
+                          "epochs": numbers,
+                          "length": [len(train), len(val), len(train.sampler)],
+                          "alone": alone if rank == 0 else None}
+            dist.barrier()
+    dist.destroy_process_group()
+    return {**made, "said": [str(one.message) for one in said if "ranks" in str(one.message)]}
 
 
 if __name__ == "__main__":

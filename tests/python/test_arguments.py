@@ -60,6 +60,8 @@ class Arguments(Folder):
                 (TypeError, "collate_fn should be a function", {"collate_fn": 3}),
                 (ValueError, "shuffle_seed should be from 0", {"shuffle_seed": -1}),
                 (ValueError, "cache_limit=0 is no size", {"cache_limit": 0}),
+                (ValueError, "corrupt_ratio_max should be a part of all samples, from 0 to 1",
+                 {"corrupt_ratio_max": 5}),
                 (ValueError, "timeout should be at most 100000000 seconds, but got timeout=inf",
                  {"timeout": float("inf")}),
                 (ValueError, "output='bogus': write auto, torch", {"output": "bogus"}),
@@ -129,14 +131,17 @@ class Arguments(Folder):
         data = range(10)
         self.assertEqual(read("rows", sampler=SequentialSampler(data)).order, "sequential")
         seeded = RandomSampler(data, generator=torch.Generator().manual_seed(9))
-        self.assertEqual(read("rows", sampler=seeded).order, "relaxed")
+        self.assertEqual(read("rows", sampler=seeded).order, "strict")
+        self.assertEqual(read("rows", sampler=seeded, order="relaxed").order, "relaxed")
         self.assertEqual(read("rows", sampler=seeded).shuffle_seed, 9)
         made = read("rows", sampler=DistributedSampler(data, 4, 3, True, 11, True))
         # Its drop_last is of ranks, and PyTorch's DataLoader gives the last batch all the same.
         self.assertEqual((made.order, made.shuffle_seed, made.drop_last), ("relaxed", 11, False))
         self.assertEqual(made.ranks(), (3, 4))
         generator = torch.Generator().manual_seed(12)
-        self.assertEqual(read("rows", shuffle=True, generator=generator).shuffle_seed, 12)
+        seeded = read("rows", shuffle=True, generator=generator)
+        self.assertEqual((seeded.order, seeded.shuffle_seed), ("strict", 12))
+        self.assertEqual(read("rows", generator=generator).order, "sequential")
         with self.assertRaisesRegex(ValueError, "device='gpu': .*device"):
             read("rows", device="gpu")
         with self.assertRaisesRegex(ValueError, "a WeightedRandomSampler cannot be asked"):
@@ -146,17 +151,41 @@ class Arguments(Folder):
 class Identity(Folder):
     def test_ranks_come_from_what_is_said_or_from_the_launcher(self):
         launched = {"RANK": "3", "WORLD_SIZE": "8"}
-        self.assertEqual(ranks.find_rank(1, 2, launched), (1, 2))
-        self.assertEqual(ranks.find_rank(None, None, launched), (3, 8))
-        self.assertEqual(ranks.find_rank(None, None, {}), (0, 1))
+        self.assertEqual(ranks.find_rank(1, 2, True, launched), (1, 2))
+        self.assertEqual(ranks.find_rank(None, None, True, launched), (3, 8))
+        self.assertEqual(ranks.find_rank(None, None, False, launched), (0, 1))  # as in PyTorch
+        self.assertEqual(ranks.find_rank(None, None, True, {}), (0, 1))
         with self.assertRaisesRegex(ValueError, "are no numbers"):
-            ranks.find_rank(None, None, {"RANK": "x", "WORLD_SIZE": "8"})
+            ranks.find_rank(None, None, True, {"RANK": "x", "WORLD_SIZE": "8"})
+
+    def test_what_is_said_of_ranks_is_what_counts(self):
+        os.environ.update(RANK="1", WORLD_SIZE="4")
+        arguments._said.clear()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            self.assertEqual(read("rows").ranks(), (0, 1))
+            self.assertEqual(read("rows", 7, True).ranks(), (0, 1))
+        self.assertEqual(len(said), 1)
+        self.assertIn("each of the 4 ranks gets all samples, as in PyTorch", str(said[0].message))
+        self.assertTrue(said[0].filename.endswith("test_arguments.py"), said[0].filename)
+        arguments._said.clear()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            self.assertEqual(read("rows", ranks="auto").ranks(), (1, 4))
+            self.assertEqual(read("rows", rank=2, world_size=3).ranks(), (2, 3))
+        self.assertEqual(said, [])
+        with self.assertRaisesRegex(ValueError, "ranks='all': write 'auto'"):
+            read("rows", ranks="all")
 
     def test_names_of_jobs(self):
         two = ranks.Rank(0, 2)
         by_port = {"MASTER_ADDR": "h", "MASTER_PORT": "29500"}
         self.assertIsNone(ranks.job_name(None, ranks.Rank(0, 1), 0, "d", by_port))
         self.assertEqual(ranks.job_name("mine", two, 0, "d", by_port), "mine")
+        alone = ranks.Rank(0, 1)
+        self.assertEqual(ranks.job_name("mine", alone, 0, "d", by_port), "mine")
+        launched = {"RANK": "1", "WORLD_SIZE": "2"}  # where each rank has a job of that name
+        self.assertEqual(ranks.job_name("mine", alone, 0, "d", launched), "mine.rank1")
         self.assertEqual(ranks.job_name(None, two, 1, "d", by_port), "h:29500/1/d")
         for none in ("", "none"):
             self.assertEqual(ranks.job_name(None, two, 1, "d",

@@ -73,13 +73,32 @@ class Loader(Served):
         loader.set_epoch(1)  # which it would be anyway
         self.assertEqual({batch.epoch for batch in loader}, {1})
 
-    def test_a_new_iteration_ends_the_one_before(self):
+    def test_a_new_iteration_leaves_the_one_before_as_it_is(self):
+        loader = batchflow.DataLoader("rows", 100, True)
+        first = iter(loader)
+        keys = self.own_keys(next(first))
+        second = iter(loader)
+        others = self.own_keys(next(second))
+        for batch in first:
+            keys += self.own_keys(batch)
+        for batch in second:
+            others += self.own_keys(batch)
+        self.assert_whole(keys)
+        self.assert_whole(others)
+        self.assertNotEqual(keys, others)
+        self.assertEqual({batch.epoch for batch in loader}, {2})
+
+    def test_iterations_end_with_their_loader_and_with_its_state(self):
         loader = batchflow.DataLoader("rows", 100, True)
         first = iter(loader)
         next(first)
         second = iter(loader)
         next(second)
-        with self.assertRaisesRegex(RuntimeError, "another iteration"):
+        loader.load_state_dict({})
+        with self.assertRaisesRegex(RuntimeError, "was set to another state"):
+            next(second)
+        loader.close()
+        with self.assertRaisesRegex(RuntimeError, "is closed"):
             next(first)
 
     def test_what_it_can_tell(self):

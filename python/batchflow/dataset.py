@@ -1,0 +1,84 @@
+"""What a loader's `dataset` and `sampler` are where the script gave none of PyTorch's: as much of
+both as a service can say, and in the place of the rest what to write."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+
+class Dataset:
+    """What a loader reads: its path or name, and, as PyTorch's have it, how many samples it has."""
+
+    def __init__(self, loader: Any, name: str):
+        self._loader, self._name = loader, name
+
+    def __len__(self) -> int:
+        samples: int = self._loader.dataset_samples
+        return samples
+
+    def __bool__(self) -> bool:
+        return True  # without asking the service
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError("samples of a service come in batches; iterate over the "
+                                  "DataLoader, whose batch.sample_keys say which they are")
+
+    @property
+    def classes(self) -> list[str]:
+        classes: list[str] = self._loader.classes
+        return classes
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        return {name: label for label, name in enumerate(self.classes)}
+
+    def __str__(self) -> str:
+        return self._name
+
+    __fspath__ = __str__
+
+    def __repr__(self) -> str:
+        return f"<batchflow dataset {self._name!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self._name == (other._name if isinstance(other, Dataset) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+
+class Order:
+    """In the place of PyTorch's Sampler or BatchSampler: how many samples, or batches, come."""
+
+    def __init__(self, loader: Any, order: str, of_batches: bool = False):
+        self._loader, self._order, self._of_batches = loader, order, of_batches
+
+    @property
+    def batch_size(self) -> Any:
+        return self._loader.batch_size
+
+    @property
+    def drop_last(self) -> Any:
+        return self._loader.drop_last
+
+    @property
+    def sampler(self) -> Any:
+        return self._loader.sampler
+
+    def __len__(self) -> int:
+        if self._of_batches:
+            return len(self._loader)
+        ranks: int = self._loader._arguments.ranks().world_size
+        return -(-int(self._loader.dataset_samples) // ranks)  # of this rank, with fillers
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._of_batches or self._order != "sequential" or self._loader._arguments.rank:
+            raise TypeError("the service draws the order, and the script sees it with the batches: "
+                            "batch.sample_keys; for one of your own write PyTorch's DataLoader")
+        return iter(range(len(self)))
+
+    def set_epoch(self, epoch: int) -> None:
+        self._loader.set_epoch(epoch)
+
+    def __repr__(self) -> str:
+        return f"<batchflow order {self._order!r}>"
