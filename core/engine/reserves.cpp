@@ -284,7 +284,7 @@ Bytes Membership::promised_to(const Job& job, Place place) const {
 
 void Membership::begin_step() {
   constexpr std::size_t kDropsAStep = 1024;
-  constexpr std::size_t kRefusalsAStep = 32;
+  constexpr std::size_t kRefusalsAStep = 8;  // each looks at all streams of its data set
   drops_left_ = kDropsAStep;
   refusals_left_ = kRefusalsAStep;
   std::erase_if(over_promised_, [&](const Place& place) { return keep_promises(place); });

@@ -85,7 +85,7 @@ TEST_CASE("with less memory jobs are refused some a step, the youngest first") {
   }
   CHECK(world.backend.refusals() == 0);
   world.backend.add(CapacityChanged{kMemory, 1'000'000});
-  CHECK(world.most_a_step(20, [&] { return world.backend.refusals(); }) == 32);
+  CHECK(world.most_a_step(30, [&] { return world.backend.refusals(); }) == 8);
   // 125 slots of 8,000 bytes: two a job, and one more for each of the ten streams.
   CHECK(world.backend.refusals() == kJobs - 57);
 }
