@@ -7,6 +7,7 @@
 #include <string_view>
 #include <variant>
 
+#include "core/enum_names.h"
 #include "core/event_fields.h"
 #include "core/position.h"
 
@@ -16,29 +17,30 @@ namespace {
 
 constexpr std::string_view name_of(Order order) {
   constexpr std::string_view names[] = {"strict", "sequential", "relaxed", "weighted", "listed"};
-  return names[static_cast<std::size_t>(order)];
+  return name_in<Order::listed>(names, order);
 }
 constexpr std::string_view name_of(Form form) {
   constexpr std::string_view names[] = {"encoded", "decoded", "prepared"};
-  return names[static_cast<std::size_t>(form)];
+  return name_in<Form::prepared>(names, form);
 }
 constexpr std::string_view name_of(Tier tier) {
   constexpr std::string_view names[] = {"gpu", "dram", "nvme", "store"};
-  return names[static_cast<std::size_t>(tier)];
+  return name_in<Tier::store>(names, tier);
 }
 constexpr std::string_view name_of(Outcome outcome) {
   constexpr std::string_view names[] = {"done", "failed", "corrupt"};
-  return names[static_cast<std::size_t>(outcome)];
+  return name_in<Outcome::corrupt>(names, outcome);
 }
 constexpr std::string_view name_of(Keep keep) {
   constexpr std::string_view names[] = {"as_needed", "always", "dropped"};
-  return names[static_cast<std::size_t>(keep)];
+  return name_in<Keep::dropped>(names, keep);
 }
 constexpr std::string_view name_of(Refusal refusal) {
   constexpr std::string_view names[] = {"no_room",          "unknown_dataset", "unknown_pipeline",
                                         "bad_position",     "bad_request",     "rank_lost",
-                                        "too_many_corrupt", "storage_failed",  "no_workers"};
-  return names[static_cast<std::size_t>(refusal)];
+                                        "too_many_corrupt", "storage_failed",  "no_workers",
+                                        "nothing_to_draw",  "wrong_order"};
+  return name_in<Refusal::wrong_order>(names, refusal);
 }
 
 constexpr std::size_t kEntriesShown = 8;

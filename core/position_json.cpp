@@ -5,6 +5,7 @@
 #include <charconv>
 #include <iterator>
 
+#include "core/enum_names.h"
 #include "core/position.h"
 #include "core/position_forms.h"
 
@@ -12,8 +13,8 @@ namespace batchflow {
 namespace {
 
 constexpr std::uint64_t kFormat = 1;
-constexpr std::array<std::string_view, 5> kOrderNames{"strict", "sequential", "relaxed", "weighted",
-                                                      "listed"};
+constexpr std::string_view kOrderNames[] = {"strict", "sequential", "relaxed", "weighted",
+                                            "listed"};
 
 enum Field : std::size_t {
   v,
@@ -184,7 +185,7 @@ void read_version(Scanner& scanner) {
 
 Order read_order(Scanner& scanner) {
   const std::string_view name = scanner.string();
-  for (std::size_t i = 0; i < kOrderNames.size(); ++i) {
+  for (std::size_t i = 0; i < std::size(kOrderNames); ++i) {
     if (kOrderNames[i] == name) return static_cast<Order>(i);
   }
   scanner.fail("strict, sequential, relaxed, weighted or listed is expected");
@@ -341,7 +342,7 @@ std::string to_json(const Position& position) {
   fmt::format_to(
       out,
       R"({{"v":{},"order":"{}","dataset":"{:016x}","samples":{},"seed":{},"epoch":{},"consumed":{})",
-      kFormat, kOrderNames[static_cast<std::size_t>(fields.order)], fields.dataset_version,
+      kFormat, name_in<Order::listed>(kOrderNames, fields.order), fields.dataset_version,
       fields.samples, fields.seed, fields.epoch, fields.consumed);
   if (position.has_generation()) write_lanes(position, out);
   if (fields.order == Order::weighted && fields.draws != 0) {

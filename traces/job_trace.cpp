@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/enum_names.h"
+
 namespace batchflow {
 namespace {
 
@@ -54,7 +56,7 @@ constexpr ProblemKind kKinds[kProblems] = {
 
 std::string_view name_of(TimeBase base) {
   constexpr std::string_view kNames[] = {"utc", "local", "relative"};
-  return kNames[static_cast<std::size_t>(base)];
+  return name_in<TimeBase::relative>(kNames, base);
 }
 
 std::string_view name_of(JobStatus status) {

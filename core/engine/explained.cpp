@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/enum_names.h"
+
 namespace batchflow {
 
 namespace {
@@ -32,12 +34,12 @@ class Teller {
 
 std::string name_of(Place place) {
   constexpr std::string_view kTiers[] = {"gpu", "dram", "nvme", "store"};
-  return fmt::format("node {} {}", place.node.value, kTiers[static_cast<std::size_t>(place.tier)]);
+  return fmt::format("node {} {}", place.node.value, name_in<Tier::store>(kTiers, place.tier));
 }
 
 std::string_view name_of(Form form) {
   constexpr std::string_view kNames[] = {"encoded", "decoded", "prepared"};
-  return kNames[static_cast<std::size_t>(form)];
+  return name_in<Form::prepared>(kNames, form);
 }
 
 std::string more(std::size_t all) {

@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/enum_names.h"
 #include "runtime/protocol/ring_files.h"
 
 namespace batchflow {
@@ -16,8 +17,7 @@ using Json = nlohmann::json;
 
 constexpr int kDepthMost = 8;
 constexpr std::size_t kNotesMost = 16;
-constexpr std::array<std::string_view, 5> kOrders{"strict", "sequential", "relaxed", "weighted",
-                                                  "listed"};
+constexpr std::string_view kOrders[] = {"strict", "sequential", "relaxed", "weighted", "listed"};
 
 std::string text_of(const Json& message) {
   return message.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -139,7 +139,7 @@ BatchSpec spec_of(const Json* json) {
 Order order_of(const Fields& fields) {
   std::string name = "relaxed";
   fields.text("order", name);
-  for (std::size_t i = 0; i < kOrders.size(); ++i)
+  for (std::size_t i = 0; i < std::size(kOrders); ++i)
     if (kOrders[i] == name) return static_cast<Order>(i);
   throw Wrong(fmt::format("there is no order '{}'", name));
 }
@@ -184,7 +184,7 @@ std::string encode(const JoinRequest& request) {
                {"rank", request.rank},
                {"world_size", request.world_size},
                {"batch_samples", request.batch_samples},
-               {"order", kOrders[static_cast<std::size_t>(request.order)]},
+               {"order", name_in<Order::listed>(kOrders, request.order)},
                {"drop_last", request.drop_last},
                {"epochs", request.epochs},
                {"steps", request.steps},

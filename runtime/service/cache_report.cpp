@@ -1,20 +1,20 @@
 #include "runtime/service/cache_report.h"
 
-#include <array>
 #include <vector>
 
+#include "core/enum_names.h"
 #include "runtime/service/backend.h"
 
 namespace batchflow {
 
 std::string_view form_name(Form form) {
-  constexpr std::array<std::string_view, kForms> kNames = {"encoded", "decoded", "prepared"};
-  return kNames[static_cast<std::size_t>(form)];
+  constexpr std::string_view kNames[] = {"encoded", "decoded", "prepared"};
+  return name_in<Form::prepared>(kNames, form);
 }
 
 std::string_view tier_name(Tier tier) {
-  constexpr std::array<std::string_view, 4> kNames = {"gpu", "dram", "nvme", "store"};
-  return kNames[static_cast<std::size_t>(tier)];
+  constexpr std::string_view kNames[] = {"gpu", "dram", "nvme", "store"};
+  return name_in<Tier::store>(kNames, tier);
 }
 
 std::vector<CacheShare> Backend::cache() const {

@@ -1,17 +1,16 @@
 #include "runtime/service/refusals.h"
 
-#include <array>
-
+#include "core/enum_names.h"
 #include "fmt/format.h"
 
 namespace batchflow {
 
 std::string_view refusal_word(Refusal why) {
-  constexpr std::array<std::string_view, 11> kNames = {
-      "no_room",     "unknown_dataset", "unknown_pipeline", "bad_position",
-      "bad_request", "rank_lost",       "too_many_corrupt", "storage_failed",
-      "no_workers",  "nothing_to_draw", "wrong_order"};
-  return kNames[static_cast<std::size_t>(why)];
+  constexpr std::string_view kNames[] = {"no_room",          "unknown_dataset", "unknown_pipeline",
+                                         "bad_position",     "bad_request",     "rank_lost",
+                                         "too_many_corrupt", "storage_failed",  "no_workers",
+                                         "nothing_to_draw",  "wrong_order"};
+  return name_in<Refusal::wrong_order>(kNames, why);
 }
 
 std::string refusal_text(const Refuse& order) {

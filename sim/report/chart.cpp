@@ -229,6 +229,7 @@ std::string areas(const Chart& chart, const Plot& plot) {
 
 constexpr const char* kind_of(Axis axis) {
   constexpr const char* names[] = {"count", "bytes", "rate", "ratio", "seconds", "log-seconds"};
+  static_assert(std::size(names) == static_cast<std::size_t>(Axis::log_seconds) + 1);
   return names[static_cast<std::size_t>(axis)];
 }
 

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "core/check.h"
+#include "core/enum_names.h"
 
 namespace batchflow::sim {
 
@@ -38,7 +39,7 @@ std::string microseconds(Instant instant) {
 std::string name_of(const Timeline::Slice& slice) {
   constexpr std::string_view names[] = {"read",  "prepare", "gather",        "deliver",
                                         "train", "stall",   "wait for ranks"};
-  return fmt::format("{} {}", names[static_cast<std::size_t>(slice.what)], slice.number);
+  return fmt::format("{} {}", name_in<Timeline::What::idle>(names, slice.what), slice.number);
 }
 
 std::string arguments(const Timeline::Slice& slice) {
