@@ -222,6 +222,25 @@ bool FrameReader::cut_here() {
   return done_;
 }
 
+// Whether the frame that should stand here lies in a hole, wholly or in part. File systems lose
+// what was not written by blocks, which are sectors or more: none that holds nothing but zeros is
+// taken for damage. The last one ends with the log.
+bool FrameReader::cut_at_hole(std::size_t frame_bytes) {
+  constexpr std::size_t kSector = 512;
+  const std::size_t end = std::min(log_.size(), at_ + frame_bytes);
+  for (std::size_t at = at_ / kSector * kSector; at < end; at += kSector) {
+    const ByteSpan sector = log_.subspan(at, std::min(kSector, log_.size() - at));
+    // What stands before the frame is whole: a hole begins with a sector, or in the middle of one
+    // where its frames are.
+    const ByteSpan mine = at < at_ ? sector.subspan(at_ - at) : sector;
+    if (std::any_of(mine.begin(), mine.end(), [](std::byte byte) { return byte != std::byte{0}; }))
+      continue;
+    hole_ = std::max(at, at_);
+    return cut_here();
+  }
+  return false;
+}
+
 // A log ends in the middle of a frame when its writer died: bytes are missing, or were never
 // written and read as zeros, or (of the very last frame) do not fit their checksum.
 bool FrameReader::take(Frame& frame) {
@@ -231,7 +250,10 @@ bool FrameReader::take(Frame& frame) {
   if (rest.size() < FrameWriter::kFrameBytes || std::all_of(rest.begin(), rest.end(), is_zero)) {
     return !cut_here();
   }
-  if (static_cast<std::uint8_t>(rest[4]) != crc8(rest.first(4))) damaged();
+  if (static_cast<std::uint8_t>(rest[4]) != crc8(rest.first(4))) {
+    if (cut_at_hole(FrameWriter::kFrameBytes)) return false;
+    damaged();
+  }
   const std::uint32_t word = get_u32(rest);
   const std::size_t length = word & ((1u << kTypeShift) - 1);
   if (rest.size() - FrameWriter::kFrameBytes < length) return !cut_here();
@@ -241,6 +263,7 @@ bool FrameReader::take(Frame& frame) {
   const bool last = rest.size() == FrameWriter::kFrameBytes + length;
   if (checksum != get_u32(rest.subspan(5))) {
     if (last) return !cut_here();
+    if (cut_at_hole(FrameWriter::kFrameBytes + length)) return false;
     damaged();
   }
   chain_ = checksum;

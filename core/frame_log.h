@@ -6,7 +6,8 @@
 // All numbers are little-endian. Each frame's CRC-32C begins with the one of the frame before, so
 // that a frame lost, repeated or out of place is found like a changed bit. A log whose writer died
 // ends in the middle of a frame: the reader returns the whole frames before it and says how many
-// bytes it cut. Anything else that is wrong is an error.
+// bytes it cut. So it does where a machine died and left a hole of zeros, with later bytes behind
+// it: what was written is lost from there on. Anything else that is wrong is an error.
 //
 // Core writes to memory; a backend brings the bytes to a file, before the commands that follow from
 // them are carried out.
@@ -78,6 +79,8 @@ class FrameReader {
   LogEnd end() const { return end_; }
   std::span<const std::byte> end_payload() const { return end_payload_; }
   Bytes bytes_cut() const { return cut_; }
+  // Where a hole begins that has later bytes behind it; 0: there is none.
+  Bytes hole() const { return hole_; }
 
   // An error about what a payload says, with the place of the frame last read.
   [[noreturn]] void refuse(std::string_view wrong, std::string_view remedy) const;
@@ -89,6 +92,7 @@ class FrameReader {
   };
   bool take(Frame& frame);
   bool cut_here();
+  bool cut_at_hole(std::size_t frame_bytes);
   [[noreturn]] void damaged() const;
 
   std::span<const std::byte> log_;
@@ -102,6 +106,7 @@ class FrameReader {
   std::span<const std::byte> end_payload_;
   LogEnd end_ = LogEnd::none;
   Bytes cut_ = 0;
+  Bytes hole_ = 0;
 };
 
 // CRC-32C of `bytes`, going on from `before`.

@@ -251,6 +251,7 @@ RecoveredPromises recover_promises(std::span<const std::byte> log, std::string_v
     if (!problem.empty()) frames.refuse(problem, "restore the log from a copy");
   }
   recovered.bytes_cut = frames.bytes_cut();
+  recovered.hole = frames.hole();
   return recovered;
 }
 

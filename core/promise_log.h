@@ -85,6 +85,7 @@ class PromiseLog {
 struct RecoveredPromises {
   Promises promises;
   Bytes bytes_cut = 0;  // of a record that was being written when the writer died
+  Bytes hole = 0;       // where zeros begin that have later records behind them; 0: none
 };
 // Throws ConfigError when this is no promise log of this version, or a damaged one.
 RecoveredPromises recover_promises(std::span<const std::byte> log, std::string_view name);

@@ -36,7 +36,14 @@ Promises PromiseFile::recovered() {
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
   if (bytes.empty()) return {};
   try {
-    return recover_promises(std::as_bytes(std::span(bytes)), path_.string()).promises;
+    RecoveredPromises found = recover_promises(std::as_bytes(std::span(bytes)), path_.string());
+    if (found.hole != 0)
+      problem_ = fmt::format(
+          "{}: there are zeros from byte {} on where promises were, and {} bytes behind what is "
+          "whole are given up, as after a machine that stopped; jobs may come back to where they "
+          "were before that: compare with their checkpoints",
+          path_.string(), found.hole, found.bytes_cut);
+    return std::move(found.promises);
   } catch (const ConfigError& error) {
     const std::filesystem::path aside = path_.string() + ".damaged";
     rename(path_.c_str(), aside.c_str());

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ struct Result {
   std::vector<ByteList> payloads;
   LogEnd end = LogEnd::none;
   Bytes cut = 0;
+  Bytes hole = 0;
   bool refused = false;
 };
 
@@ -54,6 +56,7 @@ Result read(std::span<const std::byte> log) {
     while (reader.next(payload)) result.payloads.emplace_back(payload.begin(), payload.end());
     result.end = reader.end();
     result.cut = reader.bytes_cut();
+    result.hole = reader.hole();
   } catch (const ConfigError& error) {
     CHECK(std::string(error.what()).starts_with("log: "));
     result.refused = true;
@@ -186,4 +189,45 @@ TEST_CASE("random damage is read or refused, never more") {
     bytes.erase(bytes.end() - static_cast<std::ptrdiff_t>(random.below(10)), bytes.end());
     REQUIRE(read(bytes).payloads.size() <= log.payloads.size());
   }
+}
+
+TEST_CASE("a hole of zeros with later frames behind it ends the log where it begins") {
+  // Frames of 9 to 408 bytes; a file system loses blocks of 512 bytes or more.
+  Log log;
+  Random random(hash(22));
+  FrameWriter writer(LogKind::journal, 3, bytes_of("header"), FrameWriter::kNoBound, log.bytes);
+  while (log.bytes.size() < 20'000) {
+    ByteList payload(random.below(400));
+    for (std::byte& byte : payload) byte = static_cast<std::byte>(1 + random.below(255));
+    log.payloads.push_back(payload);
+    writer.append(payload, {}, log.bytes);
+    log.frame_ends.push_back(log.bytes.size());
+  }
+  for (const std::size_t block : {512, 4096}) {
+    for (std::size_t from = block; from + block < log.bytes.size(); from += block) {
+      // Whole blocks; or one from where the last write before it had ended.
+      const auto after = std::upper_bound(log.frame_ends.begin(), log.frame_ends.end(), from);
+      for (const std::size_t begin : {from, *after < from + block ? *after : from}) {
+        CAPTURE(begin);
+        ByteList holed = log.bytes;
+        std::fill(holed.begin() + static_cast<std::ptrdiff_t>(begin),
+                  holed.begin() + static_cast<std::ptrdiff_t>(from + block), std::byte{0});
+        const Result result = read(holed);
+        REQUIRE_FALSE(result.refused);
+        std::size_t whole = 0;
+        while (log.frame_ends[whole] <= begin) ++whole;
+        REQUIRE(result.payloads.size() == whole);
+        REQUIRE(std::equal(result.payloads.begin(), result.payloads.end(), log.payloads.begin()));
+        REQUIRE(result.cut == log.bytes.size() - log.frame_ends[whole - 1]);
+        // In the block that is lost, or where its first frame begins.
+        REQUIRE(result.hole >= begin);
+        REQUIRE(result.hole < from + block);
+        REQUIRE(result.end == LogEnd::none);
+      }
+    }
+  }
+  // One wrong byte is damage.
+  ByteList wrong = log.bytes;
+  wrong[5000] = std::byte{0};
+  CHECK(read(wrong).refused);
 }

@@ -203,5 +203,29 @@ TEST_CASE("a file of promises that is damaged is put aside, and said") {
   CHECK(jobs_in(path) == JobIds{3});
 }
 
+TEST_CASE("a hole in a file of promises costs what stands behind it, and is said") {
+  const Folder folder;
+  const std::filesystem::path path = folder.path() / "promises";
+  {
+    PromiseFile file(path, Bytes{1} << 20, name_of);
+    for (std::uint32_t job = 1; job <= 200; ++job) file.write(std::vector{joined(job)});
+  }
+  REQUIRE(std::filesystem::file_size(path) > 3 * 4096);
+  std::fstream bytes(path, std::ios::binary | std::ios::in | std::ios::out);
+  bytes.seekp(4096);
+  bytes << std::string(4096, '\0');
+  bytes.close();
+  PromiseFile file(path, Bytes{1} << 20, name_of);
+  const std::string problem = file.take_problem();
+  CHECK(problem.find("there are zeros from byte 4") != std::string::npos);
+  CHECK(!std::filesystem::exists(path.string() + ".damaged"));
+  // Those of the first page, without one that goes beyond it.
+  const JobIds found = jobs_in(path);
+  REQUIRE(found.size() > 5);
+  CHECK(found.size() < 100);
+  CHECK(found.back() == found.size());
+  CHECK(file.promises().jobs().size() == found.size());
+}
+
 }  // namespace
 }  // namespace batchflow::test
