@@ -9,9 +9,9 @@
 
 #include "configs/reader/output.h"
 #include "configs/reader/terminal.h"
+#include "configs/reader/usage.h"
 #include "core/config_error.h"
 #include "sim/commands.h"
-#include "sim/usage.h"
 
 namespace batchflow::sim {
 namespace {

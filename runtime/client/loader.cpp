@@ -269,6 +269,7 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
     backoff_ = std::min<Clock::duration>(backoff_ * 2, kBackoffMost);
     request_.rejoins = true;
     request_.job = admission_.job;
+    request_.ticket = admission_.ticket;
     request_.pipeline_hash = admission_.pipeline_hash;
     request_.steps_given = step_;
     request_.state = to_json(track_.position());

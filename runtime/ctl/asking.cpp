@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "configs/reader/terminal.h"
 #include "fmt/format.h"
 #include "runtime/client/session.h"
 
@@ -13,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::chrono::seconds kAnswerWithin{10};
+constexpr std::chrono::milliseconds kLookUpEvery{200};
 
 }  // namespace
 
@@ -33,11 +35,15 @@ Asking::Asking(const std::string& service) {
       "no service answers ({}); start batchflowd, or name its socket with --service", tried));
 }
 
-json Asking::ask(const std::string& name, json arguments) {
+json Asking::ask(const std::string& name, json arguments, bool patient) {
   const auto deadline = Channel::Clock::now() + kAnswerWithin;
   const json question = {{"type", "command"}, {"name", name}, {"arguments", std::move(arguments)}};
   if (!channel_.send(question.dump(), {}, deadline)) throw Failure(channel_.problem());
-  const std::optional<Frame> frame = channel_.receive(deadline);
+  std::optional<Frame> frame = channel_.receive(patient ? Channel::kAtOnce : deadline);
+  while (patient && !frame && channel_.is_open()) {
+    frame = channel_.receive(Channel::Clock::now() + kLookUpEvery);
+    check_interrupted();
+  }
   if (!frame)
     throw Failure(channel_.is_open()
                       ? fmt::format("the service did not answer within {} s", kAnswerWithin.count())

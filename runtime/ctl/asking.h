@@ -19,8 +19,10 @@ class Asking {
   // `service` is a socket's path; empty: where services usually are. Throws Failure.
   explicit Asking(const std::string& service);
 
-  // What the service answers within some seconds. Throws Failure.
-  nlohmann::json ask(const std::string& name, nlohmann::json arguments = nlohmann::json::object());
+  // What the service answers within some seconds; `patient`: however long that takes. Throws
+  // Failure, Interrupted.
+  nlohmann::json ask(const std::string& name, nlohmann::json arguments = nlohmann::json::object(),
+                     bool patient = false);
 
  private:
   Channel channel_;

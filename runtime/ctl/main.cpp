@@ -3,13 +3,16 @@
 // Exit codes: 0 done, 1 it could not be done or something is wrong with the data, 2 the command
 // makes no sense, 130 interrupted.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "configs/reader/output.h"
 #include "configs/reader/terminal.h"
+#include "configs/reader/usage.h"
 #include "core/config_error.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/failpoint/failpoint.h"
@@ -35,10 +38,14 @@ int run(int argc, char** argv) {
   ctl::add_verify_command(app, service, action);
   ctl::add_operate_commands(app, service, action);
   ctl::add_run_command(app, service, action);
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    parse_command_line(app, words);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
+  } catch (const CLI::Error& error) {
+    say(usage_error(app, error, words));
+    return 2;
   }
   if (const char* const failing = std::getenv("BATCHFLOW_FAILPOINTS"))
     configure_failpoints(failing);

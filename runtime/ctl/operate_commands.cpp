@@ -100,9 +100,11 @@ void add_operate_commands(CLI::App& app, const std::string& service, Action& act
            ->fallthrough(),
       service, action, "drain");
   add_order(
-      *app.add_subcommand("reload", "The node file is read again, as on SIGHUP")->fallthrough(),
+      *app.add_subcommand(
+              "reload", "The node file is read again, as on SIGHUP: all of it is taken, or nothing")
+           ->fallthrough(),
       service, action, "reload", nothing,
-      [](const json& answer) { return printable(answer.value("text", "")) + "\n"; });
+      [](const json& answer) { return printable(answer.value("text", "")) + "\n"; }, true);
   CLI::App* ahead =
       app.add_subcommand("warm", "Reads a data set once, for what the cache keeps of it")
           ->fallthrough();

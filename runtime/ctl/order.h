@@ -21,13 +21,14 @@ inline nlohmann::json nothing() {
 // what people see of that. `arguments` is called when the command line has been read.
 inline void add_order(CLI::App& command, const std::string& service, Action& action,
                       std::string question, std::function<nlohmann::json()> arguments = nothing,
-                      std::function<std::string(const nlohmann::json&)> shown = nullptr) {
+                      std::function<std::string(const nlohmann::json&)> shown = nullptr,
+                      bool patient = false) {
   const auto outputs = std::make_shared<OutputFlags>();
   outputs->add(command, "json", "JSON");
   command.callback([=, &service, &action] {
     action = [=, &service] {
       outputs->check();
-      const nlohmann::json answer = Asking(service).ask(question, arguments());
+      const nlohmann::json answer = Asking(service).ask(question, arguments(), patient);
       if (outputs->wanted("json")) {
         outputs->write("json", answer.dump(2) + "\n");
       } else if (shown) {

@@ -192,6 +192,7 @@ std::string encode(const JoinRequest& request) {
                {"weight", request.weight},
                {"state", request.state},
                {"rejoins", request.rejoins},
+               {"ticket", request.ticket},
                {"steps_given", request.steps_given},
                {"pipeline_hash", request.pipeline_hash}};
   if (request.shuffle_seed) message["shuffle_seed"] = *request.shuffle_seed;
@@ -213,6 +214,7 @@ std::string encode(const JoinAnswer& admission) {
                   {"fields", json_of(admission.spec)},
                   {"ring_bytes", admission.ring_bytes},
                   {"state", admission.state},
+                  {"ticket", admission.ticket},
                   {"notes", admission.notes}});
 }
 
@@ -305,6 +307,7 @@ std::optional<JoinRequest> decode_join(std::string_view frame, std::string& prob
     }
     fields.text("state", request.state);
     fields.flag("rejoins", request.rejoins);
+    fields.text("ticket", request.ticket);
     fields.number("steps_given", request.steps_given);
     fields.number("pipeline_hash", request.pipeline_hash);
     if (const Json* ratio = fields.find("corrupt_ratio_max")) {
@@ -332,6 +335,7 @@ std::optional<JoinAnswer> decode_join_answer(std::string_view frame, std::string
     admission.spec = spec_of(fields.find("fields"));
     fields.number("ring_bytes", admission.ring_bytes, kRingLeast);
     fields.text("state", admission.state);
+    fields.text("ticket", admission.ticket);
     if (const Json* notes = fields.find("notes")) {
       if (!notes->is_array() || notes->size() > kNotesMost) throw Wrong("'notes' must be a list");
       for (const Json& note : *notes) {

@@ -71,6 +71,7 @@ struct JoinRequest {
   double weight = 1;
   std::string state;              // JSON of a position; empty: from the beginning
   bool rejoins = false;           // after the service was away
+  std::string ticket = {};        // rejoins: of its JoinAnswer before
   std::uint64_t steps_given = 0;  // rejoins: how many the rank has been given, by any service
   Digest pipeline_hash = 0;
   std::optional<double> corrupt_ratio_max;  // of the dataset's samples; none: the service's
@@ -90,6 +91,7 @@ struct JoinAnswer {
   std::uint64_t ring_bytes = 0;    // of each ring's records
   std::string state;               // where the job begins
   std::vector<std::string> notes;  // what its user should know of the data
+  std::string ticket = {};         // a secret of this rank's: whoever shows it may come in its place
 };
 
 // `why` is one word, for programs; `message` is for people, with what to do.

@@ -71,6 +71,17 @@ class RingReader {
   explicit RingReader(RingMemory memory);
   // A copy of the next record, in memory of the reader's; empty when there is none now.
   std::optional<std::span<const std::byte>> next();
+  // Gives the next records to `take`, as long as it answers true, and `most` of them: a writer may
+  // be as fast as its reader. False: it answered false, or the ring is broken.
+  template <class Take>
+  bool read(std::size_t most, Take take) {
+    for (; most > 0; --most) {
+      const auto record = next();
+      if (!record) break;
+      if (!take(*record)) return false;
+    }
+    return !broken_;
+  }
   void free_read();  // the writer may use again what has been read
   // Says that the reader is about to sleep. False: there is something to read.
   bool fall_asleep();

@@ -22,6 +22,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/messages.h"
+#include "runtime/protocol/secret.h"
 #include "runtime/remote/token.h"
 
 namespace batchflow {
@@ -33,7 +34,6 @@ constexpr std::size_t kStrangersMost = 1024;
 constexpr std::size_t kRanksMost = 1024;
 constexpr int kTlsBegins = 22;  // the first byte of a handshake, and of no frame
 constexpr std::size_t kTokenFrameMost = 4096;
-constexpr auto kHandshakeTime = 10s;
 constexpr auto kHearOut = 1s;
 constexpr std::chrono::milliseconds kAfterWrongToken =
     1s;  // so that guessing takes longer than anybody lives
@@ -223,10 +223,13 @@ void RemoteListener::clear_away() {
 void RemoteListener::receive(Guest& guest) {
   Stream& stream = *guest.stream;
   const auto leave = [&stream](std::string_view why, std::string_view message) {
+    stream.end_at(Stream::Clock::now() + kHearOut);
     if (stream.write_text(encode(Refused{std::string(why), std::string(message)})))
       hear_out(stream);
   };
-  const auto deadline = Stream::Clock::now() + kHandshakeTime;
+  // For all of it, however few bytes come at a time.
+  const auto deadline = Stream::Clock::now() + options_.handshake_time;
+  stream.end_at(deadline);
   const int first = stream.first_byte(deadline);
   if (first < 0) return;
   if ((first == kTlsBegins) != static_cast<bool>(tls_))
@@ -253,6 +256,7 @@ void RemoteListener::receive(Guest& guest) {
   Channel local = Channel::connect(service_, problem);
   if (!local.is_open()) return leave("not_yet", problem);
   if (ranks_.fetch_add(1) < kRanksMost) {
+    stream.end_at(Stream::kNever);
     {
       const std::lock_guard lock(guest.mutex);
       std::string from = peer_of(stream.socket());

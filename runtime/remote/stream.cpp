@@ -257,6 +257,7 @@ std::string Stream::problem() const {
 
 // False, and the stream is closed, when the time is over.
 bool Stream::wait(short events, Clock::time_point deadline) {
+  deadline = std::min(deadline, end_);
   while (is_open()) {
     pollfd wanted{socket_.get(), events, 0};
     const int ready = poll(&wanted, 1, milliseconds_until(deadline));
@@ -306,6 +307,10 @@ bool Stream::all(bool writes, std::byte* bytes, std::size_t count,
   Clock::time_point deadline = first_deadline;
   while (count > 0) {
     if (!is_open()) return false;
+    if (end_ != kNever && Clock::now() >= end_) {
+      shut("the time for this is over");
+      return false;
+    }
     short wants = 0;
     const std::ptrdiff_t moved = some(writes, bytes, count, wants);
     if (moved < 0) return false;

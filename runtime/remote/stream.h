@@ -68,6 +68,11 @@ class Stream {
   bool handshake(const TlsContext& tls, bool accepts, const std::string& host,
                  Clock::time_point deadline);
 
+  // Nothing is waited for beyond this, whatever else bounds it: for a side that is not known yet.
+  // Not while another thread uses the stream.
+  void end_at(Clock::time_point end) { end_ = end; }
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
+
   // Both directions end, whoever waits for them. From any thread.
   void shut(std::string_view why);
   bool is_open() const { return open_.load(); }
@@ -102,6 +107,7 @@ class Stream {
   bool take_head(std::span<const std::byte> bytes, Head& head);
 
   Descriptor socket_;
+  Clock::time_point end_ = kNever;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> tls_;
   std::mutex tls_mutex_;
   std::mutex write_mutex_;

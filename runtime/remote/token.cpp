@@ -28,6 +28,7 @@ std::string read_tokens(const std::string& file, std::vector<std::string>& token
   if (BF_FAILPOINT("remote.token.read")) return fmt::format("{}: {}", file, std::strerror(EMFILE));
   struct stat status {};
   if (stat(file.c_str(), &status) != 0) return fmt::format("{}: {}", file, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return fmt::format("{}: it is no regular file", file);
   if ((status.st_mode & 077) != 0)
     return fmt::format("{}: others can read it, and it is a secret; chmod 600", file);
   std::ifstream in(file);
@@ -42,14 +43,6 @@ std::string read_tokens(const std::string& file, std::vector<std::string>& token
   }
   return tokens.empty() ? fmt::format("{}: holds no token; `openssl rand -hex 32` makes one", file)
                         : "";
-}
-
-bool same_secret(std::string_view a, std::string_view b) {
-  unsigned differs = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    differs |= static_cast<unsigned char>(a[i]) ^
-               static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
-  return differs == 0;
 }
 
 }  // namespace batchflow

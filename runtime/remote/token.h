@@ -10,7 +10,6 @@ namespace batchflow {
 // One a line. Empty when the file has one that is long enough, and nobody but its owner can read
 // it; else why not.
 std::string read_tokens(const std::string& file, std::vector<std::string>& tokens);
-bool same_secret(std::string_view a, std::string_view b);  // in time that tells nothing
 std::string token_message(std::string_view token);
 
 }  // namespace batchflow

@@ -133,7 +133,8 @@ ReadPiece Backend::source_piece(std::uint32_t index, std::size_t place) {
   one.lead = lead(extent.offset);
   one.bytes = extent.bytes;
   ReadPiece piece;
-  piece.root = dataset.root_descriptor;
+  piece.root = dataset.opened->folder.get();
+  piece.guard = dataset.read_guard();
   piece.path = dataset.index->path(extent.file).data();
   piece.file = std::uint64_t{dataset.id.value} << 32 | extent.file;
   piece.whole_file = dataset.index->kind() == RecordKind::whole;

@@ -22,6 +22,7 @@ struct Question {
   Commands::Service& service;
   uid_t user;
   const Json& arguments;
+  const Commands::Reply& reply;  // for what is answered later
 
   std::string text(const char* key) const {
     const auto found = arguments.find(key);
@@ -83,8 +84,13 @@ std::string drain(const Question& asked) {
 }
 
 std::string reload(const Question& asked) {
-  return Json{{"type", "answer"}, {"text", asked.service.reload()}}.dump(
-      -1, ' ', false, Json::error_handler_t::replace);
+  asked.service.reload(
+      [reply = asked.reply](const std::string& changed, const std::string& problem) {
+        reply(problem.empty() ? Json{{"type", "answer"}, {"text", changed}}.dump(
+                                    -1, ' ', false, Json::error_handler_t::replace)
+                              : failed(problem));
+      });
+  return {};
 }
 
 // Everybody may see what he may have himself, and what he takes of it.
@@ -235,7 +241,11 @@ const std::map<std::string, Handler, std::less<>> kHandlers = {
 
 }  // namespace
 
-std::string Commands::answer(uid_t user, std::string_view frame) {
+void Commands::answer(uid_t user, std::string_view frame, const Reply& reply) {
+  if (std::string text = carry_out(user, frame, reply); !text.empty()) reply(std::move(text));
+}
+
+std::string Commands::carry_out(uid_t user, std::string_view frame, const Reply& reply) {
   const Json message = Json::parse(frame, nullptr, false);
   const auto found = message.find("name");
   const auto command = found != message.end() && found->is_string()
@@ -249,7 +259,8 @@ std::string Commands::answer(uid_t user, std::string_view frame) {
         "there",
         command->first, geteuid() == 0 ? "" : fmt::format("user {} and ", user_name(geteuid()))));
   try {
-    return command->second.carry_out({service_, user, message.value("arguments", Json::object())});
+    const Json arguments = message.value("arguments", Json::object());
+    return command->second.carry_out({service_, user, arguments, reply});
   } catch (const std::exception& error) {
     return failed(error.what());
   }

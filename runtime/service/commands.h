@@ -37,15 +37,21 @@ class Commands {
     Warming& warming;
     std::function<Snapshot()> snapshot;
     std::function<void()> drain;
-    std::function<std::string()> reload;  // what has changed; throws ConfigError if nothing can
+    // Tells, perhaps later, what has changed, or why nothing has.
+    std::function<void(std::function<void(std::string changed, std::string problem)>)> reload;
     Say say;
   };
   explicit Commands(Service service) : service_(std::move(service)) {}
 
-  // The frame that answers `frame`. To change something takes the service's own user, or root.
-  std::string answer(uid_t user, std::string_view frame);
+  // Gives `reply` the frame that answers `frame`, now or later. To change something takes the
+  // service's own user, or root.
+  using Reply = std::function<void(std::string frame)>;
+  void answer(uid_t user, std::string_view frame, const Reply& reply);
 
  private:
+  // Empty: it is answered later.
+  std::string carry_out(uid_t user, std::string_view frame, const Reply& reply);
+
   Service service_;
 };
 

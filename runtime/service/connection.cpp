@@ -23,6 +23,7 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr std::size_t kUnsentMost = std::size_t{16} << 20;
+constexpr int kReadsAtOnce = 64;
 
 // Fails where this process has as many descriptors as it may.
 int duplicate(const Descriptor& descriptor) {
@@ -87,8 +88,10 @@ void Connection::wait_to_read() {
 }
 
 void Connection::read() {
-  // `host_` may end this session, but not destroy it: somebody holds it.
-  while (!wires_->doomed && !wires_->ending && !wires_->resting) {
+  // `host_` may end this session, but not destroy it: somebody holds it. A peer that writes as fast
+  // as it is read has its next turn after others.
+  for (int most = kReadsAtOnce; most > 0 && !wires_->doomed && !wires_->ending && !wires_->resting;
+       --most) {
     const std::span<std::byte> room = wires_->cutter.room();
     iovec part{room.data(), BF_FAILPOINT_SHORT("service.connection.read.short", room.size())};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kDescriptorsMost)];

@@ -9,6 +9,7 @@
 #include "core/config.h"
 #include "core/config_value.h"
 #include "fmt/format.h"
+#include "runtime/sources/stored_index.h"
 
 namespace batchflow {
 namespace {
@@ -116,44 +117,78 @@ std::vector<std::string> served_names(const NodeDataset& dataset) {
   return names;
 }
 
-std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset,
+namespace {
+
+SourceOptions options_of(const NodeDataset& dataset, const Bringer& by) {
+  SourceOptions options;
+  options.name = dataset.name;
+  options.root = dataset.path;
+  options.format = dataset.format;
+  options.tokens_per_sample = dataset.tokens;
+  if (!dataset.is_brought()) return options;
+  options.refuses_closed = !by.is_trusted;
+  options.memory_most = by.memory_most;
+  // What is in an index is told to nobody for whom it was not made.
+  if (!by.is_trusted) options.kept_for = fmt::format("user {}", by.user);
+  return options;
+}
+
+void check_samples(const NodeDataset& dataset, const Bringer& by, const SampleIndex& index) {
+  if (by.samples_most == 0 || index.samples() <= by.samples_most) return;
+  throw DatasetError(fmt::format(
+      "{}: it has {} samples, and jobs of user {} may bring {} more; serve it by a name (--dataset "
+      "NAME={}), or start the service anew",
+      dataset.path.string(), index.samples(), by.user, by.samples_most, dataset.path.string()));
+}
+
+}  // namespace
+
+std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Bringer& by,
                                           const std::filesystem::path& index_folder,
-                                          const std::function<bool()>& stop) {
+                                          const StopAsked& stop) {
   std::vector<OpenedIndex> all;
+  std::shared_ptr<const DataRoot> root = by.shown;
   std::shared_ptr<SampleIndex> whole;
   std::string closed = dataset.path;  // until its files have been looked at
-  const auto add = [&](std::string name, auto make) {
-    OpenedIndex& one = all.emplace_back(OpenedIndex{std::move(name), nullptr, nullptr, {}, {}});
+  const bool part_alone = is_part_alone(dataset);
+  const auto add = [&](std::string name, bool is_served, auto make) {
+    OpenedIndex& one = all.emplace_back();
+    one.name = std::move(name);
     try {
       const std::shared_ptr<SampleIndex> index = make(one.name);
-      // Here, as nobody waits for this thread but those who wait for the dataset.
-      one.catalogue = std::make_shared<Catalogue>(index->catalogue());
-      index->sums();
+      if (is_served) {
+        check_samples(dataset, by, *index);
+        // Here, as nobody waits for this thread but those who wait for the dataset.
+        one.catalogue = std::make_shared<Catalogue>(StoredIndex::catalogue_of(*index, stop));
+        index->sums(stop);
+      }
       one.index = index;
     } catch (const std::exception& error) {
       one.problem = error.what();
     }
     return one.index;
   };
-  whole = add(dataset.name, [&](const std::string& name) -> std::shared_ptr<SampleIndex> {
-    SourceOptions options;
-    options.name = name;
-    options.root = dataset.path;
-    options.format = dataset.format;
+  whole = add(dataset.name, !part_alone, [&](const auto&) -> std::shared_ptr<SampleIndex> {
+    if (!root) root = open_data(dataset.path);
+    SourceOptions options = options_of(dataset, by);
     options.index_folder = index_folder;
-    options.tokens_per_sample = dataset.tokens;
+    options.opened = root;
     options.stop = stop;
-    options.closed = &closed;
+    if (dataset.is_brought()) options.closed = &closed;
     return open_index(options);
   });
   for (const NodeSplit& split : dataset.splits) {
-    add(split_name(dataset, split), [&](const std::string& name) -> std::shared_ptr<SampleIndex> {
-      if (!whole) throw DatasetError(all.front().problem);
-      return make_split(whole, split.rule, name);
-    });
+    add(split_name(dataset, split), true,
+        [&](const std::string& name) -> std::shared_ptr<SampleIndex> {
+          if (!whole) throw DatasetError(all.front().problem);
+          return make_split(whole, split.rule, name, {stop, by.memory_most});
+        });
   }
-  for (OpenedIndex& one : all) one.closed = closed;
-  if (is_part_alone(dataset)) all.erase(all.begin());
+  for (OpenedIndex& one : all) {
+    one.root = root;
+    if (dataset.is_brought()) one.closed = closed;
+  }
+  if (part_alone) all.erase(all.begin());
   return all;
 }
 

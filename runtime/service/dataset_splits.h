@@ -4,14 +4,16 @@
 // of its own. Its files are the whole's, and so is the folder that a user must be able to read.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/service/node_config.h"
+#include "runtime/sources/dataset_file.h"
 #include "runtime/sources/sample_index.h"
 
 namespace batchflow {
@@ -25,15 +27,24 @@ NodeSplit read_split(ConfigSection& section, const std::vector<NodeSplit>& befor
 
 struct OpenedIndex {
   std::string name;
+  std::shared_ptr<const DataRoot> root;
   std::shared_ptr<SampleIndex> index;  // null: `problem` says why
   std::shared_ptr<Catalogue> catalogue;
   std::string problem;
-  std::string closed;  // SourceOptions::closed
+  std::string closed;  // SourceOptions::closed, of what a job has brought
+};
+// Whose job has named a dataset by its path, and what it may cost.
+struct Bringer {
+  uid_t user = 0;
+  bool is_trusted = true;                 // the service's own user, or root
+  std::shared_ptr<const DataRoot> shown;  // what it has shown; null: the path is looked up
+  Bytes memory_most = 0;                  // of an index in the making; 0: any
+  std::uint64_t samples_most = 0;         // 0: any
 };
 // The whole, then its splits in the order in which they were written. Builds or finds the index.
-std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset,
+std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Bringer& by,
                                           const std::filesystem::path& index_folder,
-                                          const std::function<bool()>& stop);
+                                          const StopAsked& stop);
 // The names that these will have.
 std::vector<std::string> served_names(const NodeDataset& dataset);
 

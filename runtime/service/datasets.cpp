@@ -2,11 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "core/block_size.h"
@@ -30,10 +27,9 @@ Bytes slot_bytes_a_sample(const BatchSpec& spec, std::uint64_t samples,
 
 }  // namespace
 
-PlaceId place_id(int descriptor, const char* path) {
+PlaceId place_id(int descriptor) {
   struct statx status {};
-  const int flags = path ? 0 : AT_EMPTY_PATH;
-  if (statx(descriptor, path ? path : "", flags, STATX_INO | STATX_BTIME, &status) != 0) return {};
+  if (statx(descriptor, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &status) != 0) return {};
   PlaceId id{std::uint64_t{status.stx_dev_major} << 32 | status.stx_dev_minor, status.stx_ino};
   if ((status.stx_mask & STATX_BTIME) != 0) {
     id.born_s = status.stx_btime.tv_sec;
@@ -43,9 +39,15 @@ PlaceId place_id(int descriptor, const char* path) {
 }
 
 void ServedDataset::let_go() {
-  if (root_descriptor >= 0) close(root_descriptor);
-  root_descriptor = -1;
+  opened = nullptr;
   index = nullptr;
+}
+
+const ReadGuard* ServedDataset::read_guard() const {
+  static constexpr ReadGuard kPublic{true, 0, 0};
+  if (!is_brought()) return nullptr;
+  if (!opened->only.empty()) return &guard;
+  return closed.empty() ? &kPublic : nullptr;
 }
 
 std::shared_ptr<const BlockLayout> ServedPipeline::layout(std::uint32_t samples) {
@@ -55,25 +57,25 @@ std::shared_ptr<const BlockLayout> ServedPipeline::layout(std::uint32_t samples)
 }
 
 ServedDataset& Datasets::add(std::string name, const std::filesystem::path& root,
+                             std::shared_ptr<const DataRoot> opened,
                              std::shared_ptr<SampleIndex> index, Catalogue catalogue) {
   auto made = std::make_unique<ServedDataset>();
   made->id = DatasetId(static_cast<std::uint32_t>(datasets_.size()));
   made->name = std::move(name);
   made->root = root;
-  add_again(*made, std::move(index));
+  add_again(*made, std::move(opened), std::move(index));
   catalogues_.add(made->id, std::move(catalogue));
   served_.insert_or_assign(made->name, made->id);
   return *datasets_.emplace_back(std::move(made));
 }
 
-void Datasets::add_again(ServedDataset& dataset, std::shared_ptr<SampleIndex> index) {
-  const std::filesystem::path folder = root_folder(dataset.root, &dataset.only);
-  dataset.root_descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (dataset.root_descriptor < 0) {
-    throw DatasetError(fmt::format("{}: cannot be opened: {}; let the service's user read it",
-                                   folder.string(), std::generic_category().message(errno)));
-  }
-  dataset.place = place_id(dataset.root_descriptor, nullptr);
+void Datasets::add_again(ServedDataset& dataset, std::shared_ptr<const DataRoot> opened,
+                         std::shared_ptr<SampleIndex> index) {
+  dataset.opened = std::move(opened);
+  dataset.place = place_id(dataset.opened->shown());
+  struct stat status {};
+  if (fstat(dataset.opened->shown(), &status) == 0)
+    dataset.guard = {false, status.st_dev, status.st_ino};
   dataset.version = index->version();
   dataset.listing = index->listing();
   dataset.index = std::move(index);

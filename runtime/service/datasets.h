@@ -16,7 +16,9 @@
 #include "core/types.h"
 #include "runtime/prepare/pipeline.h"
 #include "runtime/service/node_config.h"
+#include "runtime/sources/dataset_file.h"
 #include "runtime/sources/sample_index.h"
+#include "runtime/storage/read_engine.h"
 
 namespace batchflow {
 
@@ -26,30 +28,33 @@ struct PlaceId {
   std::int64_t born_s = 0, born_ns = 0;  // 0 where the file system does not tell
   friend bool operator==(const PlaceId&, const PlaceId&) = default;
 };
-// Null path: of what the descriptor has open.
-PlaceId place_id(int descriptor, const char* path);
+// Of what the descriptor has open.
+PlaceId place_id(int descriptor);
 
 struct ServedDataset {
   DatasetId id;
   std::string name;
   std::filesystem::path root;
-  int root_descriptor = -1;  // an open folder; files are opened below it
-  std::string only;          // the file below it that is all of the dataset; empty: the folder is
-  std::string closed;        // the first path below it that not everybody may read, if any
-  std::string pipeline;      // for jobs that name none
-  std::string format;        // as it was said; empty: found out
+  std::shared_ptr<const DataRoot> opened;  // what is there: shown, indexed and read; null: let go
+  std::string closed;    // brought: the first path below it that not everybody may read, if any
+  std::string pipeline;  // for jobs that name none
+  std::string format;    // as it was said; empty: found out
   std::uint64_t tokens = 0;
   std::shared_ptr<SampleIndex> index;  // null: let go
   Digest version = 0, listing = 0;     // of its index
-  PlaceId place;                       // of its folder
+  PlaceId place;                       // of what is opened
+  ReadGuard guard;                     // of its file, where it is brought and one
+  Bytes apart = 0;                     // memory that was set apart for it
   bool pinned = false;                 // kept although no job reads it
   bool removed = false;                // no job may join it any more; those that read it go on
   uid_t brought_by = 0;                // where it is brought
   Instant used{};                      // where it is brought: last
 
   ServedDataset() = default;
-  ~ServedDataset() { let_go(); }
   bool is_brought() const { return is_brought_name(name); }
+  // What its files must be when they are read: those that a job has brought may be others by then.
+  // Null: nothing beyond lying below the root.
+  const ReadGuard* read_guard() const;
   // Its index and folder, not what is cached of it. REQUIRES: nothing reads it
   void let_go();
   ServedDataset(const ServedDataset&) = delete;
@@ -74,11 +79,12 @@ struct ServedPipeline {
 
 class Datasets {
  public:
-  // Opens the root. Throws DatasetError.
   ServedDataset& add(std::string name, const std::filesystem::path& root,
-                     std::shared_ptr<SampleIndex> index, Catalogue catalogue);
-  // One that was let go, and is what it was. Throws DatasetError.
-  void add_again(ServedDataset& dataset, std::shared_ptr<SampleIndex> index);
+                     std::shared_ptr<const DataRoot> opened, std::shared_ptr<SampleIndex> index,
+                     Catalogue catalogue);
+  // One that was let go, and is what it was.
+  void add_again(ServedDataset& dataset, std::shared_ptr<const DataRoot> opened,
+                 std::shared_ptr<SampleIndex> index);
   // What a sample takes of a slot depends on the blocks that the engine will cut. One of that name
   // that was let go is that pipeline again.
   ServedPipeline& add(std::string name, DatasetId dataset, std::unique_ptr<Pipeline> pipeline,

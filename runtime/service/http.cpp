@@ -1,6 +1,9 @@
 #include "runtime/service/http.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
@@ -9,6 +12,7 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
+#include <cctype>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -35,7 +39,36 @@ bool accept_fails() {
   return BF_FAILPOINT("service.http.accept");
 }
 
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+bool is_address(std::string_view text) {
+  beast::error_code failed;
+  asio::ip::make_address(std::string(text), failed);
+  return !failed;
+}
+
+std::string own_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
 }  // namespace
+
+bool is_this_machine(std::string_view host, const std::vector<std::string>& names) {
+  const std::size_t bracket = host.starts_with('[') ? host.find(']') : 0;
+  if (bracket == std::string_view::npos) return false;
+  if (bracket > 0) return is_address(host.substr(1, bracket - 1));
+  std::string name = lower(host.substr(0, host.find(':')));
+  if (name.ends_with('.')) name.pop_back();
+  return is_address(name) || name == "localhost" ||
+         std::any_of(names.begin(), names.end(),
+                     [&](const std::string& one) { return lower(one) == name; });
+}
 
 struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
   struct Client;
@@ -43,11 +76,14 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
   Tcp::acceptor acceptor;
   asio::steady_timer later;
   std::function<Snapshot()> snapshot;
+  std::vector<std::string> hosts;
   std::vector<Client*> clients;  // who came first stands first
   bool ended = false;
 
-  Parts(asio::io_context& loop, std::function<Snapshot()> what)
-      : acceptor(loop), later(loop), snapshot(std::move(what)) {}
+  Parts(asio::io_context& loop, std::function<Snapshot()> what, std::vector<std::string> names)
+      : acceptor(loop), later(loop), snapshot(std::move(what)), hosts(std::move(names)) {
+    hosts.push_back(own_name());
+  }
 
   struct Client : std::enable_shared_from_this<Client> {
     beast::tcp_stream stream;
@@ -71,6 +107,13 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
                          if (!error && !self->server->ended) self->answer();
                        });
     }
+    // Every browser says what it asks; programs that do not are no browsers.
+    bool is_meant() const {
+      const auto host = parser.get().find(http::field::host);
+      return host == parser.get().end() ||
+             is_this_machine(std::string_view(host->value().data(), host->value().size()),
+                             server->hosts);
+    }
     void answer() {
       has_asked = true;
       stream.expires_after(kAnswerWithin);
@@ -90,6 +133,10 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
           request.method() == http::verb::get || request.method() == http::verb::head;
       if (!reads) {
         is(http::status::method_not_allowed, "text/plain", "only GET is understood\n");
+      } else if (!is_meant()) {
+        is(http::status::misdirected_request, "text/plain",
+           "this machine is not called so; ask for its address, or list the name in the service's "
+           "node file (http: {hosts: [NAME]})\n");
       } else if (path == "/") {
         is(http::status::ok, "text/html; charset=utf-8", status_page(server->snapshot()));
       } else if (path == "/metrics") {
@@ -147,8 +194,8 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
 };
 
 HttpServer::HttpServer(asio::io_context& loop, const std::string& address, std::uint16_t port,
-                       std::function<Snapshot()> snapshot)
-    : parts_(std::make_shared<Parts>(loop, std::move(snapshot))) {
+                       const std::vector<std::string>& hosts, std::function<Snapshot()> snapshot)
+    : parts_(std::make_shared<Parts>(loop, std::move(snapshot), hosts)) {
   beast::error_code error;
   const auto where = asio::ip::make_address(address, error);
   if (!error) parts_->acceptor.open(Tcp::endpoint(where, port).protocol(), error);

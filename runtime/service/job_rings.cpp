@@ -8,6 +8,9 @@
 namespace batchflow {
 namespace {
 
+// Of one rank before others have their turn: it may write as fast as its ring is read.
+constexpr std::size_t kRecordsAtOnce = 64;
+
 // What a batch's record may take of a ring, with what is skipped where it does not fit at the end.
 std::size_t ring_bytes(std::size_t slices) {
   return 2 * (batch_bytes(slices) + 8);
@@ -162,16 +165,11 @@ bool Jobs::read_ring(Peer& peer) {
   RankEnd* end = of(peer);
   if (!end || !end->up) return true;
   end->up->awake();
-  bool well = true;
-  while (const auto record = end->up->next()) {
-    if (!up(*end, *record)) {
-      well = false;
-      break;
-    }
-  }
+  const bool well = end->up->read(
+      kRecordsAtOnce, [&](std::span<const std::byte> record) { return up(*end, record); });
   end->up->free_read();
   if (end->left) finish_if_left(*end->job);
-  return well && !end->up->broken();
+  return well;
 }
 
 bool Jobs::sleep(Peer& peer) {

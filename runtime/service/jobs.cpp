@@ -12,6 +12,7 @@
 #include "core/random.h"
 #include "core/seed_group.h"
 #include "fmt/format.h"
+#include "runtime/protocol/secret.h"
 #include "runtime/service/data_notes.h"
 #include "runtime/service/refusals.h"
 #include "runtime/service/slot_memory.h"
@@ -141,8 +142,11 @@ void Jobs::join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
           job && request.rank < job->ranks.size() ? job->ranks[request.rank] : nullptr) {
     const bool is_same =
         is_remote(*other->peer) && is_remote(peer) && other->request.pid == request.pid;
-    // A remote rank notices before its service that their connection is gone.
-    if (is_same && request.rejoins) other->peer->end();
+    // A remote rank notices before its service that their connection is gone. Names and numbers of
+    // processes are known to others: what shows that it is the same is what it was given.
+    const bool is_proven =
+        is_same && !other->ticket.empty() && same_secret(other->ticket, request.ticket);
+    if (is_proven && request.rejoins) other->peer->end();
     const bool is_over = ::kill(other->peer->process(), 0) != 0 && errno == ESRCH;
     return refuse(peer, is_same || is_over ? kNotYet : "busy",
                   fmt::format("process {} is rank {} of job '{}' already, so process {} cannot be; "
@@ -340,6 +344,7 @@ void Jobs::admitted(const Admit& order) {
     admission.state = to_json(*job->position);
     admission.notes = data_notes(*job->dataset->index, *job->pipeline->pipeline,
                                  end->request.pipeline.empty(), job->corrupt_most);
+    admission.ticket = end->ticket = make_secret();
     end->peer->send(encode(admission), {end->files.service_file.get(), end->files.job_file.get(),
                                         end->files.doorbell.get(), job->pace.file().get()});
     if (has_had_all(*job)) finish(*end, DownKind::finished);

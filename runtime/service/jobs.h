@@ -180,6 +180,7 @@ class Jobs final : public Customer {
     Rank rank = 0;
     JoinRequest request;
     RingFiles files;
+    std::string ticket;  // told to nobody else
     MemoryCharge ring_charge;
     std::unique_ptr<RingWriter> down;
     std::unique_ptr<RingReader> up;

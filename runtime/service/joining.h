@@ -1,17 +1,15 @@
 // From a request to join to a job: the data set it names is found or opened, its user has shown
 // that he may read it, and the pipeline is compiled.
 //
-// Lives on the service's thread; indices are built on threads of their own.
-// What is about pipelines stands in joining_pipelines.cpp.
+// Lives on the service's thread; indices are built on threads of their own. How data sets are
+// opened stands in joining_opening.cpp, what is about pipelines in joining_pipelines.cpp.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "runtime/service/connection.h"
@@ -20,10 +18,17 @@
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs.h"
 #include "runtime/service/node_config.h"
+#include "runtime/service/openers.h"
 #include "runtime/service/pipeline_opener.h"
 #include "runtime/service/service_log.h"
 
 namespace batchflow {
+
+// The service's own user, or root.
+bool is_trusted(const Connection& session);
+// Of a folder that not everybody may read: nothing else of it is told.
+void refuse_closed(Connection& session, const std::filesystem::path& root,
+                   const std::string& closed);
 
 // What it needs of the service around it.
 struct JoiningHost {
@@ -35,6 +40,9 @@ struct JoiningHost {
   std::function<void(Bytes)> set_apart;
   // The same in turn, of steps that are given up.
   std::function<void(Bytes)> give_back;
+  // Of the tables of data sets that jobs bring. Throws ConfigError.
+  std::function<void(Bytes)> set_apart_for_data;
+  std::function<void(Bytes)> give_back_of_data;
   // Now, without a job of anybody's.
   std::function<bool(DatasetId)> reads;
   std::function<bool(PipelineId)> uses;
@@ -43,11 +51,19 @@ struct JoiningHost {
 class Joining {
  public:
   Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Jobs& jobs, JoiningHost host);
-  ~Joining();  // waits for what is being opened
 
   // Builds or finds the index beside everything else; who asks for the dataset meanwhile waits.
-  // `by`: whose job has brought it, where one has.
-  void open(const NodeDataset& dataset, uid_t by = 0);
+  void open(const NodeDataset& dataset) { open(dataset, {}); }
+  // What becomes of a dataset that is opened.
+  struct Opened {
+    NodeDataset dataset;
+    std::vector<OpenedIndex> parts;  // the whole and its splits
+    double took = 0;                 // seconds
+  };
+  // Opens them beside everything else, and serves none of them. `then`, when all are done.
+  void stage(const std::vector<NodeDataset>& wanted, std::function<void(std::vector<Opened>)> then);
+  // Serves what was staged, in place of those with the same names.
+  void serve(const std::vector<Opened>& staged);
   // Answers now, or when the dataset is open.
   void join(Connection& session, JoinRequest request, std::vector<Descriptor> descriptors);
   // Nobody may join it or its splits any more. Jobs that read it go on.
@@ -66,6 +82,9 @@ class Joining {
  private:
   // Pipelines that one user's jobs have brought, and folders, that are not let go yet.
   static constexpr std::size_t kBroughtMost = 256;
+  // Of the folders that jobs have named, so many are opened at once: of all users, of one.
+  static constexpr std::size_t kOpeningMost = 16;
+  static constexpr std::size_t kOpeningOfUser = 4;
   struct Waiting {
     std::weak_ptr<Connection> session;
     JoinRequest request;
@@ -74,20 +93,31 @@ class Joining {
   struct Opening {
     std::uint64_t number = 0;
     std::filesystem::path path;
-    uid_t by = 0;
+    Bringer by;
     std::vector<Waiting> waiting;
   };
-  void opened(std::uint64_t number, const NodeDataset& dataset, const std::vector<OpenedIndex>& all,
-              double took);
+  void open(const NodeDataset& dataset, Bringer by);
+  void open_brought(const NodeDataset& wanted, const std::shared_ptr<const DataRoot>& shown,
+                    Connection& session);
+  // Why that may not be now, as its refusal; empty.
+  std::pair<std::string_view, std::string> opening_problem(const NodeDataset& wanted,
+                                                           const Connection& session);
+  void begin_opening(std::uint64_t number, const NodeDataset& dataset, const Bringer& by,
+                     std::function<void(Opened)> then);
+  void await(std::uint64_t number, const NodeDataset& dataset, const Bringer& by);
+  void opened(std::uint64_t number, const Opened& all);
   void opened(std::uint64_t number, const NodeDataset& dataset, const OpenedIndex& made,
               double took);
+  ServedDataset* served_of(const NodeDataset& dataset, const OpenedIndex& made, const Bringer& by,
+                           double took);
   void remove(ServedDataset& dataset);
   bool is_idle(Instant& used, bool is_removed, bool is_used, Duration kept) const;
   void let_pipelines_go(Duration kept);
   void let_folders_go(Duration kept);
   void set_apart(Bytes bytes);
-  ServedDataset& add(const NodeDataset& dataset, std::shared_ptr<SampleIndex> index,
-                     Catalogue&& catalogue, uid_t by, double took);
+  ServedDataset& add(const NodeDataset& dataset, const OpenedIndex& made, const Bringer& by,
+                     double took);
+  void set_apart_for_data(Bytes bytes);
   void wait(Connection& session, const std::string& name, JoinRequest request,
             std::vector<Descriptor> descriptors);
   // If its user may read what is open by now.
@@ -112,17 +142,16 @@ class Joining {
   Inbox& inbox_;
   Jobs& jobs_;
   JoiningHost host_;
-  std::map<std::string, Opening> opening_;        // by the dataset's name
-  std::map<std::uint64_t, std::thread> openers_;  // by number
+  std::map<std::string, Opening> opening_;  // by the dataset's name
   // Of which nothing could be opened, by the names of their parts: who asks next has it tried
   // again.
   std::map<std::string, NodeDataset, std::less<>> failed_;
   std::uint64_t next_ = 0;
-  std::map<uid_t, std::map<std::string, ServedPipeline*>> brought_;  // by dataset and text
-  std::map<uid_t, std::uint64_t> brought_samples_;                   // ever
-  std::atomic<bool> stopping_{false};
+  std::map<uid_t, std::map<std::string, ServedPipeline*>> brought_;       // by dataset and text
+  std::map<uid_t, std::uint64_t> brought_samples_;                        // ever
   std::map<std::pair<std::string, std::uint32_t>, std::string> refused_;  // why, when last set up
   PipelineOpener opener_;
+  Openers openers_;
 };
 
 }  // namespace batchflow

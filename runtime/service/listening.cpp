@@ -15,6 +15,7 @@
 #include "core/config_error.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/protocol/regular_file.h"
 
 namespace batchflow {
 
@@ -76,10 +77,11 @@ void SocketFile::remove(const std::filesystem::path& path) const {
 // A lock of the process, which its children do not have.
 Descriptor lock_state(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "lock";
-  Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  std::string problem;
+  Descriptor file = open_regular(path.string(), O_RDWR | O_CREAT, problem);
   if (!file)
     throw ConfigError(fmt::format("{}: cannot be written: {}; choose another place (--state)",
-                                  path.string(), std::generic_category().message(errno)));
+                                  path.string(), problem));
   struct flock whole {};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;

@@ -9,14 +9,16 @@
 #include "core/config_error.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/protocol/regular_file.h"
 
 namespace batchflow {
 
 bool LogFile::open(const std::filesystem::path& path) {
-  file_ = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  file_ = open_regular(path.string(), O_WRONLY | O_CREAT | O_TRUNC, problem_);
   if (BF_FAILPOINT("service.log.open")) {
     file_.reset();
     errno = EIO;
+    problem_ = std::generic_category().message(errno);
   }
   bytes_ = 0;
   return static_cast<bool>(file_);
@@ -25,7 +27,7 @@ bool LogFile::open(const std::filesystem::path& path) {
 void LogFile::open_or_throw(const std::filesystem::path& path) {
   if (!open(path))
     throw ConfigError(fmt::format("{}: cannot be written: {}; choose another place (--state)",
-                                  path.string(), std::generic_category().message(errno)));
+                                  path.string(), problem_));
 }
 
 bool LogFile::append(std::span<const std::byte> bytes) {

@@ -22,6 +22,7 @@ class LogFile {
 
  private:
   Descriptor file_;
+  std::string problem_;  // of the last open()
   Bytes bytes_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -16,6 +17,7 @@
 
 #include "configs/reader/number_between.h"
 #include "configs/reader/terminal.h"
+#include "configs/reader/usage.h"
 #include "configs/reader/yaml.h"
 #include "core/config_value.h"
 #include "runtime/failpoint/failpoint.h"
@@ -31,6 +33,28 @@ constexpr const char* kExamples =
     "  batchflowd --dataset imagenet=/data/imagenet/train\n"
     "  batchflowd --dataset /data/digits,pipeline=imagenet-val --memory 4gib --workers 4\n"
     "  batchflowd --config node.yaml\n";
+
+NodeConfig read_file(const std::string& file) {
+  NodeConfig config;
+  const ConfigNode root = read_yaml_file(file);
+  read_config(root, [&](ConfigSection& section) { config = read_node_config(section); });
+  return config;
+}
+
+// Of what stands in the file alone: data sets and tokens lie on the machine that it is for.
+int check(const std::string& file, bool with_more) {
+  if (with_more)
+    throw ConfigError("--check: it reads the file alone; write it without other options");
+  const NodeConfig config = read_file(file);
+  check_node_config(config);
+  const std::string sets = config.datasets.size() == 1
+                               ? "1 data set"
+                               : fmt::format("{} data sets", config.datasets.size());
+  const std::string said = fmt::format("{}: a service would take it; it serves {}{}", file, sets,
+                                       config.open_datasets ? " and what jobs bring" : "");
+  std::printf("%s\n", printable(said).c_str());
+  return 0;
+}
 
 int serve(int argc, char** argv) {
   CLI::App app("The data service of a node: prepares each sample once, for all jobs.",
@@ -81,12 +105,22 @@ int serve(int argc, char** argv) {
   app.add_flag("--journal", journal, "Record what the engine is told, for replay");
   app.add_flag("--explain", explain,
                "Keep the last decisions of policies, for batchflowctl explain");
+  std::string checked_file;
+  app.add_option("--check", checked_file,
+                 "A file of `kind: node`: says whether a service would take it, and ends")
+      ->check(CLI::ExistingFile);
   app.set_version_flag("--version", BATCHFLOW_VERSION);
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    parse_command_line(app, words);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
+  } catch (const CLI::Error& error) {
+    say(usage_error(app, error, words));
+    return 2;
   }
+  const auto said = app.get_options([](const CLI::Option* one) { return one->count() > 0; });
+  if (!checked_file.empty()) return check(checked_file, said.size() > 1);
   // Each slab that jobs map is a descriptor.
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -100,10 +134,7 @@ int serve(int argc, char** argv) {
   // As the file is written by now, and the command line beside it.
   const auto read = [&] {
     NodeConfig config = default_node_config();
-    if (!config_file.empty()) {
-      const ConfigNode root = read_yaml_file(config_file);
-      read_config(root, [&](ConfigSection& section) { config = read_node_config(section); });
-    }
+    if (!config_file.empty()) config = read_file(config_file);
     for (const std::string& text : policies) choose_policy(config.engine, text);
     for (const std::string& text : dataset_texts)
       config.datasets.push_back(dataset_from_argument(text, config.pipelines));
@@ -141,10 +172,7 @@ int serve(int argc, char** argv) {
     }
     config.journal = config.journal || journal;
     config.explain = config.explain || explain;
-    check_names(config.datasets);
-    if (config.datasets.empty() && !config.open_datasets)
-      throw ConfigError(
-          "no dataset to serve; write --dataset NAME=/path/to/it, or --open-datasets");
+    check_node_config(config);
     return config;
   };
   const auto read_again = [&] {

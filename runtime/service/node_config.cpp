@@ -25,6 +25,7 @@ namespace {
 
 // Of the service itself: stacks, indices' pages, sockets.
 constexpr Bytes kOwn = Bytes{64} << 20;
+constexpr Bytes kDataOfOwn = Bytes{16} << 20;
 // Two blocks of 32 MiB and what rounding adds: with less no job of pictures could be admitted.
 constexpr Bytes kCacheLeast = Bytes{80} << 20;
 constexpr std::uint32_t kCredits = 3;
@@ -125,22 +126,6 @@ std::map<std::string, std::string> known_pipelines(
   return all;
 }
 
-void check_names(const std::vector<NodeDataset>& datasets) {
-  for (std::size_t i = 0; i < datasets.size(); ++i) {
-    if (datasets[i].name.starts_with('/') || datasets[i].name.starts_with('.'))
-      throw ConfigError(fmt::format(
-          "dataset '{}': a name that begins like a path is one to jobs; give it another (--dataset "
-          "NAME=PATH)",
-          datasets[i].name));
-    for (std::size_t j = 0; j < i; ++j) {
-      if (datasets[i].name == datasets[j].name)
-        throw ConfigError(fmt::format(
-            "two datasets are called '{}': {} and {}; give one another name (--dataset NAME=PATH)",
-            datasets[i].name, datasets[j].path.string(), datasets[i].path.string()));
-    }
-  }
-}
-
 NodeConfig default_node_config() {
   NodeConfig config;
   const bool root = geteuid() == 0;
@@ -158,8 +143,13 @@ NodeConfig default_node_config() {
   return config;
 }
 
+// The first of it is part of the service's own.
+static Bytes apart_for_data(const NodeConfig& config) {
+  return config.data_bytes > kDataOfOwn ? config.data_bytes - kDataOfOwn : 0;
+}
+
 Bytes NodeConfig::cache_bytes() const {
-  const Bytes own = storage.staging + kOwn + steps_bytes;
+  const Bytes own = storage.staging + kOwn + steps_bytes + apart_for_data(*this);
   return memory > own ? memory - own : 0;
 }
 
@@ -375,6 +365,7 @@ NodeConfig read_node_config(ConfigSection& section) {
     config.http_address = http.text("address", config.http_address);
     config.http_port = static_cast<int>(http.integer("port", config.http_port, -1, 65535));
     config.user_labels = http.flag("user_labels", config.user_labels);
+    config.http_hosts = http.texts("hosts");
   });
   config.exit_when_idle =
       section.duration("exit_when_idle", config.exit_when_idle, Duration(0), kDurationMost);
@@ -459,6 +450,22 @@ void set_apart_for_steps(NodeConfig& config, Bytes bytes) {
         "less",
         bytes >> 20, left < kCacheLeast ? 0 : (left - kCacheLeast) >> 20));
   config.steps_bytes += bytes;
+}
+
+void set_apart_for_data(NodeConfig& config, Bytes bytes) {
+  NodeConfig after = config;
+  after.data_bytes += bytes;
+  // Where nothing is taken from batches there is nothing to refuse.
+  if (after.cache_bytes() < std::min(kCacheLeast, config.cache_bytes())) {
+    const Bytes cache = config.cache_bytes();
+    const Bytes own = kDataOfOwn - std::min(kDataOfOwn, config.data_bytes);
+    throw ConfigError(fmt::format(
+        "its tables take {} MiB, and {} MiB of the service's memory are left for data sets that "
+        "jobs bring; give the service more (--memory)",
+        (bytes + (Bytes{1} << 20) - 1) >> 20,
+        (own + (cache < kCacheLeast ? 0 : cache - kCacheLeast)) >> 20));
+  }
+  config.data_bytes = after.data_bytes;
 }
 
 }  // namespace batchflow

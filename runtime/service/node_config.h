@@ -62,9 +62,11 @@ struct NodeConfig {
   SpillOptions spill;
   StepSettings steps;     // that are plugins
   Bytes steps_bytes = 0;  // of `memory`, set apart for their processes
+  Bytes data_bytes = 0;   // likewise, for tables of data sets that jobs bring
   std::string http_address = "127.0.0.1";
-  int http_port = 9837;  // 0: any that is free; -1: none
-  RemoteOptions tcp;     // for jobs on other machines
+  int http_port = 9837;                 // 0: any that is free; -1: none
+  std::vector<std::string> http_hosts;  // names this machine is asked by, beside its own
+  RemoteOptions tcp;                    // for jobs on other machines
   LogForm log = LogForm::text;
   std::filesystem::path log_file;     // empty: standard error
   Bytes log_bytes = Bytes{64} << 20;  // of log_file and the one before it
@@ -82,6 +84,8 @@ struct NodeConfig {
   Bytes engine_bytes() const { return cache_bytes() - cache_bytes() / 16; }
 };
 
+// Throws ConfigError for what no service would take, on whatever machine.
+void check_node_config(const NodeConfig& config);
 // Throws ConfigError where two data sets have one name.
 void check_names(const std::vector<NodeDataset>& datasets);
 // The files of pipelines by their names: `files`, and those that are shipped.
@@ -112,5 +116,6 @@ void check_policy(std::string_view kind, std::string_view text);
 void settle(NodeConfig& config, Bytes held = 0);
 // Takes them from the cache. Throws ConfigError where too little is left of it.
 void set_apart_for_steps(NodeConfig& config, Bytes bytes);
+void set_apart_for_data(NodeConfig& config, Bytes bytes);
 
 }  // namespace batchflow

@@ -1,15 +1,18 @@
 #include "runtime/service/promise_file.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
 #include "core/config_error.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/protocol/regular_file.h"
 
 namespace batchflow {
 
@@ -19,6 +22,29 @@ constexpr std::size_t kCommitBytes = 4096;
 std::filesystem::path beside_of(const std::filesystem::path& path) {
   return path.string() + ".new";
 }
+
+// Empty where there is none. Throws ConfigError.
+std::string bytes_of(const std::string& path) {
+  std::string problem;
+  const Descriptor file = open_regular(path, O_RDONLY, problem);
+  if (!file && errno == ENOENT) return {};
+  std::string bytes;
+  std::array<char, 1 << 16> some{};
+  for (ssize_t got = 1; file && got != 0;) {
+    got = read(file.get(), some.data(), some.size());
+    if (got > 0) bytes.append(some.data(), static_cast<std::size_t>(got));
+    if (got >= 0 || errno == EINTR) continue;
+    problem = std::generic_category().message(errno);
+    break;
+  }
+  if (!problem.empty())
+    throw ConfigError(fmt::format(
+        "{}: which jobs may come back stands there, and it cannot be read: {}; move it away, or "
+        "choose another place (--state)",
+        path, problem));
+  return bytes;
+}
+
 }  // namespace
 
 // The old file stays until the new one is whole.
@@ -31,9 +57,7 @@ PromiseFile::PromiseFile(std::filesystem::path path, Bytes bytes_max, Names name
 }
 
 Promises PromiseFile::recovered() {
-  std::ifstream file(path_, std::ios::binary);
-  if (!file) return {};
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const std::string bytes = bytes_of(path_.string());
   if (bytes.empty()) return {};
   try {
     RecoveredPromises found = recover_promises(std::as_bytes(std::span(bytes)), path_.string());

@@ -147,7 +147,8 @@ ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
   fixed(running.log_bytes != wanted.log_bytes, "log_bytes");
   fixed(running.journal != wanted.journal, "journal");
   fixed(running.explain != wanted.explain, "explain");
-  fixed(running.http_address != wanted.http_address || running.http_port != wanted.http_port,
+  fixed(running.http_address != wanted.http_address || running.http_port != wanted.http_port ||
+            running.http_hosts != wanted.http_hosts,
         "http");
   fixed(running.tcp != wanted.tcp, "tcp");
   fixed(running.storage != wanted.storage, "storage");
@@ -167,6 +168,7 @@ NodeConfig after_reload(const NodeConfig& running, const NodeConfig& wanted) {
   after.explain = running.explain;
   after.http_address = running.http_address;
   after.http_port = running.http_port;
+  after.http_hosts = running.http_hosts;
   after.tcp = running.tcp;
   after.storage = running.storage;
   after.spill = running.spill;

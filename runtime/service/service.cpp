@@ -1,7 +1,9 @@
 #include "runtime/service/service.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cstring>
 #include <system_error>
@@ -15,7 +17,26 @@ namespace batchflow {
 
 // ------------------------------------------------------------------------------ start and end ----
 
+namespace {
+
+// With fewer a job would wait for what cannot be opened. Reads at once and large files that stay
+// open, places of data sets, the service's own files and sockets, and those of a job.
+void check_descriptors(const NodeConfig& config) {
+  constexpr rlim_t kLargeFiles = 64, kOwn = 48, kOfAJob = 16;
+  const rlim_t reads = std::max(config.storage.depth, config.storage.threads);
+  const rlim_t needed = reads + kLargeFiles + 2 * config.datasets.size() + kOwn + kOfAJob;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  throw ConfigError(fmt::format(
+      "this process may have {} files and sockets open, and needs {} at least; raise that "
+      "(LimitNOFILE=, ulimit -n)",
+      limit.rlim_cur, needed));
+}
+
+}  // namespace
+
 void Service::Parts::start() {
+  check_descriptors(config);
   listening = listen_at(config.socket);
   socket_file = SocketFile::at(config.socket);
   std::error_code error;
@@ -59,13 +80,24 @@ void Service::Parts::start() {
           .now = [this] { return now(); },
           .set_apart = [this](Bytes bytes) { set_apart(bytes); },
           .give_back = [this](Bytes bytes) { give_back(bytes); },
+          .set_apart_for_data =
+              [this](Bytes bytes) {
+                set_apart_for_data(config, bytes);
+                tell_memory();
+              },
+          .give_back_of_data =
+              [this](Bytes bytes) {
+                config.data_bytes -= bytes;
+                tell_memory();
+              },
           .reads = [this](DatasetId one) { return warming->reads(one) || backend->is_at(one); },
           .uses = [this](PipelineId one) { return warming->uses(one) || backend->is_at(one); },
       });
-  commands = std::make_unique<Commands>(Commands::Service{
-      *engine, config.engine, decisions, config.explain, recorder, inbox, jobs, users, datasets,
-      *joining, *warming, [this] { return snapshot(); }, [this] { drain(); },
-      [this] { return reload(); }, [this](const LogLine& line) { log.say(line); }});
+  commands = std::make_unique<Commands>(
+      Commands::Service{*engine, config.engine, decisions, config.explain, recorder, inbox, jobs,
+                        users, datasets, *joining, *warming, [this] { return snapshot(); },
+                        [this] { drain(); }, [this](Reloaded told) { reload(std::move(told)); },
+                        [this](const LogLine& line) { log.say(line); }});
   inbox.add(NodeJoined{NodeId(0), config.workers});
   inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
   if (const Spill* spill = backend->spill(); spill && spill->capacity() > 0)
@@ -73,9 +105,9 @@ void Service::Parts::start() {
   for (const NodeDataset& dataset : config.datasets) joining->open(dataset);
   acceptor.assign(dup(listening.get()));
   if (config.http_port >= 0)
-    http = std::make_unique<HttpServer>(loop, config.http_address,
-                                        static_cast<std::uint16_t>(config.http_port),
-                                        [this] { return as_seen_by_anybody(snapshot()); });
+    http = std::make_unique<HttpServer>(
+        loop, config.http_address, static_cast<std::uint16_t>(config.http_port), config.http_hosts,
+        [this] { return as_seen_by_anybody(snapshot()); });
   listen_remotely();
   accept();
   check();
@@ -99,11 +131,7 @@ void Service::Parts::wait_for_signal() {
   signals.async_wait([this](const boost::system::error_code& cancelled, int number) {
     if (cancelled) return;
     if (number == SIGHUP) {
-      try {
-        reload();
-      } catch (const ConfigError&) {
-        // It has been said.
-      }
+      reload({});  // what comes of it is said
     } else if (number == SIGTERM && !draining) {
       drain();
     } else {

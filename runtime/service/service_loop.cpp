@@ -12,6 +12,7 @@ namespace {
 
 // A loader looks for its service as long as its user has said, at most some minutes.
 constexpr Duration kReturnWithin = std::chrono::hours(1);
+constexpr int kAcceptAtOnce = 64;
 
 }  // namespace
 
@@ -69,7 +70,8 @@ void Service::Parts::accept() {
   acceptor.async_wait(asio::posix::stream_descriptor::wait_read, [this](const boost::system::
                                                                             error_code& error) {
     if (error) return;
-    for (;;) {
+    // Those who come as fast as they are let in have their next turn after others.
+    for (int most = kAcceptAtOnce; most > 0; --most) {
       Descriptor socket = accept_at(listening);
       if (!socket && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
         return accept_later();
@@ -191,7 +193,9 @@ bool Service::Parts::on_frame(Connection& session, std::string_view frame,
     return true;
   }
   if (type == "command") {
-    session.send(commands->answer(session.user(), frame), {});
+    commands->answer(session.user(), frame, [to = session.weak_from_this()](std::string answer) {
+      if (const auto still = to.lock()) still->send(std::move(answer), {});
+    });
     schedule();
     return true;
   }

@@ -33,6 +33,7 @@
 #include "runtime/service/listening.h"
 #include "runtime/service/promise_file.h"
 #include "runtime/service/recorder.h"
+#include "runtime/service/reload.h"
 #include "runtime/service/returning.h"
 #include "runtime/service/service.h"
 #include "runtime/service/service_log.h"
@@ -115,6 +116,9 @@ struct Service::Parts final : ConnectionHost {
   bool draining = false;
   int ended_by = 0;  // a signal, at once
   bool step_due = false;
+  using Reloaded = std::function<void(std::string changed, std::string problem)>;
+  bool reloading = false;
+  std::vector<Reloaded> told_of_reload, told_of_next;
   const std::uint32_t workers_at_start = config.workers;  // as the engine was told
 #ifdef BATCHFLOW_REMOTE
   std::unique_ptr<RemoteListener> remote;
@@ -144,9 +148,15 @@ struct Service::Parts final : ConnectionHost {
   void give_back(Bytes bytes_each);
   void tell_memory();
   Explain explaining();
-  // Answers what has changed. What cannot be read changes nothing; throws ConfigError.
-  std::string reload();
-  std::string apply(const NodeConfig& wanted);
+  // Reads the configuration anew, opens what it adds, and only then changes to it: as a whole, or
+  // not at all. Told is what has changed, or why nothing has; those who ask meanwhile are told of
+  // the next reading.
+  void reload(Reloaded told);
+  void begin_reload();
+  void end_reload(const std::string& changed, const std::string& problem);
+  // What `wanted` changes, checked. Throws ConfigError.
+  ReloadPlan planned(NodeConfig& next) const;
+  std::string apply(const NodeConfig& wanted, const std::vector<Joining::Opened>& opened);
 
   void schedule();
   void step();

@@ -1,4 +1,6 @@
 // A changed configuration, while the service runs.
+#include <utility>
+
 #include "runtime/service/dataset_splits.h"
 #include "runtime/service/notify.h"
 #include "runtime/service/reload.h"
@@ -6,31 +8,73 @@
 
 namespace batchflow {
 
-std::string Service::Parts::reload() {
-  if (draining) throw ConfigError("nothing changes: the service is draining");
+namespace {
+
+// Of what was opened, empty if all of it was.
+std::string problems_of(const std::vector<Joining::Opened>& opened) {
+  std::string all;
+  for (const Joining::Opened& one : opened) {
+    for (const OpenedIndex& part : one.parts) {
+      if (!part.index)
+        all += fmt::format("{}dataset {}: {}", all.empty() ? "" : "; ", part.name, part.problem);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+void Service::Parts::reload(Reloaded told) {
+  told_of_next.push_back(std::move(told));
+  if (!reloading) begin_reload();
+}
+
+void Service::Parts::begin_reload() {
+  reloading = true;
+  told_of_reload.swap(told_of_next);
   notify_manager(fmt::format("RELOADING=1\nMONOTONIC_USEC={}",
                              std::chrono::duration_cast<std::chrono::microseconds>(
                                  std::chrono::steady_clock::now().time_since_epoch())
                                  .count()));
-  std::string result, problem;
-  try {
-    result = reread ? apply(reread()) : "there is no file to read";
-  } catch (const std::exception& error) {
-    problem = fmt::format("nothing changes: {}", error.what());
-  }
-  log.say({fmt::format("reload: {}", problem.empty() ? result : problem),
-           problem.empty() ? LogLevel::info : LogLevel::error});
-  notify_manager("READY=1\nSTATUS=serving");
-  if (!problem.empty()) throw ConfigError(problem);
-  return result;
+  const auto attempt = [this](auto what) {
+    try {
+      if (draining) throw ConfigError("the service is draining");
+      what();
+    } catch (const std::exception& error) {
+      end_reload("", fmt::format("nothing changes: {}", error.what()));
+    }
+  };
+  attempt([&] {
+    if (!reread) return end_reload("there is no file to read", "");
+    const NodeConfig wanted = reread();
+    NodeConfig next = wanted;
+    joining->stage(planned(next).added,
+                   [this, attempt, wanted](const std::vector<Joining::Opened>& opened) {
+                     attempt([&] {
+                       if (const std::string problem = problems_of(opened); !problem.empty())
+                         throw ConfigError(problem);
+                       end_reload(apply(wanted, opened), "");
+                     });
+                   });
+  });
 }
 
-std::string Service::Parts::apply(const NodeConfig& wanted) {
-  ReloadPlan plan = plan_reload(written, wanted);
-  NodeConfig next = wanted;
+void Service::Parts::end_reload(const std::string& changed, const std::string& problem) {
+  log.say({fmt::format("reload: {}", problem.empty() ? changed : problem),
+           problem.empty() ? LogLevel::info : LogLevel::error});
+  if (!draining) notify_manager("READY=1\nSTATUS=serving");
+  for (const Reloaded& told : std::exchange(told_of_reload, {}))
+    if (told) told(changed, problem);
+  reloading = false;
+  if (!told_of_next.empty()) begin_reload();
+}
+
+ReloadPlan Service::Parts::planned(NodeConfig& next) const {
+  ReloadPlan plan = plan_reload(written, next);
   next.storage = config.storage;
   next.spill = config.spill;
   next.steps_bytes = config.steps_bytes;
+  next.data_bytes = config.data_bytes;
   next.steps.ending = config.steps.ending;
   if (!plan.memory) next.memory = config.memory;
   settle(next, config.memory);
@@ -43,6 +87,13 @@ std::string Service::Parts::apply(const NodeConfig& wanted) {
     const std::size_t equals = text.find('=');
     check_policy(text.substr(0, equals), text.substr(equals + 1));
   }
+  return plan;
+}
+
+std::string Service::Parts::apply(const NodeConfig& wanted,
+                                  const std::vector<Joining::Opened>& opened) {
+  NodeConfig next = wanted;
+  const ReloadPlan plan = planned(next);
   // From here on nothing can fail.
   if (plan.memory) {
     inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, next.engine_bytes()});
@@ -52,7 +103,7 @@ std::string Service::Parts::apply(const NodeConfig& wanted) {
   for (const std::string& text : plan.policies) inbox.add(PolicyChanged{inbox.keep(text)});
   for (const std::string& text : plan.settings) inbox.add(ConfigurationChanged{inbox.keep(text)});
   for (const NodeDataset& one : plan.removed) joining->remove(one);
-  for (const NodeDataset& one : plan.added) joining->open(one);
+  joining->serve(opened);
   for (const NodeDataset& one : plan.pipelines) {
     if (ServedDataset* served = datasets.find(std::string_view(one.name)))
       served->pipeline = one.pipeline;

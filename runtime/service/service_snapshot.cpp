@@ -54,6 +54,7 @@ Snapshot Service::Parts::snapshot() const {
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) all.files_most = limit.rlim_cur;
   all.draining = draining;
   for (const auto& dataset : datasets.all()) {
+    if (dataset->is_brought()) all.brought.insert_or_assign(dataset->name, dataset->id.value);
     if (dataset->removed || !dataset->index) continue;
     const SampleIndex& index = *dataset->index;
     all.datasets.push_back({dataset->name, dataset->root.string(), index.samples(),

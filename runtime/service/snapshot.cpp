@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "runtime/service/node_config.h"
 
 namespace batchflow {
 namespace {
@@ -67,6 +68,22 @@ Json json_of(const JournalState& journal) {
           {"steps", journal.steps},     {"events", journal.events}};
 }
 
+// A folder that a job has brought is its user's to name.
+void hide(std::string& dataset, const Snapshot& all) {
+  if (!is_brought_name(dataset)) return;
+  const auto known = all.brought.find(dataset);
+  dataset = known == all.brought.end() ? "a folder" : fmt::format("folder {}", known->second);
+}
+
+void hide_folders(Snapshot& all) {
+  for (CacheShare& one : all.cache) hide(one.dataset, all);
+  for (StepReport& one : all.step_reports) {
+    if (is_brought_name(one.dataset)) one.file.clear();
+    hide(one.dataset, all);
+  }
+  for (std::string& name : all.opening) hide(name, all);
+}
+
 }  // namespace
 
 Snapshot as_seen_by(uid_t user, Snapshot all) {
@@ -81,10 +98,8 @@ Snapshot as_seen_by(uid_t user, Snapshot all) {
   std::erase_if(all.jobs, [&](const Jobs::Told& job) { return job.user != user; });
   all.returning.clear();
   std::erase_if(all.datasets, [](const auto& one) { return one.brought; });
-  for (CacheShare& one : all.cache) {
-    if (one.dataset.starts_with('/')) one.dataset = "another user's folder";
-  }
-  std::erase_if(all.opening, [](const std::string& name) { return name.starts_with('/'); });
+  hide_folders(all);
+  std::erase_if(all.opening, is_brought_name);
   return all;
 }
 
@@ -92,7 +107,13 @@ Snapshot as_seen_by_anybody(Snapshot all) {
   for (Jobs::Told& job : all.jobs) {
     if (job.user != geteuid()) job.name = fmt::format("job {}", job.id.value);
     job.from.clear();
+    hide(job.dataset, all);
   }
+  for (Snapshot::Dataset& one : all.datasets) {
+    hide(one.name, all);
+    if (one.brought) one.path.clear();
+  }
+  hide_folders(all);
   all.returning.clear();
   return all;
 }

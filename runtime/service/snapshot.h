@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -68,7 +69,8 @@ struct Snapshot {
   std::uint64_t files_most = 0;
   std::vector<Jobs::Told> jobs;
   std::vector<Dataset> datasets;
-  Bytes steps_bytes = 0;  // of memory, set apart for steps' processes
+  std::map<std::string, std::uint32_t> brought;  // all those ever, by name: their numbers
+  Bytes steps_bytes = 0;                         // of memory, set apart for steps' processes
   std::vector<StepReport> step_reports;
   std::vector<FailpointCount> failpoints;  // where any is configured
   std::vector<std::string> opening;        // datasets whose index is being made
@@ -87,7 +89,7 @@ struct Snapshot {
 // As `user` may see it: the service's own user and root see every job, others see theirs.
 Snapshot as_seen_by(uid_t user, Snapshot all);
 // As anybody on the machine may see it, who does not say who he is: the jobs of other users than
-// the service's have numbers for names.
+// the service's have numbers for names, and so have all folders that jobs have brought.
 Snapshot as_seen_by_anybody(Snapshot all);
 
 // The object that `batchflowctl status --json` prints.

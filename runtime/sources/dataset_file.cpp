@@ -42,12 +42,17 @@ int open_by_steps(int root, std::string_view path, int flags) {
   }
 }
 
+// A file of the folder itself, and nothing that waits for its other end.
+int open_below(const Descriptor& folder, const std::string& name) {
+  return openat(folder.get(), name.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+}
+
 }  // namespace
 
-int open_beneath(int root, const char* path, int flags) {
+int open_beneath(int root, const char* path, int flags, bool follows_links) {
   open_how how = {};
   how.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC);
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (follows_links ? 0 : RESOLVE_NO_SYMLINKS);
   for (int tries = 0; tries < 100; ++tries) {
     const long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
     if (fd >= 0) return static_cast<int>(fd);
@@ -77,20 +82,80 @@ Descriptor open_root(const std::filesystem::path& root, std::string& only) {
   return folder;
 }
 
+std::string path_of(int descriptor) {
+  std::error_code error;
+  return std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), error);
+}
+
+bool is_same_file(int one, int other) {
+  struct stat a = {}, b = {};
+  return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
+         a.st_ino == b.st_ino;
+}
+
+std::shared_ptr<const DataRoot> open_data(const std::filesystem::path& root) {
+  auto opened = std::make_shared<DataRoot>();
+  opened->folder = open_root(root, opened->only);
+  if (!opened->only.empty()) {
+    opened->file = Descriptor(open_below(opened->folder, opened->only));
+    if (!opened->file)
+      throw DatasetError(
+          fmt::format("{}: {}; let this user read it", root.string(), std::strerror(errno)));
+  }
+  return opened;
+}
+
+std::shared_ptr<const DataRoot> open_shown(const std::filesystem::path& root, int shown) {
+  auto opened = std::make_shared<DataRoot>();
+  const Descriptor there(open(root.c_str(), O_PATH | O_CLOEXEC));
+  struct stat status = {};
+  if (!there || !is_same_file(there.get(), shown) || fstat(shown, &status) != 0) return nullptr;
+  // What is shown is opened anew: whoever shows it may change the flags of what it has opened.
+  const bool is_folder = S_ISDIR(status.st_mode);
+  const std::filesystem::path above = root.parent_path();
+  opened->folder = Descriptor(is_folder ? openat(shown, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                        : open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened->folder && !is_folder) {
+    opened->only = root.filename();
+    opened->file = Descriptor(open_below(opened->folder, opened->only));
+    if (opened->file && !is_same_file(opened->file.get(), shown)) return nullptr;
+  }
+  if (!opened->folder || (!is_folder && !opened->file))
+    throw DatasetError(
+        fmt::format("{}: {}; let the service's user read it", root.string(), std::strerror(errno)));
+  return opened;
+}
+
+// O_NONBLOCK: opening a pipe must not wait for somebody to write to it.
 DatasetFile::DatasetFile(int root, std::string_view path) : path_(path) {
-  // O_NONBLOCK: opening a pipe must not wait for somebody to write to it.
-  fd_ = Descriptor(open_beneath(root, path_.c_str(), O_RDONLY | O_NONBLOCK));
+  take(open_beneath(root, path_.c_str(), O_RDONLY | O_NONBLOCK), false);
+}
+
+DatasetFile::DatasetFile(const DataRoot& root, std::string_view path, bool is_public)
+    : path_(path) {
+  if (root.only.empty()) {
+    take(open_beneath(root.folder.get(), path_.c_str(), O_RDONLY | O_NONBLOCK, !is_public),
+         is_public);
+  } else {
+    take(fcntl(root.file.get(), F_DUPFD_CLOEXEC, 3), false);
+  }
+}
+
+void DatasetFile::take(int opened, bool is_public) {
+  fd_ = Descriptor(opened);
   if (BF_FAILPOINT("sources.file.open")) {
     fd_.reset();
     errno = EMFILE;
   }
-  if (!fd_ && errno == ENOENT)
+  if (!fd_ && (errno == ENOENT || (is_public && errno == ELOOP)))
     throw DatasetChanged(fmt::format("{}: it was there a moment ago", path_));
   struct stat status = {};
   if (!fd_ || fstat(fd_.get(), &status) != 0)
     throw DatasetError(fmt::format("{}: {}; let this user read it", path_, std::strerror(errno)));
   if (!S_ISREG(status.st_mode))
     throw DatasetChanged(fmt::format("{}: it was a file a moment ago", path_));
+  if (is_public && (status.st_mode & S_IROTH) == 0)
+    throw DatasetChanged(fmt::format("{}: everybody could read it a moment ago", path_));
   size_ = static_cast<Bytes>(status.st_size);
   modified_ns_ = modified_ns_of(status);
 }
@@ -100,6 +165,7 @@ std::span<const std::byte> DatasetFile::view(std::uint64_t offset, std::size_t b
   const Bytes left = size_ - offset;
   bytes = left < bytes ? static_cast<std::size_t>(left) : bytes;
   if (offset < buffer_at_ || offset + bytes > buffer_at_ + buffered_) {
+    if (when_reading_) when_reading_();
     const Bytes wanted = std::min<Bytes>(std::max(bytes, kReadAtLeast), left);
     if (buffer_.size() < wanted) buffer_.resize(wanted);
     buffer_at_ = offset;

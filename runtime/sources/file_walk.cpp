@@ -19,27 +19,35 @@ namespace {
 
 constexpr std::size_t kPathMost = 4095;
 
-struct Entry {
-  std::string name;  // of a folder with a slash, which puts its files where their paths belong
-  mode_t mode = 0;
-  Bytes bytes = 0;
-  std::int64_t modified_ns = 0;
-};
-
 std::string shown(std::string_view path) {
   return path.empty() ? "the data set's folder" : std::string(path);
 }
 
-Entry entry_of(std::string name, const struct stat& status) {
-  const std::int64_t modified_ns =
-      std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-  if (S_ISDIR(status.st_mode)) name += '/';
-  return {std::move(name), status.st_mode, static_cast<Bytes>(status.st_size), modified_ns};
+bool may_all_enter(mode_t mode) {
+  return (mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH);
 }
 
-std::vector<Entry> entries_of(int folder, std::string_view path) {
+}  // namespace
+
+struct FileWalk::Entry {
+  std::string name;  // of a folder with a slash, which puts its files where their paths belong
+  mode_t mode = 0;
+  Bytes bytes = 0;
+  std::int64_t modified_ns = 0;
+
+  Entry(std::string_view entry, const struct stat& status)
+      : name(entry),
+        mode(status.st_mode),
+        bytes(static_cast<Bytes>(status.st_size)),
+        modified_ns(std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec) {
+    if (S_ISDIR(mode)) name += '/';
+  }
+  std::int64_t held() const { return static_cast<std::int64_t>(sizeof *this + name.size()); }
+};
+
+std::vector<FileWalk::Entry> FileWalk::entries_of(int at, std::string_view path) const {
   // The stream closes what it is made from.
-  const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd < 0 ? nullptr : fdopendir(fd), closedir);
   if (!stream)
     throw DatasetError(
@@ -58,16 +66,15 @@ std::vector<Entry> entries_of(int folder, std::string_view path) {
     if (entry == nullptr) break;
     if (entry->d_name[0] == '.') continue;
     struct stat status = {};
-    if (fstatat(folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+    if (fstatat(at, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
       throw DatasetChanged(fmt::format("{}{}: it went away", path, entry->d_name));
-    entries.push_back(entry_of(entry->d_name, status));
+    entries.emplace_back(entry->d_name, status);
+    if (hold) hold(entries.back().held());
   }
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.name < b.name; });
   return entries;
 }
-
-}  // namespace
 
 void FileWalk::meet_link(const std::string& path) {
   const Descriptor target(open_beneath(root_, path.c_str(), O_PATH));
@@ -76,17 +83,20 @@ void FileWalk::meet_link(const std::string& path) {
     ++links;
     return;
   }
-  const Entry entry = entry_of({}, status);
+  const Entry entry({}, status);
   file({path, entry.bytes, entry.modified_ns});
 }
 
 void FileWalk::look_whether_closed(const std::string& path, bool is_open) {
-  if (!is_open && closed.empty()) closed = path;
+  if (is_open || !closed.empty()) return;
+  closed = path;
+  if (refuses_closed) throw DatasetError(fmt::format("{}: not everybody may read it", path));
 }
 
 void FileWalk::enter(int at, std::string& path, int depth) {
   const std::size_t prefix = path.size();
-  for (const Entry& entry : entries_of(at, path)) {
+  const std::vector<Entry> entries = entries_of(at, path);
+  for (const Entry& entry : entries) {
     path.resize(prefix);
     path += entry.name;
     if (path.size() > kPathMost)
@@ -99,7 +109,6 @@ void FileWalk::enter(int at, std::string& path, int depth) {
       look_whether_closed(path, false);
       meet_link(path);
     } else if (S_ISDIR(entry.mode)) {
-      look_whether_closed(path, (entry.mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH));
       if (depth == kDepthMost)
         throw DatasetError(
             fmt::format("{}: more than {} folders deep; move the data set's root "
@@ -107,7 +116,11 @@ void FileWalk::enter(int at, std::string& path, int depth) {
                         path, kDepthMost));
       const Descriptor below(
           openat(at, entry.name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-      if (!below) throw DatasetChanged(fmt::format("{}: it went away", path));
+      struct stat status = {};
+      if (!below || fstat(below.get(), &status) != 0)
+        throw DatasetChanged(fmt::format("{}: it went away", path));
+      // The folder that is entered, whatever was there a moment ago.
+      look_whether_closed(path, may_all_enter(status.st_mode));
       folder(std::string_view(path).substr(0, path.size() - 1));
       enter(below.get(), path, depth + 1);
     } else {
@@ -115,16 +128,18 @@ void FileWalk::enter(int at, std::string& path, int depth) {
     }
   }
   path.resize(prefix);
+  for (const Entry& entry : entries)
+    if (hold) hold(-entry.held());
 }
 
-void FileWalk::run(int root, const std::string& only) {
-  root_ = root;
+void FileWalk::run(const DataRoot& root) {
+  root_ = root.folder.get();
   links = specials = 0;
   closed.clear();
   std::string path;
-  if (only.empty()) return enter(root, path, 0);
-  const DatasetFile there(root, only);
-  file({only, there.size(), there.modified_ns()});
+  if (root.only.empty()) return enter(root_, path, 0);
+  const DatasetFile there(root, root.only, false);
+  file({root.only, there.size(), there.modified_ns()});
 }
 
 }  // namespace batchflow

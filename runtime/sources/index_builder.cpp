@@ -22,6 +22,7 @@ void IndexBuilder::add_file(std::string_view path, Bytes bytes) {
   parts.paths += '\0';
   parts.list(IndexSection::path_ends).push_back(parts.paths.size());
   parts.list(IndexSection::file_bytes).push_back(bytes);
+  hold(path.size() + 1 + 2 * sizeof(std::uint64_t));
   content.add(path);
   content.add(bytes);
   total_ += bytes;
@@ -37,6 +38,7 @@ void IndexBuilder::add_sample(std::uint64_t offset, Bytes bytes, std::int64_t la
     labels.push_back(static_cast<std::uint64_t>(label));
   }
   ++parts.head.samples;
+  hold((labels.empty() ? 2 : 3) * sizeof(std::uint64_t));
   content.add(offset);
   content.add(bytes);
   content.add(static_cast<std::uint64_t>(label));
@@ -46,6 +48,7 @@ void IndexBuilder::add_sample(std::uint64_t offset, Bytes bytes, std::int64_t la
 void IndexBuilder::add_name(std::string_view name) {
   parts.names += name;
   parts.list(IndexSection::name_ends).push_back(parts.names.size());
+  hold(name.size() + sizeof(std::uint64_t));
   content.add(name);
 }
 
@@ -54,7 +57,7 @@ void IndexBuilder::add_sampled_contents() {
   const std::uint64_t chosen = std::min<std::uint64_t>(files(), kFiles);
   for (std::uint64_t i = 0; i < chosen; ++i) {
     const auto file = static_cast<std::uint32_t>(i * files() / chosen);
-    DatasetFile data(root, path(file));
+    DatasetFile data(root, path(file), is_public);
     const std::uint64_t places = std::min(kPlaces, (data.size() + kBytes - 1) / kBytes);
     // From the first bytes to the last, whole files where they are small.
     for (std::uint64_t place = 0; place < places; ++place) {
@@ -86,6 +89,16 @@ void IndexBuilder::tick(std::uint64_t done, std::uint64_t of) {
   if (options.stop && options.stop())
     throw DatasetError(fmt::format("{}: stopped while it was being indexed", options.name));
   if (options.progress) options.progress(done, of, of == 0 ? "files found" : "bytes indexed");
+}
+
+void IndexBuilder::hold(Bytes bytes) {
+  held_ += bytes;
+  if (options.memory_most > 0 && held_ > options.memory_most)
+    refuse(options.root.string(),
+           fmt::format("its index takes more than the {} MiB that the index of a folder named by a "
+                       "job may; give the service more memory (--memory), or have it serve this "
+                       "folder by a name (--dataset NAME={})",
+                       options.memory_most >> 20, options.root.string()));
 }
 
 void IndexBuilder::finish() {

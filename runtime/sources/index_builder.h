@@ -16,10 +16,12 @@ namespace batchflow {
 
 class IndexBuilder {
  public:
-  IndexBuilder(const SourceOptions& source, int root_folder) : options(source), root(root_folder) {}
+  IndexBuilder(const SourceOptions& source, const DataRoot& opened)
+      : options(source), root(opened) {}
 
   const SourceOptions& options;
-  const int root;
+  const DataRoot& root;
+  bool is_public = false;  // files are opened only as long as everybody may read them
   IndexParts parts;
   ContentHash content;
 
@@ -38,9 +40,10 @@ class IndexBuilder {
   template <class Read>
   void read_files(Read read) {
     for (std::uint32_t file = 0; file < files(); ++file) {
-      DatasetFile data(root, path(file));
+      DatasetFile data(root, path(file), is_public);
       if (data.size() != parts.list(IndexSection::file_bytes)[file])
         throw DatasetChanged(std::string(path(file)) + ": its size changed");
+      data.when_reading([this] { tick(done_, total_); });
       read(data, path(file));
       data.check_unchanged();
       parts.list(IndexSection::sample_ends).push_back(samples());
@@ -56,6 +59,9 @@ class IndexBuilder {
   void note(std::string note);
   // Asks whether to stop (then throws DatasetError) and reports, both now and then.
   void tick(std::uint64_t done, std::uint64_t of);
+  // So much more memory is taken, or given back. Throws DatasetError for more than may be.
+  void hold(Bytes bytes);
+  void let_go(Bytes bytes) { held_ -= bytes; }
   std::uint64_t bytes_done() const { return done_; }
   std::uint64_t bytes_total() const { return total_; }
 
@@ -69,6 +75,7 @@ class IndexBuilder {
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;
   std::uint64_t more_notes_ = 0;
+  Bytes held_ = 0;
   std::chrono::steady_clock::time_point told_{};
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/frame_log.h"
 #include "core/permutation.h"
 #include "runtime/sources/packed.h"
@@ -56,6 +58,19 @@ bool below_root(std::string_view path) {
   return true;
 }
 
+std::uint32_t checksum_of(ByteSpan bytes, const StopAsked& stop) {
+  constexpr std::size_t kAtOnce = std::size_t{16} << 20;
+  const StopCheck check(stop);
+  std::uint32_t checksum = 0;
+  while (!bytes.empty()) {
+    check.now();
+    const ByteSpan some = bytes.first(std::min(bytes.size(), kAtOnce));
+    checksum = crc32c(some, checksum);
+    bytes = bytes.subspan(some.size());
+  }
+  return checksum;
+}
+
 }  // namespace
 
 void write_index(const IndexParts& parts, const std::function<void(ByteSpan)>& write) {
@@ -81,12 +96,13 @@ void write_index(const IndexParts& parts, const std::function<void(ByteSpan)>& w
   write(std::as_bytes(std::span(&checksum, 1)));
 }
 
-std::string IndexView::read(ByteSpan bytes) {
+std::string IndexView::read(ByteSpan bytes, const StopAsked& stop) {
   *this = {};
   if (bytes.size() < kPreamble + 4 || !as_text(bytes).starts_with(kMagic)) return "no index";
   if (load<std::uint32_t>(bytes, 8) != kVersion) return "of another version of BatchFlow";
   const ByteSpan summed = bytes.first(bytes.size() - 4);
-  if (crc32c(summed) != load<std::uint32_t>(bytes, summed.size())) return "its checksum is wrong";
+  if (checksum_of(summed, stop) != load<std::uint32_t>(bytes, summed.size()))
+    return "its checksum is wrong";
   const auto length = load<std::uint32_t>(bytes, 12);
   ByteSpan rest = summed.subspan(kPreamble);
   if (padded(length) > rest.size()) return "its head is cut";
@@ -112,10 +128,11 @@ std::string IndexView::read(ByteSpan bytes) {
     rest = rest.subspan(padded(size));
   }
   if (!in.at_end() || !rest.empty() || head_.samples == 0) return "its head is damaged";
-  return check();
+  return check(stop);
 }
 
-std::string IndexView::check() const {
+std::string IndexView::check(const StopAsked& stop) const {
+  StopCheck look_up(stop);
   const std::uint64_t n = count(IndexSection::path_ends);
   const bool one_each = at(IndexSection::sample_ends).empty();
   const bool rows = head_.kind == RecordKind::rows;
@@ -140,6 +157,7 @@ std::string IndexView::check() const {
   const auto ascends = [&](IndexSection ends, std::uint64_t entries, std::uint64_t last) {
     std::uint64_t before = 0;
     for (std::uint64_t i = 0; i < entries; ++i) {
+      look_up();
       const std::uint64_t end = number(ends, i);
       if (end < before) return false;
       before = end;
@@ -170,6 +188,7 @@ std::string IndexView::check() const {
       sample = end;
     }
     for (; sample < end; ++sample) {
+      look_up();
       const std::uint64_t offset = number(IndexSection::offsets, sample);
       if (offset > size || number(IndexSection::sizes, sample) > size - offset)
         return fmt::format("sample {} does not lie in its file", sample);

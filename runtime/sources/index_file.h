@@ -67,8 +67,9 @@ void write_index(const IndexParts& parts,
 
 class IndexView {
  public:
-  // Empty, or why these are not the bytes of an index. They live as long as the view.
-  std::string read(std::span<const std::byte> bytes);
+  // Empty, or why these are not the bytes of an index. They live as long as the view. Throws
+  // DatasetError when it is to stop.
+  std::string read(std::span<const std::byte> bytes, const StopAsked& stop = {});
 
   const IndexHead& head() const { return head_; }
   std::uint32_t files() const { return static_cast<std::uint32_t>(count(IndexSection::path_ends)); }
@@ -81,7 +82,7 @@ class IndexView {
   std::string name(std::uint64_t sample) const;
 
  private:
-  std::string check() const;
+  std::string check(const StopAsked& stop) const;
   std::uint64_t count(IndexSection section) const { return at(section).size() / 8; }
   std::span<const std::byte> at(IndexSection section) const {
     return sections_[static_cast<std::size_t>(section)];

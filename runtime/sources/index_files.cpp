@@ -19,6 +19,7 @@ void add_rows(IndexBuilder& builder, std::string_view path, std::uint64_t data,
                     "have all",
                     path, stored, promised));
   builder.parts.list(IndexSection::data_begins).push_back(data);
+  builder.hold(sizeof(std::uint64_t));
   builder.parts.head.samples += std::min(stored, promised);
 }
 
@@ -48,6 +49,8 @@ void index_whole_files(IndexBuilder& builder) {
   head.samples = builder.files();
   std::vector<bool> used(head.classes.size());
   for (std::uint32_t file = 0; file < builder.files() && !used.empty(); ++file) {
+    builder.tick(0, 0);
+    builder.hold(sizeof(std::uint64_t));
     const std::string_view path = builder.path(file);
     const std::string_view folder = path.substr(0, path.find('/'));
     const auto found = std::lower_bound(head.classes.begin(), head.classes.end(), folder);

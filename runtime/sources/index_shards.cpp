@@ -20,6 +20,11 @@ using ByteSpan = std::span<const std::byte>;
 // A record is read as a whole into memory: more is not a sample.
 constexpr Bytes kRecordMost = Bytes{1} << 30;
 
+Bytes record_most(const IndexBuilder& builder) {
+  const Bytes most = builder.options.memory_most;
+  return most == 0 ? kRecordMost : std::min(kRecordMost, most);
+}
+
 void note_end(IndexBuilder& builder, std::string_view path, std::string_view what, std::uint64_t at,
               const DatasetFile& file, std::uint64_t before) {
   builder.note(fmt::format("{}: {} at byte {} of {}; the {} samples before it are served; {}", path,
@@ -87,7 +92,8 @@ class TarSamples {
       label_ = kNoLabel;
       parts_.clear();
     }
-    parts_.emplace_back(part, member.bytes);
+    // More make no sample, which is found out when it is read.
+    if (parts_.size() < RecordParts::kPartsMost) parts_.emplace_back(part, member.bytes);
     end_ = member.data + member.bytes;
     if (part == "cls") read_label(member);
   }
@@ -164,10 +170,10 @@ void read_tfrecords(IndexBuilder& builder, DatasetFile& file, std::string_view p
     } else if (left < kTfRecordHead + kTfRecordTail ||
                *length > left - kTfRecordHead - kTfRecordTail) {
       what = "cut";
-    } else if (*length > kRecordMost) {
+    } else if (*length > record_most(builder)) {
       builder.refuse(path, fmt::format("the record at byte {} has {} bytes; at most {} can be a "
                                        "sample",
-                                       at, *length, kRecordMost));
+                                       at, *length, record_most(builder)));
     } else {
       const Bytes bytes = kTfRecordHead + *length + kTfRecordTail;
       const ByteSpan record = file.view(at, bytes);

@@ -28,7 +28,7 @@ const SourceFormat& guess_format(const IndexBuilder& builder, const Listing& lis
                    "compressed tar files, in which samples cannot be read one by one; unpack them "
                    "to plain tars, or write format: files");
   if (*most > 0) return table[static_cast<std::size_t>(most - bytes.begin())];
-  DatasetFile first(builder.root, listing.path(0));
+  DatasetFile first(builder.root, listing.path(0), builder.is_public);
   for (const SourceFormat& format : table) {
     all = format.begins != nullptr && format.begins(first);
     if (all) return format;
@@ -36,22 +36,48 @@ const SourceFormat& guess_format(const IndexBuilder& builder, const Listing& lis
   return source_format(builder.options.name, "files");
 }
 
+FileWalk make_walk(IndexBuilder& builder, const std::uint64_t& found) {
+  FileWalk walk;
+  walk.refuses_closed = builder.options.refuses_closed;
+  walk.hold = [&](std::int64_t bytes) {
+    if (bytes < 0) return builder.let_go(static_cast<Bytes>(-bytes));
+    builder.hold(static_cast<Bytes>(bytes));
+    builder.tick(found, 0);
+  };
+  return walk;
+}
+
+// Also tells what of it not everybody may read, where that is asked for.
+void walk_all(FileWalk& walk, IndexBuilder& builder) {
+  try {
+    walk.run(builder.root);
+  } catch (const DatasetError&) {
+    if (builder.options.closed && !walk.closed.empty()) *builder.options.closed = walk.closed;
+    throw;
+  }
+  if (!builder.options.closed) return;
+  *builder.options.closed = walk.closed;
+  builder.is_public = walk.closed.empty();
+}
+
 }  // namespace
 
-Listing list_files(IndexBuilder& builder, const std::string& only) {
+Listing list_files(IndexBuilder& builder) {
   Listing listing;
-  FileWalk walk;
+  std::uint64_t found = 0;
+  FileWalk walk = make_walk(builder, found);
   walk.file = [&](const WalkedFile& file) {
+    ++found;
     listing.paths += file.path;
     listing.files.push_back({listing.paths.size(), file.bytes, file.modified_ns});
-    builder.tick(listing.files.size(), 0);
+    builder.hold(file.path.size() + sizeof(Listing::File));
+    builder.tick(found, 0);
   };
   walk.folder = [&](std::string_view path) {
     if (path.find('/') == std::string_view::npos) listing.top_folders.emplace_back(path);
-    builder.tick(listing.files.size(), 0);
+    builder.tick(found, 0);
   };
-  walk.run(builder.root, only);
-  if (builder.options.closed) *builder.options.closed = walk.closed;
+  walk_all(walk, builder);
   listing.links = walk.links;
   listing.specials = walk.specials;
   return listing;
@@ -120,25 +146,23 @@ void take_files(IndexBuilder& builder, const Listing& listing, const Taken& take
     builder.note(fmt::format("{} devices, pipes and sockets are passed over", listing.specials));
 }
 
-bool still_true(const SourceOptions& options, int root, const std::string& only,
-                const IndexHead& head) {
+bool still_true(const SourceOptions& options, const DataRoot& root, const IndexHead& head) {
   const Taken taken{&source_format(options.name, head.format), head.takes_all, head.takes_nested};
   if (!options.format.empty() && options.format != head.format) return false;
   IndexBuilder reporter(options, root);
   ListingHash hash(options);
-  FileWalk walk;
   std::uint64_t files = 0;
+  FileWalk walk = make_walk(reporter, files);
   walk.file = [&](const WalkedFile& file) {
     if (taken(file.path)) hash.add(file.path, file.bytes, file.modified_ns);
     reporter.tick(++files, 0);
   };
   walk.folder = [&](std::string_view path) { hash.add_folder(path); };
   try {
-    walk.run(root, only);
+    walk_all(walk, reporter);
   } catch (const DatasetChanged&) {
     return false;
   }
-  if (options.closed) *options.closed = walk.closed;
   return hash.digest(head.takes_nested) == head.listing;
 }
 

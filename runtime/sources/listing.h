@@ -26,6 +26,7 @@ struct Listing {
   std::uint64_t links = 0;
   std::uint64_t specials = 0;
 
+  Bytes held() const { return paths.size() + files.size() * sizeof(File); }
   std::string_view path(std::size_t file) const {
     const std::uint64_t begin = file == 0 ? 0 : files[file - 1].path_end;
     return std::string_view(paths).substr(begin, files[file].path_end - begin);
@@ -68,14 +69,13 @@ class ListingHash {
   ContentHash folders_;
 };
 
-Listing list_files(IndexBuilder& builder, const std::string& only);
+Listing list_files(IndexBuilder& builder);
 // By SourceOptions::format, or by what is there. Throws DatasetError.
 Taken choose_format(IndexBuilder& builder, const Listing& listing);
 // Gives the files that are taken to the builder.
 void take_files(IndexBuilder& builder, const Listing& listing, const Taken& taken);
 
 // Is the dataset what the index with this head was made from?
-bool still_true(const SourceOptions& options, int root, const std::string& only,
-                const IndexHead& head);
+bool still_true(const SourceOptions& options, const DataRoot& root, const IndexHead& head);
 
 }  // namespace batchflow

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -15,14 +16,15 @@
 namespace batchflow {
 namespace {
 
-IndexParts build(const SourceOptions& options, int root, const std::string& only) {
+IndexParts build(const SourceOptions& options, const DataRoot& root) {
   constexpr int kTries = 3;
   for (int tries = 1;; ++tries) {
     try {
       IndexBuilder builder(options, root);
       {
-        const Listing listing = list_files(builder, only);
+        const Listing listing = list_files(builder);
         take_files(builder, listing, choose_format(builder, listing));
+        builder.let_go(listing.held());
       }
       source_format(options.name, builder.parts.head.format).index(builder);
       if (builder.samples() == 0)
@@ -42,11 +44,12 @@ IndexParts build(const SourceOptions& options, int root, const std::string& only
   }
 }
 
-std::filesystem::path index_path(const SourceOptions& options) {
-  std::string only;
+// By what is open, and not by a path that may lead elsewhere by now.
+std::filesystem::path index_path(const SourceOptions& options, const DataRoot& root) {
   ContentHash hash;
-  hash.add(root_folder(options.root, &only).string());
-  hash.add(only);
+  hash.add(path_of(root.folder.get()));
+  hash.add(root.only);
+  if (!options.kept_for.empty()) hash.add(options.kept_for);
   hash.add(options.format);
   hash.add(options.tokens_per_sample);
   hash.add(options.token_type);
@@ -54,7 +57,9 @@ std::filesystem::path index_path(const SourceOptions& options) {
 }
 
 // Brings the index to its file, whole or not at all. Answers what went wrong.
-std::string keep(const IndexParts& parts, const std::filesystem::path& path) {
+std::string keep(const IndexParts& parts, const std::filesystem::path& path,
+                 const StopAsked& stop) {
+  constexpr std::size_t kAtOnce = std::size_t{64} << 20;
   const auto failed = [] { return std::string(std::strerror(errno)); };
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
@@ -66,7 +71,11 @@ std::string keep(const IndexParts& parts, const std::filesystem::path& path) {
   std::string problem;
   write_index(parts, [&](std::span<const std::byte> bytes) {
     while (!bytes.empty() && problem.empty()) {
-      const ssize_t written = write(fd.get(), bytes.data(), bytes.size());
+      if (stop && stop()) {
+        problem = "the service ends, or nobody waits for it";
+        return;
+      }
+      const ssize_t written = write(fd.get(), bytes.data(), std::min(bytes.size(), kAtOnce));
       if (written < 0 && errno != EINTR) problem = failed();
       if (written > 0) bytes = bytes.subspan(static_cast<std::size_t>(written));
     }
@@ -84,7 +93,7 @@ std::string keep(const IndexParts& parts, const std::filesystem::path& path) {
 std::unique_ptr<StoredIndex> show(const SourceOptions& options, std::unique_ptr<IndexBytes> bytes,
                                   std::vector<std::string> notes, std::string& problem) {
   IndexView view;
-  problem = view.read(bytes->span());
+  problem = view.read(bytes->span(), options.stop);
   if (!problem.empty()) return nullptr;
   return std::make_unique<StoredIndex>(options.name, std::move(bytes), std::move(view),
                                        std::move(notes));
@@ -93,24 +102,24 @@ std::unique_ptr<StoredIndex> show(const SourceOptions& options, std::unique_ptr<
 }  // namespace
 
 std::unique_ptr<SampleIndex> open_index(const SourceOptions& options) {
-  std::string only;
-  const Descriptor root = open_root(options.root, only);
+  const auto opened = options.opened ? options.opened : open_data(options.root);
+  const DataRoot& root = *opened;
   if (!options.format.empty()) source_format(options.name, options.format);
   std::vector<std::string> notes;
   std::filesystem::path path;
   std::string problem;
   if (!options.index_folder.empty()) {
-    path = index_path(options);
+    path = index_path(options, root);
     if (auto bytes = IndexBytes::map(path)) {
       auto kept = show(options, std::move(bytes), {}, problem);
-      if (kept && still_true(options, root.get(), only, kept->view().head())) return kept;
+      if (kept && still_true(options, root, kept->view().head())) return kept;
       if (!kept)
         notes.push_back(fmt::format("{}: {}; the index was made anew", path.string(), problem));
     }
   }
-  const IndexParts parts = build(options, root.get(), only);
+  const IndexParts parts = build(options, root);
   if (!path.empty()) {
-    problem = keep(parts, path);
+    problem = keep(parts, path, options.stop);
     if (problem.empty()) {
       if (auto bytes = IndexBytes::map(path))
         if (auto kept = show(options, std::move(bytes), notes, problem)) return kept;

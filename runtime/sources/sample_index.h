@@ -51,6 +51,23 @@ struct IndexSums {
   std::map<std::string, std::uint64_t, std::less<>> endings;
 };
 
+// Asked now and then during long work, which ends with an error when the answer is true.
+using StopAsked = std::function<bool()>;
+// For each sample in turn of a long list: throws DatasetError when the work is to stop.
+class StopCheck {
+ public:
+  explicit StopCheck(const StopAsked& stop) : stop_(stop) {}
+  void operator()() {
+    constexpr std::uint32_t kBetween = 1 << 16;
+    if (++passed_ % kBetween == 0) now();
+  }
+  void now() const;
+
+ private:
+  const StopAsked& stop_;
+  std::uint32_t passed_ = 0;
+};
+
 class SampleIndex {
  public:
   virtual ~SampleIndex() = default;
@@ -76,13 +93,20 @@ class SampleIndex {
   virtual std::string_view path(std::uint32_t file) const = 0;  // below the root; a zero follows
   virtual Bytes file_bytes(std::uint32_t file) const = 0;
 
+  // The size of every sample where all have the same and none has a label: then nothing needs to
+  // look at each of them.
+  virtual std::optional<Bytes> uniform_bytes() const { return std::nullopt; }
+  // How much memory it takes, beside pages of its file.
+  virtual Bytes memory_bytes() const { return 0; }
+
   // What the engine needs to know of it.
   virtual Catalogue catalogue() const = 0;
   // What people should know of it: files passed over, a tar that was cut, an index made anew.
   virtual std::vector<std::string> notes() const { return {}; }
 
-  // Looks through all samples when it is first called: do that where it may take its time.
-  const IndexSums& sums() const;
+  // Looks through all samples when it is first called, unless they are uniform: do that where it
+  // may take its time. Throws DatasetError when it is to stop.
+  const IndexSums& sums(const StopAsked& stop = {}) const;
 
  private:
   mutable std::once_flag summed_;
@@ -93,6 +117,8 @@ class SampleIndex {
 using IndexProgress =
     std::function<void(std::uint64_t done, std::uint64_t of, std::string_view what)>;
 
+struct DataRoot;  // runtime/sources/dataset_file.h
+
 struct SourceOptions {
   std::string name;
   std::filesystem::path root;           // a folder, or the one file there is
@@ -100,11 +126,16 @@ struct SourceOptions {
   std::filesystem::path index_folder;   // where indices are kept; empty: in memory alone
   std::uint64_t tokens_per_sample = 0;  // token files
   std::string token_type;               // u16 or u32; empty: by the file's ending
-  std::function<bool()> stop;           // asked now and then; true ends the work with an error
+  // Where it is open already; null: `root` is looked up.
+  std::shared_ptr<const DataRoot> opened;
+  StopAsked stop;
   IndexProgress progress;
   // Where not null: becomes the first path below the root that not everybody on the machine may
-  // read, or a link's; empty if there is none.
+  // read, or a link's; empty if there is none. Then files are opened only as long as that is so.
   std::string* closed = nullptr;
+  bool refuses_closed = false;  // it ends with an error as soon as it meets such a path
+  std::string kept_for;         // indices are kept apart for each
+  Bytes memory_most = 0;        // that may be taken while the index is made; 0: any
 };
 
 // The index of what is there now: from its file if that is still true of the dataset, else built

@@ -13,10 +13,27 @@
 namespace batchflow {
 namespace {
 
+// Keys of the whole, in ascending order: a run of them, or a list.
+class Keys {
+ public:
+  Keys(std::uint64_t first, std::uint64_t last) : first_(first), count_(last - first + 1) {}
+  explicit Keys(std::vector<std::uint64_t> list) : count_(list.size()), list_(std::move(list)) {}
+  std::uint64_t size() const { return count_; }
+  std::uint64_t operator[](std::uint64_t place) const {
+    return list_.empty() ? first_ + place : list_[place];
+  }
+  const std::vector<std::uint64_t>& list() const { return list_; }
+  Bytes memory_bytes() const { return list_.capacity() * sizeof(std::uint64_t); }
+
+ private:
+  std::uint64_t first_ = 0;
+  std::uint64_t count_ = 0;
+  std::vector<std::uint64_t> list_;
+};
+
 class SplitIndex final : public SampleIndex {
  public:
-  SplitIndex(std::shared_ptr<const SampleIndex> whole, std::string name, Digest version,
-             std::vector<std::uint64_t> keys)
+  SplitIndex(std::shared_ptr<const SampleIndex> whole, std::string name, Digest version, Keys keys)
       : whole_(std::move(whole)),
         name_(std::move(name)),
         version_(version),
@@ -29,19 +46,20 @@ class SplitIndex final : public SampleIndex {
     const auto below = [&](std::uint64_t key) {
       return whole_->path(whole_->extent(SampleId(key)).file).substr(prefix);
     };
-    unlabelled_ = std::any_of(keys_.begin(), keys_.end(), [&](std::uint64_t key) {
+    const std::vector<std::uint64_t>& keys = keys_.list();
+    unlabelled_ = std::any_of(keys.begin(), keys.end(), [&](std::uint64_t key) {
       return below(key).find('/') == std::string_view::npos;
     });
     if (unlabelled_) return;
     const auto folder_of = [&](std::uint64_t key) {
       return below(key).substr(0, below(key).find('/'));
     };
-    for (const std::uint64_t key : keys_)
+    for (const std::uint64_t key : keys)
       if (classes_.empty() || classes_.back() != folder_of(key))
         classes_.emplace_back(folder_of(key));
     std::sort(classes_.begin(), classes_.end());
     classes_.erase(std::unique(classes_.begin(), classes_.end()), classes_.end());
-    for (const std::uint64_t key : keys_)
+    for (const std::uint64_t key : keys)
       labels_.push_back(static_cast<std::uint32_t>(
           std::lower_bound(classes_.begin(), classes_.end(), folder_of(key)) - classes_.begin()));
   }
@@ -65,6 +83,10 @@ class SplitIndex final : public SampleIndex {
   std::uint32_t files() const override { return whole_->files(); }
   std::string_view path(std::uint32_t file) const override { return whole_->path(file); }
   Bytes file_bytes(std::uint32_t file) const override { return whole_->file_bytes(file); }
+  std::optional<Bytes> uniform_bytes() const override { return whole_->uniform_bytes(); }
+  Bytes memory_bytes() const override {
+    return whole_->memory_bytes() + keys_.memory_bytes() + labels_.size() * sizeof labels_[0];
+  }
   Catalogue catalogue() const override { return StoredIndex::catalogue_of(*this); }
   std::vector<std::string> notes() const override { return whole_->notes(); }
 
@@ -77,7 +99,7 @@ class SplitIndex final : public SampleIndex {
   std::shared_ptr<const SampleIndex> whole_;
   std::string name_;
   Digest version_;
-  std::vector<std::uint64_t> keys_;
+  Keys keys_;
   std::vector<std::string> classes_;
   std::vector<std::uint32_t> labels_;  // where they are others than the whole's
   bool unlabelled_ = false;
@@ -148,6 +170,12 @@ bool in_range(const std::optional<SplitRule::Range>& range, std::uint64_t value)
   return !range || (value >= range->first && value <= range->last);
 }
 
+// Where nothing has to be asked of each sample.
+bool is_run(const SampleIndex& whole, const SplitRule& rule) {
+  return whole.uniform_bytes() && rule.folder.empty() && rule.subset.empty() &&
+         rule.classes.empty() && !rule.fraction && in_range(rule.bytes, *whole.uniform_bytes());
+}
+
 // `FIRST-LAST`, each read by `parse`.
 template <class Parse>
 std::optional<SplitRule::Range> read_range(ConfigSection& section, std::string_view key,
@@ -161,6 +189,48 @@ std::optional<SplitRule::Range> read_range(ConfigSection& section, std::string_v
   if (!first || !last || *first > *last)
     section.refuse(key, fmt::format("'{}' is no range", text), example);
   return SplitRule::Range{*first, *last};
+}
+
+// All that the rule lets in; a subset's lines are part of the version.
+Keys chosen_keys(const SampleIndex& whole, const SplitRule& rule, ContentHash& version,
+                 const SplitBounds& bounds) {
+  const SplitRule::Range range = rule.keys.value_or(SplitRule::Range());
+  const std::uint64_t end =
+      range.last < whole.samples() ? range.last + 1 : whole.samples();  // behind the last
+  if (range.first < end && is_run(whole, rule)) return Keys(range.first, end - 1);
+  const std::string prefix = folder_prefix(rule);
+  std::vector<bool> in_subset;
+  if (!rule.subset.empty()) in_subset = listed(whole, rule, version);
+  const std::vector<bool> in_classes = chosen_classes(whole, rule);
+  const std::uint64_t below = rule.fraction ? rule.fraction->of(UINT64_MAX) : 0;
+  StopCheck check(bounds.stop);
+  std::vector<std::uint64_t> keys;
+  for (std::uint64_t key = range.first; key < end; ++key) {
+    check();
+    const SampleId sample(key);
+    if (!in_subset.empty() && !in_subset[key]) continue;
+    const Extent extent = whole.extent(sample);
+    if (!in_range(rule.bytes, extent.bytes)) continue;
+    if (!prefix.empty() && !whole.path(extent.file).starts_with(prefix)) continue;
+    if (!rule.classes.empty()) {
+      const std::int64_t label = whole.label(sample).value_or(-1);
+      if (label < 0 || static_cast<std::uint64_t>(label) >= in_classes.size() ||
+          !in_classes[static_cast<std::size_t>(label)])
+        continue;
+    }
+    if (rule.fraction) {
+      ContentHash of_name;
+      of_name.add(whole.sample_name(sample));
+      if ((of_name.digest() < below) == rule.rest) continue;
+    }
+    keys.push_back(key);
+    if (bounds.memory_most > 0 && keys.size() * sizeof key > bounds.memory_most)
+      throw DatasetError(fmt::format(
+          "{}: the list of a split's samples takes more than the {} MiB that one named by a job "
+          "may; give the service more memory (--memory), or write the split as keys=FIRST-LAST",
+          whole.name(), bounds.memory_most >> 20));
+  }
+  return Keys(std::move(keys));
 }
 
 }  // namespace
@@ -183,7 +253,8 @@ SplitRule read_split_rule(ConfigSection& section) {
 }
 
 std::unique_ptr<SampleIndex> make_split(std::shared_ptr<const SampleIndex> whole,
-                                        const SplitRule& rule, std::string name) {
+                                        const SplitRule& rule, std::string name,
+                                        const SplitBounds& bounds) {
   const std::string prefix = folder_prefix(rule);
   ContentHash version;
   version.add(whole->version());
@@ -197,32 +268,8 @@ std::unique_ptr<SampleIndex> make_split(std::shared_ptr<const SampleIndex> whole
   version.add(std::uint64_t{rule.rest});
   for (const std::string& wanted : rule.classes) version.add(wanted);
 
-  std::vector<bool> in_subset;
-  if (!rule.subset.empty()) in_subset = listed(*whole, rule, version);
-  const std::vector<bool> in_classes = chosen_classes(*whole, rule);
-  const std::uint64_t below = rule.fraction ? rule.fraction->of(UINT64_MAX) : 0;
-  std::vector<std::uint64_t> keys;
-  for (std::uint64_t key = 0; key < whole->samples(); ++key) {
-    const SampleId sample(key);
-    if (!in_range(rule.keys, key)) continue;
-    if (!in_subset.empty() && !in_subset[key]) continue;
-    const Extent extent = whole->extent(sample);
-    if (!in_range(rule.bytes, extent.bytes)) continue;
-    if (!prefix.empty() && !whole->path(extent.file).starts_with(prefix)) continue;
-    if (!rule.classes.empty()) {
-      const std::int64_t label = whole->label(sample).value_or(-1);
-      if (label < 0 || static_cast<std::uint64_t>(label) >= in_classes.size() ||
-          !in_classes[static_cast<std::size_t>(label)])
-        continue;
-    }
-    if (rule.fraction) {
-      ContentHash of_name;
-      of_name.add(whole->sample_name(sample));
-      if ((of_name.digest() < below) == rule.rest) continue;
-    }
-    keys.push_back(key);
-  }
-  if (keys.empty())
+  Keys keys = chosen_keys(*whole, rule, version, bounds);
+  if (keys.size() == 0)
     throw DatasetError(fmt::format("{}: no sample of {} is in split '{}'; write a wider rule",
                                    rule.place.text(), whole->name(), name));
   const bool classify =

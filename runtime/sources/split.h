@@ -38,8 +38,13 @@ struct SplitRule {
 // configuration's folder. Throws ConfigError.
 SplitRule read_split_rule(ConfigSection& section);
 
+struct SplitBounds {
+  StopAsked stop;
+  Bytes memory_most = 0;  // of the list of its samples; 0: any
+};
 // Throws DatasetError where the rule names what is not there, or leaves nothing.
 std::unique_ptr<SampleIndex> make_split(std::shared_ptr<const SampleIndex> whole,
-                                        const SplitRule& rule, std::string name);
+                                        const SplitRule& rule, std::string name,
+                                        const SplitBounds& bounds = {});
 
 }  // namespace batchflow

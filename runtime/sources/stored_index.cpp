@@ -84,39 +84,62 @@ std::string ending_of(std::string_view path) {
   return ending;
 }
 
+void count_ending(std::string_view path, IndexSums& sums) {
+  std::string ending = ending_of(path);
+  if (sums.endings.size() >= kEndingsMost && !sums.endings.contains(ending)) ending.clear();
+  ++sums.endings[std::move(ending)];
+}
+
 }  // namespace
 
-const IndexSums& SampleIndex::sums() const {
-  std::call_once(summed_, [this] {
-    const auto count_ending = [this](std::string_view path) {
-      std::string ending = ending_of(path);
-      if (sums_.endings.size() >= kEndingsMost && !sums_.endings.contains(ending)) ending.clear();
-      ++sums_.endings[std::move(ending)];
-    };
-    for (SampleId sample(0); sample.value < samples(); ++sample.value) {
-      const Bytes bytes = extent(sample).bytes;
-      sums_.total += bytes;
-      sums_.largest = std::max(sums_.largest, bytes);
-      if (label(sample)) ++sums_.labelled;
-      if (kind() == RecordKind::whole) count_ending(path(extent(sample).file));
+void StopCheck::now() const {
+  if (stop_ && stop_()) throw DatasetError("stopped while its samples were looked through");
+}
+
+const IndexSums& SampleIndex::sums(const StopAsked& stop) const {
+  std::call_once(summed_, [this, &stop] {
+    IndexSums sums;
+    if (const auto uniform = uniform_bytes()) {
+      sums.total = samples() * *uniform;
+      sums.largest = std::max<Bytes>(1, *uniform);
+      sums_ = sums;
+      return;
     }
+    StopCheck check(stop);
+    for (SampleId sample(0); sample.value < samples(); ++sample.value) {
+      check();
+      const Bytes bytes = extent(sample).bytes;
+      sums.total += bytes;
+      sums.largest = std::max(sums.largest, bytes);
+      if (label(sample)) ++sums.labelled;
+      if (kind() == RecordKind::whole) count_ending(path(extent(sample).file), sums);
+    }
+    sums_ = std::move(sums);
   });
   return sums_;
 }
 
-Catalogue StoredIndex::catalogue_of(const SampleIndex& index) {
+std::optional<Bytes> StoredIndex::uniform_bytes() const {
+  const bool is_uniform = kind() == RecordKind::rows && !view_.has_labels();
+  return is_uniform ? std::optional(view_.head().row_bytes) : std::nullopt;
+}
+
+Catalogue StoredIndex::catalogue_of(const SampleIndex& index, const StopAsked& stop) {
   // Numbers beyond this are no classes, but something else that is predicted.
   constexpr std::int64_t kClassesMost = 1 << 24;
   Catalogue::Parts parts;
   parts.name = index.name();
   parts.version = index.version();
   parts.samples = index.samples();
-  bool labelled = true;
+  bool labelled = !index.uniform_bytes();
   std::int64_t greatest = static_cast<std::int64_t>(index.classes().size()) - 1;
   const bool uniform = index.kind() == RecordKind::rows;
   if (uniform) parts.uniform_bytes = index.extent(SampleId(0)).bytes;
+  StopCheck check(stop);
   for (SampleId sample(0); sample.value < parts.samples; ++sample.value) {
+    check();
     if (!uniform) parts.bytes.push_back(index.extent(sample).bytes);
+    if (!labelled && uniform) break;
     if (!labelled) continue;
     const std::int64_t label = index.label(sample).value_or(-1);
     labelled = label >= 0 && label < kClassesMost;

@@ -21,6 +21,7 @@ class IndexBytes {
   IndexBytes(const IndexBytes&) = delete;
   IndexBytes& operator=(const IndexBytes&) = delete;
   std::span<const std::byte> span() const { return mapped_.data() ? mapped_ : memory_; }
+  Bytes memory_bytes() const { return memory_.size(); }
 
  private:
   explicit IndexBytes(std::span<const std::byte> mapped) : mapped_(mapped) {}
@@ -47,13 +48,16 @@ class StoredIndex final : public SampleIndex {
   std::uint32_t files() const override { return view_.files(); }
   std::string_view path(std::uint32_t file) const override;
   Bytes file_bytes(std::uint32_t file) const override;
+  std::optional<Bytes> uniform_bytes() const override;
+  Bytes memory_bytes() const override { return bytes_->memory_bytes(); }
   Catalogue catalogue() const override { return catalogue_of(*this); }
   std::vector<std::string> notes() const override { return notes_; }
 
   const IndexView& view() const { return view_; }
 
   // The catalogue of any index. Labels are in it where each sample has one that can be a class.
-  static Catalogue catalogue_of(const SampleIndex& index);
+  // Throws DatasetError, also when it is to stop.
+  static Catalogue catalogue_of(const SampleIndex& index, const StopAsked& stop = {});
 
  private:
   std::string name_;

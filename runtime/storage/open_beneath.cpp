@@ -65,16 +65,17 @@ int open_walking(int root, std::string_view path, bool direct) {
 
 }  // namespace
 
-open_how how_beneath(bool direct) {
+open_how how_beneath(bool direct, bool follows_links) {
+  const std::uint64_t beneath = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
   return {.flags = static_cast<unsigned>(flags(direct)),
           .mode = 0,
-          .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+          .resolve = follows_links ? beneath : beneath | RESOLVE_NO_SYMLINKS};
 }
 
-Opened open_beneath(int root, const char* path, bool direct) {
+Opened open_beneath(int root, const char* path, bool direct, bool follows_links) {
   for (int tries = 0; tries < 16; ++tries) {
-    const int fd =
-        has_openat2() ? openat2(root, path, how_beneath(direct)) : open_walking(root, path, direct);
+    const int fd = has_openat2() ? openat2(root, path, how_beneath(direct, follows_links))
+                                 : open_walking(root, path, direct);
     if (fd >= 0) return {.fd = fd, .error = 0};
     // EAGAIN: something was renamed while `..` was followed.
     if (errno != EAGAIN && errno != EINTR) break;
@@ -82,11 +83,15 @@ Opened open_beneath(int root, const char* path, bool direct) {
   return {.fd = -1, .error = errno};
 }
 
-int admit(int fd, bool direct) {
+int admit(int fd, bool direct, const ReadGuard* guard) {
   struct stat about;
   if (::fstat(fd, &about) != 0) return errno;
   if (S_ISDIR(about.st_mode)) return EISDIR;
   if (!S_ISREG(about.st_mode)) return ENXIO;
+  if (guard && guard->is_public && (about.st_mode & S_IROTH) == 0) return EACCES;
+  if (guard && guard->number != 0 &&
+      (about.st_dev != guard->device || about.st_ino != guard->number))
+    return ESTALE;
   return ::fcntl(fd, F_SETFL, flags(direct) & ~O_NONBLOCK) == 0 ? 0 : errno;
 }
 

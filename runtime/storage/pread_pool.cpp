@@ -36,11 +36,12 @@ struct OpenedFile {
 OpenedFile open_file(const ReadPiece& piece, bool direct) {
   int fd = opened_as(0);
   if (fd < 0) return {.file = nullptr, .error = -fd};
-  Opened opened = open_beneath(piece.root, piece.path, direct);
+  Opened opened = open_beneath(piece.root, piece.path, direct, piece.guard == nullptr);
   if (opened.fd < 0 && opened.error == EINVAL && direct) return open_file(piece, false);
   if (opened.fd < 0) return {.file = nullptr, .error = opened.error};
   auto file = std::make_shared<const File>(opened.fd, direct);
-  if (const int error = admit(file->fd, direct); error != 0) return {.file = {}, .error = error};
+  if (const int error = admit(file->fd, direct, piece.guard); error != 0)
+    return {.file = {}, .error = error};
   return {.file = std::move(file), .error = 0};
 }
 

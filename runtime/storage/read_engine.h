@@ -24,6 +24,13 @@
 
 namespace batchflow {
 
+// What a file must be beyond a regular one below its root: its path may lead elsewhere than when it
+// was indexed.
+struct ReadGuard {
+  bool is_public = false;                // everybody on the machine may read it, else EACCES
+  std::uint64_t device = 0, number = 0;  // this very file, else ESTALE; 0: any
+};
+
 // One piece of one file: below a root, or (`fd`) of a file that whoever asks keeps open, which may
 // be written, too, and whose pieces come with a checksum. With O_DIRECT whole sectors are read
 // around it: `to` begins at a multiple of 4096 and has `room` >= room_for(offset, bytes); the bytes
@@ -33,6 +40,7 @@ struct ReadPiece {
   bool write = false;  // from `to`, to that file
   int root = -1;       // of the dataset
   const char* path = nullptr;
+  const ReadGuard* guard = nullptr;  // then no link is followed, either
   std::uint64_t file = 0;   // names the file among all of all roots; large ones stay open by it
   bool whole_file = false;  // opened, read, closed at once: small files
   std::uint64_t offset = 0;
@@ -83,8 +91,8 @@ class ReadEngine {
   virtual ~ReadEngine() = default;
   // `io_uring`, or `pread` and why: for people.
   virtual std::string_view description() const = 0;
-  // Paths and roots live until their pieces are done. From any thread. Never blocks: what is
-  // beyond the depth waits inside.
+  // Paths, roots and guards live until their pieces are done. From any thread. Never blocks: what
+  // is beyond the depth waits inside.
   virtual void submit(std::span<const ReadPiece> pieces) = 0;
   // Staging memory of at least so many bytes, aligned to 4096; null when there is none now.
   // REQUIRES: bytes <= staging_bytes()

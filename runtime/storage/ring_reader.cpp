@@ -159,7 +159,8 @@ void RingReader::start_read(unsigned slot) {
     if (!file.is_opening) return prepare_read(slot);
     file.waiting.push_back(slot);
     if (std::exchange(file.is_new, false)) prepare_open_large(read.large);
-  } else if (read.direct && ring_.has_files() && !unchained_roots_.contains(piece.root)) {
+  } else if (read.direct && !piece.guard && ring_.has_files() &&
+             !unchained_roots_.contains(piece.root)) {
     prepare_chain(slot);
   } else {
     prepare_open(slot);

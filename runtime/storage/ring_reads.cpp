@@ -17,14 +17,21 @@ constexpr bool is_transient(int answer) {
 }
 
 // The kernel copies them when entries are submitted.
-open_how how_to_open(bool direct, bool in_table) {
-  open_how how = how_beneath(direct);
-  if (!in_table) how.flags |= O_CLOEXEC;  // refused for the table
+open_how how_to_open(bool direct, bool follows_links) {
+  open_how how = how_beneath(direct, follows_links);
+  how.flags |= O_CLOEXEC;
   return how;
 }
-open_how how_in_table = how_to_open(true, true);
-open_how how_direct = how_to_open(true, false);
-open_how how_buffered = how_to_open(false, false);
+open_how how_in_table = how_beneath(true);  // where O_CLOEXEC is refused
+open_how how_direct = how_to_open(true, true);
+open_how how_buffered = how_to_open(false, true);
+open_how how_guarded = how_to_open(true, false);
+open_how how_guarded_buffered = how_to_open(false, false);
+
+open_how* how_to_open(const ReadPiece& piece, bool direct) {
+  if (piece.guard) return direct ? &how_guarded : &how_guarded_buffered;
+  return direct ? &how_direct : &how_buffered;
+}
 
 }  // namespace
 
@@ -68,7 +75,7 @@ void RingReader::prepare_open(unsigned slot) {
   if (ending_) return finish(slot, ECANCELED);
   const ReadPiece& piece = read.progress.piece();
   io_uring_sqe* sqe = entry();
-  io_uring_prep_openat2(sqe, piece.root, piece.path, read.direct ? &how_direct : &how_buffered);
+  io_uring_prep_openat2(sqe, piece.root, piece.path, how_to_open(piece, read.direct));
   mark(sqe, slot, Step::open);
 }
 
@@ -76,7 +83,7 @@ void RingReader::prepare_open_large(unsigned place) {
   const LargeFiles::File& file = (*large_)[place];
   const ReadPiece& piece = slots_[file.waiting.front()].progress.piece();
   io_uring_sqe* sqe = entry();
-  io_uring_prep_openat2(sqe, piece.root, piece.path, file.direct ? &how_direct : &how_buffered);
+  io_uring_prep_openat2(sqe, piece.root, piece.path, how_to_open(piece, file.direct));
   mark(sqe, place, Step::open_large);
 }
 
@@ -125,7 +132,8 @@ void RingReader::opened(unsigned slot, int answer) {
   }
   if (is_transient(answer) && --read.tries > 0) return prepare_open(slot);
   if (answer < 0) return finish(slot, -answer);
-  if (const int error = admit(read.fd, read.direct); error != 0) return finish(slot, error);
+  if (const int error = admit(read.fd, read.direct, read.progress.piece().guard); error != 0)
+    return finish(slot, error);
   prepare_read(slot);
 }
 
@@ -138,7 +146,8 @@ void RingReader::opened_large(unsigned place, int answer) {
     return prepare_open_large(place);
   }
   if (is_transient(answer) && ++file.tries < kTries) return prepare_open_large(place);
-  int error = answer < 0 ? -answer : admit(fd, file.direct);
+  const ReadGuard* const guard = slots_[file.waiting.front()].progress.piece().guard;
+  int error = answer < 0 ? -answer : admit(fd, file.direct, guard);
   if (ending_ && error == 0) error = ECANCELED;
   const std::vector<unsigned> waiting = std::move(file.waiting);
   if (error == 0) {

@@ -53,6 +53,31 @@ RingFileHead* head_of(const Mapping& file) {
 
 }  // namespace
 
+TEST_CASE("ring: a writer that writes while it is read is read so many records, and no more") {
+  TwoSides sides;
+  RingWriter writer(sides.files.rings.down());
+  RingReader reader(sides.job.down());
+  const std::vector<std::byte> record(8);
+  const auto more = [&] {
+    REQUIRE(writer.write(record));
+    writer.publish();
+    return true;
+  };
+  more();
+  int read = 0;
+  for (int rounds = 1; rounds < 4; ++rounds) {
+    CHECK(reader.read(100, [&](std::span<const std::byte>) {
+      ++read;
+      reader.free_read();
+      return more();
+    }));
+    CHECK(read == rounds * 100);
+  }
+  CHECK_FALSE(reader.fall_asleep());  // the rest is there
+  CHECK_FALSE(reader.read(100, [](std::span<const std::byte>) { return false; }));
+  CHECK(reader.read(100, [](std::span<const std::byte>) { return true; }));
+}
+
 TEST_CASE("ring: records of any size come out as they went in, both ways, over many rounds") {
   TwoSides sides;
   const RingMemory ends[2][2] = {{sides.files.rings.down(), sides.job.down()},

@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/service/http.h"
+#include "tests/runtime/service/command.h"
 #include "tests/runtime/service/http_get.h"
 #include "tests/runtime/service/live.h"
 
@@ -50,6 +52,66 @@ TEST_CASE("a page, metrics and a status are served, and nothing else") {
   CHECK(has(get(port, "/../etc/passwd"), "404 Not Found"));
   CHECK(has(ask(port, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"), "405"));
   CHECK_FALSE(has(ask(port, std::string(100'000, 'x')), "200"));
+}
+
+TEST_CASE("folders that jobs have brought are named to nobody who does not say who he is") {
+  Folder folder;
+  NodeConfig config = config_in(folder.path());
+  config.open_datasets = true;
+  const std::filesystem::path rows = folder.path() / "of-a-user";
+  std::filesystem::create_directory(rows);
+  write_rows(rows / "rows.npy", 640, 16);
+  const LiveService service(config);
+  JobPlan plan;
+  plan.service = config.socket;
+  plan.dataset = rows;
+  plan.name = "a-job";
+  plan.epochs = 1000;
+  plan.pause_us = 1000;
+  std::atomic<std::uint64_t> batches{0};
+  plan.count = &batches;
+  plan.batches_most = 3000;
+  std::thread job([&] { run_job(plan); });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (batches < 3 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const int port = service.http_port();
+  for (const char* path : {"/", "/status.json", "/metrics"}) {
+    CAPTURE(path);
+    const std::string told = get(port, path);
+    CHECK(has(told, "a-job"));
+    CHECK(has(told, "folder 0"));
+    CHECK_FALSE(has(told, "of-a-user"));
+  }
+  // He who says who he is, and is the service's own, is told.
+  CHECK(has(command(config.socket, "status").dump(), "of-a-user"));
+  CHECK(command(config.socket, "job_kill", {{"job", "a-job"}}).at("type") == "answer");
+  job.join();
+}
+
+TEST_CASE("a name that was made to lead here is not this machine's") {
+  const std::vector<std::string> names = {"node17", "Node17.cluster.example"};
+  for (const char* mine :
+       {"localhost", "LOCALHOST:9837", "127.0.0.1", "127.0.0.1:9837", "10.1.2.3:80", "[::1]:9837",
+        "[::1]", "node17", "node17:9837", "node17.", "node17.cluster.example:1"})
+    CHECK_MESSAGE(is_this_machine(mine, names), mine);
+  for (const char* other : {"", ":9837", "evil.example", "localhost.evil.example:9837", "[::1",
+                            "node17.evil.example", "127.0.0.1.evil.example", "[node17]", "[", "x]"})
+    CHECK_FALSE_MESSAGE(is_this_machine(other, names), other);
+
+  Folder folder;
+  NodeConfig config = config_in(folder.path());
+  config.http_hosts = {"batchflow.example"};
+  const LiveService service(config);
+  const auto asked_as = [&](const std::string& host) {
+    return ask(service.http_port(), "GET /metrics HTTP/1.1\r\n" + host + "\r\n");
+  };
+  CHECK(has(asked_as("Host: evil.example:9837\r\n"), "421 Misdirected Request"));
+  CHECK(has(asked_as("Host: evil.example:9837\r\n"), "http: {hosts: [NAME]}"));
+  CHECK_FALSE(has(asked_as("Host: evil.example\r\n"), "batchflow_"));
+  CHECK(has(asked_as("Host: batchflow.example\r\n"), "batchflow_build_info"));
+  CHECK(has(asked_as("Host: 127.0.0.1\r\n"), "batchflow_build_info"));
+  CHECK(has(asked_as(""), "batchflow_build_info"));  // no browser
 }
 
 // A probe that is reset, or waits, has the service started anew.

@@ -261,6 +261,75 @@ TEST_CASE("SIGHUP: a dataset comes, another goes, and a broken file changes noth
         std::string::npos);
 }
 
+TEST_CASE("a reload is taken as a whole, or not at all") {
+  Place place;
+  Daemon daemon(place.arguments, place.socket);
+  REQUIRE(place.comes("rows"));
+  const auto reload = [&] {
+    const auto answer = command(place.socket, "reload");
+    return answer.value("text", "") + answer.value("message", "");
+  };
+  const std::filesystem::path rows = place.folder.path() / "rows";
+  const auto write = [&](const std::string& datasets) {
+    std::ofstream out(place.file, std::ios::trunc);
+    out << "kind: node\nmemory: 512mib\nhttp: {port: -1}\nsocket: " << place.socket
+        << "\nworkers: 1\ndatasets:\n"
+        << datasets;
+  };
+  const auto is_as_before = [&] {
+    CHECK(place.job("rows").wrong == "");
+    CHECK(place.job("more").wrong.find("no dataset is called 'more'; there are: rows") !=
+          std::string::npos);
+    CHECK(command(place.socket, "status").at("workers_most") > 1);
+  };
+  const bool has_workers = command(place.socket, "status").at("workers_most") > 1;
+  if (!has_workers) MESSAGE("one core: that workers do not change cannot be seen");
+
+  // The good one is at another place by now, which is not there.
+  const std::string more =
+      fmt::format("- {{name: more, path: {}}}\n", (place.folder.path() / "more").string());
+  write("- {name: rows, path: /not/here}\n" + more);
+  std::string said = reload();
+  CHECK_MESSAGE(said.find("nothing changes: dataset rows: /not/here: No such file or directory; "
+                          "write the folder or file that holds the data") == 0,
+                said);
+  if (has_workers) is_as_before();
+  // Nor is a folder without data one, nor a split that leaves nothing.
+  std::filesystem::create_directory(place.folder.path() / "empty");
+  write(fmt::format("- {{name: rows, path: {}}}\n", (place.folder.path() / "empty").string()) +
+        more);
+  said = reload();
+  CHECK_MESSAGE(said.find("nothing changes: dataset rows: ") == 0, said);
+  CHECK(said.find("there are no files") != std::string::npos);
+  write(fmt::format("- {{name: rows, path: {}, splits: [{{name: none, keys: 9000-9999}}]}}\n",
+                    rows.string()) +
+        more);
+  said = reload();
+  CHECK_MESSAGE(said.find("nothing changes: dataset rows:none: ") == 0, said);
+  if (has_workers) is_as_before();
+  // batchflowctl says so by its exit code.
+  const std::string ctl = fmt::format("{} --service {} reload 2>&1", BATCHFLOWCTL, place.socket);
+  CHECK(WEXITSTATUS(std::system((ctl + " >/dev/null").c_str())) == 1);
+
+  // Several who ask at once are all told.
+  write(fmt::format("- {{name: rows, path: {}}}\n", rows.string()) + more);
+  std::vector<std::string> told(4);
+  std::vector<std::thread> ask;
+  for (std::string& one : told) ask.emplace_back([&] { one = reload(); });
+  for (std::thread& one : ask) one.join();
+  int changed = 0;
+  for (const std::string& one : told) {
+    if (one.find("dataset more comes") != std::string::npos) ++changed;
+    CHECK_MESSAGE(
+        (one.find("dataset more comes") != std::string::npos || one.find("nothing changes") == 0),
+        one);
+  }
+  CHECK(changed >= 1);
+  CHECK(place.job("rows").wrong == "");
+  CHECK(place.job("more").wrong == "");  // at once: it is open when that is said
+  CHECK(WEXITSTATUS(std::system((ctl + " >/dev/null").c_str())) == 0);
+}
+
 TEST_CASE("a job whose dataset is removed goes on to its end, also with fewer workers") {
   Place place;
   Daemon daemon(place.arguments, place.socket);

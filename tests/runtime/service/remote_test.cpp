@@ -15,6 +15,8 @@
 #include "core/random.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/protocol/records.h"
+#include "runtime/remote/stream.h"
+#include "runtime/remote/token.h"
 #include "tests/runtime/service/certificate.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/daemon.h"
@@ -335,6 +337,90 @@ TEST_CASE("connections on which nobody says anything keep no job out") {
   char byte;
   CHECK(recv(open.front().get(), &byte, 1, 0) == 0);
   unsetenv("BATCHFLOW_TLS_CA");
+}
+
+// A byte now and then would otherwise keep a connection for as long as each was waited for.
+TEST_CASE("a connection has one deadline for its token, however it sends it") {
+  Place place;
+  place.config.tcp.handshake_time = 300ms;
+  const LiveService service(place.config);
+  for (const bool with_head : {false, true}) {
+    CAPTURE(with_head);
+    const Descriptor socket = knock(service.tcp_port());
+    REQUIRE(socket);
+    std::string head(16, '\0');
+    head[0] = 1;
+    head[9] = 16;  // 4096 bytes are to come
+    if (with_head) REQUIRE(send(socket.get(), head.data(), head.size(), MSG_NOSIGNAL) == 16);
+    // Far fewer than it would wait for: each within its time.
+    int sent = 0;
+    char byte = 0;
+    while (sent < 1000 && send(socket.get(), &byte, 1, MSG_NOSIGNAL) == 1 &&
+           recv(socket.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN) {
+      byte = with_head ? '{' : head[sent % 16];
+      ++sent;
+      std::this_thread::sleep_for(20ms);
+    }
+    CHECK(sent < (with_head ? 1000 : 16));
+  }
+  CHECK(run_job(plan_of(service)).wrong == "");
+}
+
+// Names of jobs and numbers of processes are known to others.
+TEST_CASE("a remote rank is not ended by who names its job and process, and is by itself") {
+  const Place place;
+  const LiveService service(place.config);
+  const auto join = [&](JoinRequest request, std::string& heard) {
+    RemoteAddress address;
+    std::string problem;
+    REQUIRE(parse_remote(fmt::format("tcp://127.0.0.1:{}", service.tcp_port()), address, problem));
+    const auto soon = Stream::Clock::now() + 20s;
+    auto stream = Stream::connect(address, nullptr, soon, problem);
+    REQUIRE(stream);
+    REQUIRE(stream->write_text(token_message(kToken)));
+    REQUIRE(stream->write_text(encode(Hello{kProtocolVersion, "by hand", request.pid, ""})));
+    REQUIRE(stream->write_text(encode(request)));
+    Stream::Head head;
+    for (heard.clear(); stream->read_head(head, soon);) {
+      heard.resize(head.bytes);
+      if (!stream->read(std::as_writable_bytes(std::span(heard)))) break;
+      const std::string type = message_type(heard, problem);
+      if (type == "admitted" || type == "refused") break;
+    }
+    return stream;
+  };
+  JoinRequest request;
+  request.dataset = "rows";
+  request.job = "known";
+  request.pid = 4242;
+  request.batch_samples = 32;
+  request.credits = 2;
+  std::string heard, problem;
+  const auto rank = join(request, heard);
+  const auto admitted = decode_join_answer(heard, problem);
+  REQUIRE_MESSAGE(admitted, heard);
+  CHECK(admitted->ticket.size() == 32);
+  const auto jobs = [&] { return command(place.config.socket, "status").at("jobs"); };
+  REQUIRE(jobs().size() == 1);
+  const json before = jobs().at(0).at("id");
+
+  request.rejoins = true;
+  for (const std::string& guessed : {std::string(), std::string(32, '0')}) {
+    request.ticket = guessed;
+    const auto thief = join(request, heard);
+    CHECK(decode_refused(heard, problem));
+    CHECK(jobs().size() == 1);
+    CHECK(jobs().at(0).at("id") == before);
+  }
+  // Who was given it has lost his connection, of which the service does not know yet.
+  request.ticket = admitted->ticket;
+  const auto until = std::chrono::steady_clock::now() + 20s;
+  do {
+    const auto again = join(request, heard);
+    if (decode_join_answer(heard, problem)) break;
+    std::this_thread::sleep_for(5ms);
+  } while (std::chrono::steady_clock::now() < until);
+  CHECK_MESSAGE(decode_join_answer(heard, problem), heard);
 }
 
 TEST_CASE("a remote job outlives its service: each sample once") {

@@ -1,4 +1,6 @@
 // What a service needs of its machine is said at its start, and its time never goes back.
+#include <sys/stat.h>
+
 #include <sstream>
 
 #include "runtime/service/listening.h"
@@ -48,8 +50,9 @@ TEST_CASE("socket and state may be named from the working folder") {
 }
 
 // What a service says that does not begin, and its exit code before it.
-std::string refused(const std::string& arguments) {
-  const std::string command = fmt::format("timeout 20 {} {} 2>&1", BATCHFLOWD, arguments);
+std::string refused(const std::string& arguments, const std::string& before = "",
+                    const char* program = BATCHFLOWD) {
+  const std::string command = fmt::format("{}timeout 20 {} {} 2>&1", before, program, arguments);
   FILE* const pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   std::string said;
@@ -78,6 +81,89 @@ TEST_CASE("a state folder is one service's, and who is refused leaves nothing") 
   const Descriptor listening = listen_at(mine);
   CHECK(daemon.kill(SIGTERM) == 0);
   CHECK(std::filesystem::exists(mine));
+}
+
+TEST_CASE("with too few descriptors no service begins, and it is said how many it needs") {
+  const Folder folder;
+  const auto with = [&](int files) {
+    return refused(fmt::format("--open-datasets --socket {0}/s --state {0}/st --memory 256mib "
+                               "--http -1 --exit-when-idle 0.01",
+                               folder.path().string()),
+                   fmt::format("ulimit -n {}; ", files));
+  };
+  const std::string said = with(20);
+  CHECK_MESSAGE(said.find("2: batchflowd: this process may have 20 files and sockets open, and "
+                          "needs 160 at least; raise that (LimitNOFILE=, ulimit -n)") == 0,
+                said);
+  CHECK(with(160).find("0: ") == 0);
+}
+
+TEST_CASE(
+    "what is no file of bytes where the service keeps its own is an error, and not waited for") {
+  const Folder folder;
+  const std::string state = folder.path() / "st";
+  std::filesystem::create_directory(state);
+  for (const char* name : {"promises", "promises.new", "lock"}) {
+    CAPTURE(name);
+    const std::string path = state + "/" + name;
+    for (const bool is_folder : {false, true}) {
+      std::filesystem::remove(path);
+      REQUIRE((is_folder ? mkdir(path.c_str(), 0700) : mkfifo(path.c_str(), 0600)) == 0);
+      const std::string said = refused(
+          fmt::format("--open-datasets --socket {0}/s --state {0}/st --memory 256mib --http -1 "
+                      "--exit-when-idle 0.01",
+                      folder.path().string()));
+      CHECK_MESSAGE(said.find(fmt::format("2: batchflowd: {}: ", path)) == 0, said);
+      CHECK_MESSAGE(said.find("choose another place (--state)") != std::string::npos, said);
+    }
+    std::filesystem::remove(path);
+  }
+}
+
+TEST_CASE("a node file is checked without a service, for who changes it by review") {
+  const Folder folder;
+  const std::string file = folder.path() / "node.yaml";
+  const auto checked = [&](const std::string& text, const std::string& more = "") {
+    std::ofstream(file, std::ios::trunc) << text;
+    return refused(fmt::format("--check {} {}", file, more));
+  };
+  // Of a machine that is not this one.
+  CHECK(checked("kind: node\nmemory: 4tib\ndatasets: [{name: a, path: /not/here}]\n") ==
+        fmt::format("0: {}: a service would take it; it serves 1 data set\n", file));
+  CHECK(checked("kind: node\nopen_datasets: true\n") ==
+        fmt::format("0: {}: a service would take it; it serves 0 data sets and what jobs bring\n",
+                    file));
+  CHECK(checked("kind: node\ndatasets: [{path: /a}]\nworkerz: 3\n")
+            .find("2: batchflowd: " + file + ":3: ") == 0);
+  CHECK(checked("kind: node\n").find("2: batchflowd: no dataset to serve") == 0);
+  CHECK(checked("kind: node\ndatasets: [{name: a, path: /a}, {name: a, path: /b}]\n")
+            .find("2: batchflowd: two datasets are called 'a'") == 0);
+  CHECK(checked("kind: node\nopen_datasets: true\ntcp: {port: 1, token_file: t, key: k}\n")
+            .find("2: batchflowd: tcp: a certificate takes its key") == 0);
+  CHECK(checked("kind: node\nopen_datasets: true\n", "--workers 2")
+            .find("2: batchflowd: --check: it reads the file alone") == 0);
+  CHECK(refused("--check /not/here").find("2: ") == 0);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "st"));
+}
+
+TEST_CASE("an option that is misspelt is answered with the nearest, by both programs") {
+  CHECK(refused("--datset a=/a") ==
+        "2: batchflowd: unexpected '--datset'; write '--dataset', or see batchflowd --help\n");
+  CHECK(refused("--memory=") ==
+        "2: batchflowd: --memory= is followed by nothing; write --memory=VALUE; see batchflowd "
+        "--help\n");
+  CHECK(refused("--workers many").find("2: batchflowd: ") == 0);
+  CHECK(refused("--version") == "0: " BATCHFLOW_VERSION "\n");
+  CHECK(refused("--help").find("0: The data service of a node") == 0);
+  CHECK(refused("statsu", "", BATCHFLOWCTL) ==
+        "2: batchflowctl: unknown command 'statsu'; write 'status', or see batchflowctl --help\n");
+  CHECK(refused("status --jsn", "", BATCHFLOWCTL) ==
+        "2: batchflowctl status: unexpected '--jsn'; write '--json', or see batchflowctl status "
+        "--help\n");
+  CHECK(refused("drain --servce x", "", BATCHFLOWCTL).find("write '--service', or see") !=
+        std::string::npos);
+  CHECK(refused("", "", BATCHFLOWCTL).find("2: batchflowctl: a subcommand is missing; write '") ==
+        0);
 }
 
 TEST_CASE("two data sets of one name are refused, with both paths") {

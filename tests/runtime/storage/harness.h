@@ -122,8 +122,8 @@ class Gathered {
     std::vector<std::byte> bytes;
   };
   Read read(int root, const char* path, std::uint64_t offset, Bytes bytes, bool whole = true,
-            std::uint64_t file = 1) {
-    ReadPiece piece{.root = root, .path = path, .file = file, .whole_file = whole};
+            std::uint64_t file = 1, const ReadGuard* guard = nullptr) {
+    ReadPiece piece{.root = root, .path = path, .guard = guard, .file = file, .whole_file = whole};
     piece.offset = offset;
     piece.bytes = bytes;
     piece.to = engine_->stage(room_for(offset, bytes));

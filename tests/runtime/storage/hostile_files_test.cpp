@@ -107,6 +107,31 @@ TEST_CASE("nothing leads out of the root") {
   });
 }
 
+TEST_CASE("a guarded file is read as long as it is what was meant") {
+  const Folder folder;
+  for (const char* name : {"public", "private"}) folder.write(name, 1, 100);
+  fs::permissions(folder.path() / "public", fs::perms(0644));
+  fs::create_symlink("public", folder.path() / "link");
+  struct stat about {};
+  REQUIRE(stat((folder.path() / "private").c_str(), &about) == 0);
+  const ReadGuard everybody{true, 0, 0};
+  const ReadGuard this_one{false, about.st_dev, about.st_ino};
+  in_every_way([&](Gathered& gathered, bool whole) {
+    std::uint64_t file = 100;
+    const auto error = [&](const char* path, const ReadGuard& guard) {
+      ++file;  // not one that is open already
+      return gathered.read(folder.root(), path, 0, 100, whole, file, &guard).result.error;
+    };
+    CHECK(error("public", everybody) == 0);
+    CHECK(error("private", everybody) == EACCES);
+    CHECK(error("link", everybody) == ELOOP);
+    CHECK(error("private", this_one) == 0);
+    CHECK(error("public", this_one) == ESTALE);
+    CHECK(error("link", this_one) == ELOOP);
+    CHECK(gathered.read(folder.root(), "link", 0, 100, whole, 99).result.error == 0);
+  });
+}
+
 TEST_CASE("without openat2 nothing is followed at all") {
   const Folder folder;
   folder.write("file", 2, 100);

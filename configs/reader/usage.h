@@ -1,0 +1,22 @@
+// What is said of a command line that was not understood, by every program alike.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Error;
+}  // namespace CLI
+
+namespace batchflow {
+
+// Parses `words`, the command line without the program's name; `help COMMAND` is understood too.
+// Throws what CLI::App::parse throws.
+void parse_command_line(CLI::App& app, std::vector<std::string> words);
+
+// One line: what is wrong with `words`, and what was perhaps meant.
+std::string usage_error(const CLI::App& app, const CLI::Error& error,
+                        const std::vector<std::string>& words);
+
+}  // namespace batchflow

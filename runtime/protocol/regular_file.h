@@ -1,0 +1,33 @@
+// Opening what must be a file of bytes: whatever else has its name is an error, and not waited for.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "runtime/protocol/descriptor.h"
+
+namespace batchflow {
+
+// None, with the reason in `problem`; errno says ENOENT where there is nothing.
+inline Descriptor open_regular(const std::string& path, int flags, std::string& problem) {
+  // O_NONBLOCK: a FIFO waits for its other end. A regular file takes no notice of it.
+  Descriptor file(::open(path.c_str(), flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600));
+  struct stat status {};
+  problem.clear();
+  if (!file || fstat(file.get(), &status) != 0) {
+    const int error = errno;
+    problem = error == ENXIO ? "it is no regular file" : std::generic_category().message(error);
+    errno = error;
+    return {};
+  }
+  if (S_ISREG(status.st_mode)) return file;
+  problem = "it is no regular file";
+  errno = EINVAL;
+  return {};
+}
+
+}  // namespace batchflow
