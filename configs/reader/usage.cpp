@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "configs/reader/terminal.h"
 #include "core/config_error.h"
 
 namespace batchflow {
@@ -117,6 +118,19 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error,
     remedy = nearest.empty() ? "" : fmt::format("write '{}', or ", nearest);
   }
   return fmt::format("{}: {}; {}see {} --help", name, what, remedy, name);
+}
+
+std::optional<int> command_line_ends(CLI::App& app, int argc, char** argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  try {
+    parse_command_line(app, words);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
+  } catch (const CLI::Error& error) {
+    say(usage_error(app, error, words));
+    return 2;
+  }
+  return std::nullopt;
 }
 
 }  // namespace batchflow

@@ -1,6 +1,7 @@
 // What is said of a command line that was not understood, by every program alike.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,5 +19,9 @@ void parse_command_line(CLI::App& app, std::vector<std::string> words);
 // One line: what is wrong with `words`, and what was perhaps meant.
 std::string usage_error(const CLI::App& app, const CLI::Error& error,
                         const std::vector<std::string>& words);
+
+// Both at once, for a `main`: the status to exit with, where the words ask for help or a version,
+// or are wrong; that is said then.
+std::optional<int> command_line_ends(CLI::App& app, int argc, char** argv);
 
 }  // namespace batchflow

@@ -3,7 +3,6 @@
 // Exit codes: 0 done, 1 it could not be done or something is wrong with the data, 2 the command
 // makes no sense, 130 interrupted.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
@@ -38,15 +37,7 @@ int run(int argc, char** argv) {
   ctl::add_verify_command(app, service, action);
   ctl::add_operate_commands(app, service, action);
   ctl::add_run_command(app, service, action);
-  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  try {
-    parse_command_line(app, words);
-  } catch (const CLI::Success& asked) {
-    return app.exit(asked);
-  } catch (const CLI::Error& error) {
-    say(usage_error(app, error, words));
-    return 2;
-  }
+  if (const auto status = command_line_ends(app, argc, argv)) return *status;
   if (const char* const failing = std::getenv("BATCHFLOW_FAILPOINTS"))
     configure_failpoints(failing);
   return action();

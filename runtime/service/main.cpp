@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -110,15 +109,7 @@ int serve(int argc, char** argv) {
                  "A file of `kind: node`: says whether a service would take it, and ends")
       ->check(CLI::ExistingFile);
   app.set_version_flag("--version", BATCHFLOW_VERSION);
-  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  try {
-    parse_command_line(app, words);
-  } catch (const CLI::Success& asked) {
-    return app.exit(asked);
-  } catch (const CLI::Error& error) {
-    say(usage_error(app, error, words));
-    return 2;
-  }
+  if (const auto status = command_line_ends(app, argc, argv)) return *status;
   const auto said = app.get_options([](const CLI::Option* one) { return one->count() > 0; });
   if (!checked_file.empty()) return check(checked_file, said.size() > 1);
   // Each slab that jobs map is a descriptor.
