@@ -14,8 +14,8 @@ namespace batchflow {
 
 inline constexpr std::uint32_t kBlockSamplesMost = 4096;
 inline constexpr std::uint32_t kLaneBlocksMost = 4096;
-// Whoever opens a lane looks at all that it has left, so there are never more; the lanes of larger
-// data sets are longer.
+// A job that opens a lane looks at all that it has left, so there are never more; the lanes of
+// larger data sets are longer.
 inline constexpr std::uint32_t kLanesMost = 4096;
 constexpr std::uint64_t lane_blocks_most(std::uint64_t blocks) {
   return std::max<std::uint64_t>(kLaneBlocksMost, (blocks + kLanesMost - 1) / kLanesMost);

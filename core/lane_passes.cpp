@@ -76,7 +76,7 @@ std::uint32_t Lanes::find_or_open_pass(std::uint32_t generation_slot, std::uint3
   pass.lane = lane;
   pass.number = number;
   pass.open(generation.sizes.blocks_of(lane), ++serials_);
-  // Nobody has had a pass that was never opened.
+  // No job has had a pass that was never opened.
   const bool is_new = number >= generation.next_pass[lane];
   pass.wanted = is_new ? generation.demand[lane].members : count_wanting(pass);
   generation.open[lane].push_back(slot);

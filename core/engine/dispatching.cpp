@@ -293,7 +293,7 @@ std::size_t Dispatching::choose() {
 bool Dispatching::start_some() {
   bool any = false;
   held_back_ = false;
-  ++times_asked_;  // nobody takes a block before it ends
+  ++times_asked_;  // leads stay what they are until this call ends: no job takes a block in it
   open_where_room_is();
   while (!open_.empty()) {
     if (s_.samples_gathered >= kSamplesAStep) {

@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t kSlice = 2048;
 // The same for memory of policies and shares that are gone.
 constexpr std::size_t kBytesGivenBack = std::size_t{4} << 20;
-// Draws whose samples are found for batches.
+// Samples of draws that are looked up for batches.
 constexpr std::size_t kDrawsAStep = 2048;
 
 }  // namespace

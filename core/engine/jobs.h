@@ -129,7 +129,7 @@ struct BatchState {
   RequestId request = RequestId::none();
   std::uint32_t attempts = 0;
   std::uint32_t waiting_reads = 0;
-  std::uint32_t drawn_pieces = 0;  // whose draws are listed
+  std::uint32_t drawn_pieces = 0;  // all of their draws are listed
   std::uint32_t drawn_within = 0;  // of the next piece
 };
 

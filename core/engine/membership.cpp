@@ -142,7 +142,7 @@ void Membership::joined(const JobJoined& event) {
 // An epoch is drawn when all ranks have asked for a batch: by then they have told the scores they
 // know. Without those of before, one that was begun begins again.
 void Membership::asked(Job& job) {
-  // Whose weights are all zero is refused before the step ends, and has nothing to draw until then.
+  // A job with weights of zero alone is refused before the step ends, and draws nothing until then.
   const bool begins = job.weights && !job.drawn && !job.nothing_to_draw && job.weights->settled() &&
                       job.state == Job::State::running;
   const bool all_ask = std::all_of(job.ranks.begin(), job.ranks.end(),

@@ -114,7 +114,7 @@ class Membership {
   bool helpers_due_ = false;            // a node can prepare that could not before
   std::vector<std::uint32_t> refused_;  // jobs whose ranks still have batches
   std::vector<std::uint32_t> closing_;  // streams without jobs
-  // Who has memory promised on a node, the youngest last: jobs by their serials.
+  // Jobs with memory promised on a node, by their serials: the youngest is last.
   std::map<std::pair<NodeId, std::uint64_t>, std::uint32_t> holders_;
   std::vector<Place> over_promised_;  // too small for their promises
   // Of what a step does at most.

@@ -61,7 +61,7 @@ void Joining::begin_opening(std::uint64_t number, const NodeDataset& dataset, co
   try {
     openers_.start(number, dataset.is_brought() ? std::optional(by.user) : std::nullopt, work);
   } catch (const std::system_error& error) {
-    // Not before who asks for it waits.
+    // Not before the job that asks for it waits.
     Opened none{dataset, {}, 0};
     for (const std::string& name : served_names(dataset)) {
       none.parts.emplace_back();
@@ -187,7 +187,7 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
     } else if (is_closed && !is_trusted(*session)) {
       refuse_closed(*session, dataset.path, made.closed);  // what is wrong in there is not for him
     } else if (is_closed && !by.is_trusted) {
-      // It was looked at for somebody who may not have it.
+      // It was looked at for a user who may not have it.
       join(*session, std::move(one.request), std::move(one.descriptors));
     } else {
       refuse(*session, "bad_dataset", problem);

@@ -158,7 +158,7 @@ std::uint64_t run_with(PolicyKind kind, Lies lies, std::size_t answer, std::uint
   CHECK(world.refusals() == 0);
   const std::uint64_t refused = world.engine().counters().refused_proposals;
   CHECK(refused >= lying.lied);
-  // Whoever forces the policies of blocks and of samples to answer asks each share's own.
+  // Policies of blocks and of samples are one a share, and each answers for its own.
   if (kind == PolicyKind::dispatch || kind == PolicyKind::selection) CHECK(refused == lying.lied);
   return lying.lied;
 }
