@@ -6,12 +6,14 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/memory/out_of_memory.h"
 #include "runtime/protocol/messages.h"
 
 namespace batchflow {
@@ -35,20 +37,28 @@ Relay::Relay(std::unique_ptr<Stream> stream, Channel local, std::string from)
       from_service_(std::move(local)) {}
 
 void Relay::run() {
+  const WaitsForMemory scope;  // two threads are to end together
   std::thread of_service;
   try {
     if (BF_FAILPOINT("remote.relay.thread"))
       throw std::system_error(EAGAIN, std::generic_category(), "a thread");
-    of_service = std::thread([this] {
-      listen_to_service();
-      stream_->shut("the service is done");
-    });
+    of_service = std::thread([this] { carry(&Relay::listen_to_service, "the service is done"); });
   } catch (const std::system_error& error) {
     return stream_->shut(error.what());
   }
-  listen_to_job();
-  stream_->shut("the job is done");
+  carry(&Relay::listen_to_job, "the job is done");
   of_service.join();
+}
+
+void Relay::carry(void (Relay::*way)(), std::string_view over) {
+  try {
+    const MayRunOutOfMemory scope;
+    if (BF_FAILPOINT("remote.relay.new")) throw std::bad_alloc();
+    (this->*way)();
+  } catch (const std::bad_alloc&) {
+    over = "the service's machine has no memory for it";
+  }
+  stream_->shut(over);
 }
 
 // ---------------------------------------------------------------------------- from the job ----

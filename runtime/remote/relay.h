@@ -44,6 +44,8 @@ class Relay {
           down(rings.down()) {}
   };
 
+  // Both ways, each on a thread; what runs out of memory ends the rank.
+  void carry(void (Relay::*way)(), std::string_view over);
   void listen_to_job();
   bool take_text(const std::string& text);
   bool refuse(std::string_view why, std::string message);

@@ -1,5 +1,7 @@
 #include "runtime/service/pipeline_opener.h"
 
+#include <pthread.h>
+
 #include <cerrno>
 #include <exception>
 #include <new>
@@ -24,6 +26,7 @@ void PipelineOpener::open(const std::string& name, const ServedDataset& dataset,
   at->second.done = std::move(done);
   const auto work = [this, key, written = std::move(written), index = dataset.index, settings,
                      scratch] {
+    pthread_setname_np(pthread_self(), "bf-pipeline");
     // Shared, since what is posted is copied.
     const auto compiled = std::make_shared<std::unique_ptr<Pipeline>>();
     std::string problem;
