@@ -13,8 +13,11 @@ namespace batchflow {
 void ScratchBudget::take(Bytes bytes) {
   BF_CHECK(bytes <= limits_.shared);
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return bytes <= left_; });
+  const std::uint64_t turn = came_++;
+  changed_.wait(lock, [&] { return turn == served_ && bytes <= left_; });
+  ++served_;
   left_ -= bytes;
+  changed_.notify_all();
 }
 
 void ScratchBudget::give_back(Bytes bytes) {

@@ -46,7 +46,8 @@ class ScratchBudget {
   ScratchBudget(const ScratchBudget&) = delete;
 
   const ScratchLimits& limits() const { return limits_; }
-  // Waits for it. REQUIRES: bytes <= limits().shared; this thread holds nothing of it
+  // Waits for it, behind those that came before. REQUIRES: bytes <= limits().shared; this thread
+  // holds nothing of it
   void take(Bytes bytes);
   void give_back(Bytes bytes);
 
@@ -55,6 +56,7 @@ class ScratchBudget {
   std::mutex mutex_;
   std::condition_variable changed_;
   Bytes left_;
+  std::uint64_t came_ = 0, served_ = 0;  // that wanted some, and got it
 };
 
 // What a sample has of the budget: nothing beside what its worker always has, or all it needs.

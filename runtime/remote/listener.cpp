@@ -276,8 +276,8 @@ void RemoteListener::receive(Guest& guest) {
     {
       const std::lock_guard lock(guest.mutex);
       std::string from = peer_of(stream.socket());
-      guest.relay =
-          std::make_unique<Relay>(std::move(guest.stream), std::move(local), std::move(from));
+      guest.relay = std::make_unique<Relay>(std::move(guest.stream), std::move(local),
+                                            std::move(from), large_frames_);
     }
     guest.relay->run();
   } else {

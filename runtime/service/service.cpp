@@ -231,9 +231,11 @@ int Service::run(const std::function<void(const std::string&)>& write) {
   ServiceLog& log = parts_->log;
   log.write_to(write);
   const NodeConfig& config = parts_->config;
-  log.say(fmt::format("serving at {}: {} MiB for batches and samples, up to {} workers, storage {}",
-                      config.socket.string(), config.cache_bytes() >> 20, config.workers,
-                      parts_->backend->storage()));
+  log.say(fmt::format(
+      "serving at {}: {} MiB for batches and samples, {} MiB at most to prepare a sample, up to {} "
+      "workers, storage {}",
+      config.socket.string(), config.cache_bytes() >> 20, config.scratch_limits().most() >> 20,
+      config.workers, parts_->backend->storage()));
   if (const Spill* spill = parts_->backend->spill())
     log.say(fmt::format("spill: {}", spill->note().empty()
                                          ? fmt::format("{} MiB at {}", spill->capacity() >> 20,

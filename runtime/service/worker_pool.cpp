@@ -137,6 +137,7 @@ PreparationReport WorkerPool::attempt(PreparationOrder& order,
     report.request = order.request;
     report.worker = order.worker;
     report.outcome = Outcome::failed;
+    preparer.reset();  // first, as it may hold what others wait for
     preparer = make_preparer(scratch_);
   };
   try {
