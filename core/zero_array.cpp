@@ -28,19 +28,36 @@ void ask_for_huge_pages(void* data, std::size_t bytes) {
 }
 #endif
 
+// As `new` does where there is no memory: the program's handler may get some, or throw.
+template <class Attempt>
+void* until_made(Attempt attempt) {
+  for (;;) {
+    if (void* const data = attempt()) return data;
+    const std::new_handler handler = std::get_new_handler();
+    if (!handler) throw std::bad_alloc();
+    handler();
+  }
+}
+
+#ifdef BATCHFLOW_ZERO_PAGES
+void* null_if_failed(void* mapped) {
+  return mapped == MAP_FAILED ? nullptr : mapped;
+}
+#endif
+
 void* allocate(std::size_t& bytes) {
 #ifdef BATCHFLOW_ZERO_PAGES
   if (from_pages(bytes)) {
     bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) throw std::bad_alloc();
+    void* data = until_made([bytes] {
+      return null_if_failed(
+          mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    });
     ask_for_huge_pages(data, bytes);
     return data;
   }
 #endif
-  void* data = std::calloc(1, bytes);
-  if (data == nullptr) throw std::bad_alloc();
-  return data;
+  return until_made([bytes] { return std::calloc(1, bytes); });
 }
 
 void release(void* data, std::size_t bytes) {
@@ -99,8 +116,9 @@ void ZeroedMemory::grow(std::size_t bytes) {
 #ifdef BATCHFLOW_ZERO_PAGES
   if (from_pages(bytes_)) {
     const std::size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-    void* data = mremap(data_, bytes_, rounded, MREMAP_MAYMOVE);  // moves page tables, not bytes
-    if (data == MAP_FAILED) throw std::bad_alloc();
+    void* data = until_made([&] {  // moves page tables, not bytes
+      return null_if_failed(mremap(data_, bytes_, rounded, MREMAP_MAYMOVE));
+    });
     ask_for_huge_pages(data, rounded);
     data_ = data;
     bytes_ = rounded;

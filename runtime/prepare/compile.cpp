@@ -8,6 +8,7 @@
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/plan.h"
 #include "runtime/prepare/plugin_step.h"
+#include "runtime/prepare/sample_scratch.h"
 #include "runtime/sources/file_kinds.h"
 #include "runtime/sources/record.h"
 
@@ -62,10 +63,12 @@ class PipelineCompiler {
     const ConfigNode& pipeline;
     const StepSettings& settings;
   };
-  PipelineCompiler(ConfigSection& section, const SampleIndex& dataset, const Plugins* plugins)
+  PipelineCompiler(ConfigSection& section, const SampleIndex& dataset, const Plugins* plugins,
+                   const ScratchLimits& scratch)
       : section_(section),
         dataset_(dataset),
         plugins_(plugins),
+        scratch_(scratch),
         has_labels_(has_labels(dataset)),
         out_(std::make_unique<CompiledPipeline>()) {}
 
@@ -195,6 +198,7 @@ class PipelineCompiler {
             const PictureByPlugin& kind) {
     if (step.place == StepPlace::picture) {
       if (kind.size.width > 0) extent_ = kind.size;
+      check_extent(section, "plugin", step);
       out_->picture_->steps.push_back({step.kind, index});
       return;
     }
@@ -212,6 +216,7 @@ class PipelineCompiler {
     if (const std::string problem = made.before.problem(); !problem.empty())
       section_.refuse("steps", problem, "make the samples smaller");
     made.layout = BlockLayout(made.before, 1);
+    check_scratch(section_, "steps", made.layout.bytes, "what plugins are given of a sample");
     out_->spec_.fields[made.field] = out_->plugins_.back()->declared().output;
   }
 
@@ -227,12 +232,30 @@ class PipelineCompiler {
                                  "{}",
                                  dataset_.name(), endings_text(dataset_, true)),
                      "convert them, or name a pipeline without decode, as 'bytes'");
+    if (section.has("pixels_most"))
+      check_scratch(section, "pixels_most", counted_product(step.limits.pixels_most, kChannels),
+                    "pictures of so many pixels");
     out_->picture_.emplace();
     out_->picture_->limits = step.limits;
   }
+  // What a step makes of every picture, whatever becomes of it later.
+  void check_extent(ConfigSection& section, std::string_view key, const Step& step) {
+    if (extent_)
+      check_scratch(section, key, PictureBuffer::bytes(*extent_),
+                    fmt::format("a picture of '{}'", step.name));
+  }
+  void check_scratch(ConfigSection& section, std::string_view key, Bytes bytes,
+                     std::string_view what) const {
+    const Bytes most = scratch_.most();
+    if (bytes > most)
+      section.refuse(key, fmt::format("{} takes {}", what, in_mib(bytes)),
+                     fmt::format("preparing a sample may take {}: write less, or have the service "
+                                 "given more ({})",
+                                 in_mib(most), kScratchSetting));
+  }
   // What changes pictures.
   template <class Kind>
-  void take(ConfigSection&, const Step& step, std::uint32_t index, const Kind& kind) {
+  void take(ConfigSection& section, const Step& step, std::uint32_t index, const Kind& kind) {
     if constexpr (std::is_same_v<Kind, Resize>) {
       extent_.reset();
       if (kind.shorter == 0) extent_ = kind.size;
@@ -240,6 +263,7 @@ class PipelineCompiler {
                          std::is_same_v<Kind, RandomResizedCrop>) {
       extent_ = kind.size;
     }
+    check_extent(section, "size", step);
     out_->picture_->steps.push_back({step.kind, index});
   }
   void take(ConfigSection&, const Step&, std::uint32_t, const Normalisation& step) {
@@ -396,6 +420,7 @@ class PipelineCompiler {
   ConfigSection& section_;
   const SampleIndex& dataset_;
   const Plugins* const plugins_;
+  const ScratchLimits scratch_;
   const bool has_labels_;
   std::unique_ptr<CompiledPipeline> out_;
   std::uint32_t steps_ = 0;
@@ -425,16 +450,18 @@ void check_pipeline(const ConfigNode& pipeline) {
   });
 }
 
-std::unique_ptr<Pipeline> compile_pipeline(ConfigSection& section, const SampleIndex& dataset) {
-  return PipelineCompiler(section, dataset, nullptr).run();
+std::unique_ptr<Pipeline> compile_pipeline(ConfigSection& section, const SampleIndex& dataset,
+                                           const ScratchLimits& scratch) {
+  return PipelineCompiler(section, dataset, nullptr, scratch).run();
 }
 
 std::unique_ptr<Pipeline> compile_pipeline(const ConfigNode& pipeline, const SampleIndex& dataset,
-                                           const StepSettings& steps) {
+                                           const StepSettings& steps,
+                                           const ScratchLimits& scratch) {
   const PipelineCompiler::Plugins plugins{pipeline, steps};
   std::unique_ptr<Pipeline> compiled;
   read_config(pipeline, [&](ConfigSection& section) {
-    compiled = PipelineCompiler(section, dataset, &plugins).run();
+    compiled = PipelineCompiler(section, dataset, &plugins, scratch).run();
   });
   return compiled;
 }

@@ -1,8 +1,8 @@
 // Encoded pictures, from anybody: JPEG and PNG into RGB, as Pillow's convert("RGB") has it.
 //
 // No input costs more than in proportion to the pixels that its header claims, and those are
-// bounded. A picture is corrupt, too, when its data ends early or does not decode, though most
-// decoders would show something.
+// bounded; what it takes at most is known once its header has been read. A picture is corrupt, too,
+// when its data ends early or does not decode, though most decoders would show something.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct DecodeLimits {
   static constexpr int kScansMost = 100;
 };
 
-// One kind of encoding. Keeps its memory from picture to picture; for one thread.
+// One kind of encoding; for one thread.
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -31,10 +31,21 @@ class Decoder {
   virtual bool open(std::span<const std::byte> bytes, const DecodeLimits& limits) = 0;
   // REQUIRES: open() was the last call and said true
   virtual Extent2 extent() const = 0;
+  // How large a picture decode(wanted) makes at most, and what else it takes at most.
+  virtual Extent2 decoded_most(const Box& wanted) const = 0;
+  virtual Bytes needs(const Box& wanted) const = 0;
   // Decodes at least `wanted`, and answers which part that is, or an empty box. All of the input is
-  // looked at, so that whether it is corrupt does not depend on the part.
+  // looked at, so that whether it is corrupt does not depend on the part. Throws std::bad_alloc.
   virtual Box decode(const Box& wanted, PictureBuffer& out) = 0;
   virtual std::string_view problem() const = 0;
+  // Whether open() or decode() failed for want of memory: the picture may be whole.
+  virtual bool ran_out_of_memory() const = 0;
+
+  // The picture is done with: what was taken for it alone goes.
+  virtual void end() = 0;
+  // What stays for the next picture, until drop().
+  virtual Bytes held() const = 0;
+  virtual void drop() = 0;
 };
 
 // Who reads the codes of a JPEG. The pixels are the same; of what is damaged, the library shows a

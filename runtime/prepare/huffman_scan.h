@@ -83,7 +83,8 @@ class HuffmanScan {
 
   // What stands behind the data so far: a marker, or nothing.
   std::span<const std::uint8_t> rest() const { return rest_; }
-  std::size_t kept_bytes() const { return segment_.size(); }
+  std::size_t kept_bytes() const { return segment_.capacity(); }
+  void drop() { std::vector<std::uint8_t>().swap(segment_); }
 
  private:
   void take_segment();

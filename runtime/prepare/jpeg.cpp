@@ -13,6 +13,7 @@
 #define BATCHFLOW_OWN_SCAN 1
 #endif
 
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/prepare/decode.h"
 #include "runtime/prepare/huffman_scan.h"
 
@@ -38,11 +39,13 @@ struct Errors {
   jpeg_error_mgr base;  // first: libjpeg hands back a pointer to it
   jmp_buf stop;
   char problem[JMSG_LENGTH_MAX];
+  bool no_memory;
 };
 
 [[noreturn]] void stop(j_common_ptr decoder) {
   auto* errors = reinterpret_cast<Errors*>(decoder->err);
   errors->base.format_message(decoder, errors->problem);
+  errors->no_memory = errors->base.msg_code == JERR_OUT_OF_MEMORY;
   std::longjmp(errors->stop, 1);
 }
 
@@ -86,13 +89,16 @@ class JpegDecoder final : public Decoder {
 
   bool open(std::span<const std::byte> bytes, const DecodeLimits& limits) override {
     errors_.problem[0] = 0;
+    errors_.no_memory = false;
     // From the beginning: an object that is used again keeps tables, and a picture that lacks one
     // would be decoded with that of the picture before.
-    jpeg_destroy_decompress(&jpeg_);
+    end();
     if (setjmp(errors_.stop) != 0) return false;
     jpeg_create_decompress(&jpeg_);
     jpeg_.progress = &progress_;
+    stored_ = bytes.size();
     jpeg_mem_src(&jpeg_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+    if (BF_FAILPOINT("prepare.jpeg.memory")) ERREXIT1(&jpeg_, JERR_OUT_OF_MEMORY, 0);
     jpeg_read_header(&jpeg_, TRUE);
     if (std::uint64_t{jpeg_.image_width} * jpeg_.image_height > limits.pixels_most)
       return say(fmt::format("{} x {} pixels, of which {} are allowed", jpeg_.image_width,
@@ -108,14 +114,35 @@ class JpegDecoder final : public Decoder {
     return {static_cast<int>(jpeg_.image_width), static_cast<int>(jpeg_.image_height)};
   }
 
+  Extent2 decoded_most(const Box& wanted) const override {
+    constexpr int kAroundMost = 2 * kMargin + kWidthLeast + 2 * kMcuMost;
+    return {std::min(extent().width, wanted.width + kAroundMost), wanted.height};
+  }
+
+  // Of a picture of several scans, the library keeps all coefficients. Beside them it has some rows
+  // of MCUs at a time, and this class a copy of the data.
+  Bytes needs(const Box&) const override {
+    Bytes coefficients = 0, rows = 0;
+    for (int i = 0; i < jpeg_.num_components; ++i) {
+      const jpeg_component_info& one = jpeg_.comp_info[i];
+      const Bytes across = rounded_up(one.width_in_blocks, one.h_samp_factor);
+      const Bytes down = rounded_up(one.height_in_blocks, one.v_samp_factor);
+      coefficients += across * down * sizeof(JBLOCK) + down * sizeof(JBLOCKROW);
+      rows += Bytes{jpeg_.image_width} + kMcuMost;
+    }
+    rows *= static_cast<Bytes>(jpeg_.max_v_samp_factor) * DCTSIZE * kRowGroups;
+    const bool keeps_all =
+        jpeg_has_multiple_scans(const_cast<j_decompress_ptr>(&jpeg_)) || jpeg_.progressive_mode;
+    return kLibraryMost + stored_ + rows + (keeps_all ? coefficients : 0);
+  }
+
   Box decode(const Box& wanted, PictureBuffer& out) override {
     if (setjmp(errors_.stop) != 0) return {};
     jpeg_start_decompress(&jpeg_);
     const Box part = crop_columns(wanted);
     take_scan(part);
     out.reset(part.extent());
-    row_.resize(static_cast<std::size_t>(part.width) *
-                static_cast<std::size_t>(jpeg_.output_components));
+    row_.have(static_cast<Bytes>(part.width) * static_cast<Bytes>(jpeg_.output_components));
     skip_rows(part.y);
     for (int y = 0; y < part.height; ++y) read_row(out.row(y));
     // The rest is looked at without being decoded, but for its last row: libjpeg does not look at
@@ -129,8 +156,29 @@ class JpegDecoder final : public Decoder {
   }
 
   std::string_view problem() const override { return errors_.problem; }
+  bool ran_out_of_memory() const override { return errors_.no_memory; }
+
+  void end() override { jpeg_destroy_decompress(&jpeg_); }
+  Bytes held() const override { return scan_.kept_bytes() + row_.bytes(); }
+  void drop() override {
+    scan_.drop();
+    row_.drop();
+  }
 
  private:
+  // The sides of an MCU: four blocks at most.
+  static constexpr int kMcuMost = 4 * DCTSIZE;
+  // Of rows of MCUs that the library has at once: decoded ones, what is shown of them with those
+  // around, and the copies it converts.
+  static constexpr Bytes kRowGroups = 4;
+  // Tables, and what it takes for no size's sake.
+  static constexpr Bytes kLibraryMost = Bytes{256} << 10;
+
+  static Bytes rounded_up(Bytes value, int to) {
+    const auto unit = static_cast<Bytes>(std::max(1, to));
+    return (value + unit - 1) / unit * unit;
+  }
+
   // Where chroma is stored at a lower resolution, a pixel is made with its neighbours; at the edge
   // of a part they would be missing, so that a little more is decoded.
   static constexpr int kMargin = 4;
@@ -167,9 +215,10 @@ class JpegDecoder final : public Decoder {
 
   void read_row(std::uint8_t* rgb) {
     const bool converts = jpeg_.output_components != kChannels;
-    JSAMPROW row = rgb && !converts ? rgb : row_.data();
+    auto* const beside = reinterpret_cast<std::uint8_t*>(row_.data());
+    JSAMPROW row = rgb && !converts ? rgb : beside;
     jpeg_read_scanlines(&jpeg_, &row, 1);
-    if (rgb && converts) cmyk_to_rgb(row_.data(), jpeg_.output_width, rgb);
+    if (rgb && converts) cmyk_to_rgb(beside, jpeg_.output_width, rgb);
   }
 
 #ifdef BATCHFLOW_OWN_SCAN
@@ -247,7 +296,8 @@ class JpegDecoder final : public Decoder {
   jpeg_decompress_struct jpeg_{};
   Errors errors_{};
   jpeg_progress_mgr progress_{};
-  std::vector<std::uint8_t> row_;
+  ScratchMemory row_;
+  Bytes stored_ = 0;
 };
 
 #define BATCHFLOW_TEXT(x) #x

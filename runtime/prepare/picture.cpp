@@ -12,9 +12,8 @@ static_assert(sizeof(Header) == PictureBuffer::kHeader);
 }  // namespace
 
 void PictureBuffer::reset(Extent2 extent) {
+  memory_.have(bytes(extent));
   extent_ = extent;
-  const std::size_t needed = bytes(extent);
-  if (memory_.size() < needed) memory_.resize(needed);
 }
 
 void write_decoded(const PictureView& picture, std::vector<std::byte>& out) {

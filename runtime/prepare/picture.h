@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime/memory/scratch.h"
+
 namespace batchflow {
 
 inline constexpr int kChannels = 3;
@@ -42,27 +44,33 @@ struct PictureView {
   }
 };
 
-// Memory for one picture, which grows to the largest and stays. The size stands in front of the
-// pixels, so that it is at once the decoded form.
+// Memory for one picture, which grows to the largest and stays until it is dropped. The size stands
+// in front of the pixels, so that it is at once the decoded form.
 class PictureBuffer {
  public:
   static constexpr std::size_t kHeader = 16;
 
-  static std::size_t bytes(Extent2 extent) {
-    return kHeader + static_cast<std::size_t>(extent.width) *
-                         static_cast<std::size_t>(extent.height) * kChannels;
+  // REQUIRES: no side is negative. Does not overflow.
+  static constexpr Bytes bytes(Extent2 extent) {
+    return counted_sum(kHeader, counted_product(counted_product(static_cast<Bytes>(extent.width),
+                                                                static_cast<Bytes>(extent.height)),
+                                                kChannels));
   }
 
-  // Pixels are not initialised.
+  // Pixels are not initialised. Throws std::bad_alloc.
   void reset(Extent2 extent);
   std::uint8_t* row(int y) { return pixels() + static_cast<std::size_t>(y) * stride(); }
-  std::uint8_t* pixels() { return memory_.data() + kHeader; }
+  std::uint8_t* pixels() { return at(); }
   std::size_t stride() const { return static_cast<std::size_t>(extent_.width) * kChannels; }
   Extent2 extent() const { return extent_; }
-  PictureView view() const { return {memory_.data() + kHeader, stride(), extent_}; }
+  PictureView view() const { return {at(), stride(), extent_}; }
+  Bytes held() const { return memory_.bytes(); }
+  void drop() { memory_.drop(); }
 
  private:
-  std::vector<std::uint8_t> memory_;
+  std::uint8_t* at() const { return reinterpret_cast<std::uint8_t*>(memory_.data()) + kHeader; }
+
+  ScratchMemory memory_;
   Extent2 extent_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <type_traits>
 
 #include "core/check.h"
@@ -12,7 +13,8 @@
 namespace batchflow {
 
 bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
-                        std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep) {
+                        std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep,
+                        Bytes beside) {
   holds_ = nullptr;
   if (decoded) {
     if (!read_decoded(bytes, shows_)) return fail("the decoded form is damaged");
@@ -23,29 +25,103 @@ bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> byte
     extent_ = decoder_->extent();
   }
   operations_.clear();
-  const std::size_t steps = plan.steps.size();
+  begin_part();
   std::size_t from = decoded ? plan.kept : 0;
+  Extent2 kept;
   if (keep) {
-    if (!choose(plan, from, plan.kept, draw_key) || !carry_out(!decoded)) return false;
-    write_decoded(shows_, *keep);
-    operations_.clear();
+    if (!choose(plan, from, plan.kept, draw_key)) return false;
     from = plan.kept;
-    decoded = true;
+    kept = extent_;
+    begin_part();
   }
-  if (!choose(plan, from, steps, draw_key) || !carry_out(!decoded)) return false;
+  if (!choose(plan, from, plan.steps.size(), draw_key)) return false;
+  // Of a picture that is kept, what comes after it needs no less of it.
+  const std::size_t first_end = keep ? part_ : operations_.size();
+  const auto* first = first_end == 0 ? nullptr : std::get_if<Scaling>(&operations_.front());
+  const Box wanted = decoded ? Box{} : first ? needed(*first) : whole(decoder_->extent());
+  if (!reserve(wanted, !decoded, keep ? &kept : nullptr, beside)) return false;
+  if (!decoded && !decode(wanted)) return false;
+  if (!carry_out(0, first_end)) return false;
+  if (keep) write_decoded(shows_, *keep);
+  if (!carry_out(first_end, operations_.size())) return false;
   plan.finish->write(shows_, kernels_, out);
   return true;
+}
+
+void PictureWorker::end() {
+  jpeg_->end();
+  png_->end();
+}
+
+Bytes PictureWorker::held() const {
+  return buffers_[0].held() + buffers_[1].held() + resampler_.held() + jpeg_->held() + png_->held();
+}
+
+void PictureWorker::drop() {
+  for (PictureBuffer& buffer : buffers_) buffer.drop();
+  resampler_.drop();
+  jpeg_->drop();
+  png_->drop();
 }
 
 bool PictureWorker::open(std::span<const std::byte> bytes, const DecodeLimits& limits) {
   if (!is_jpeg(bytes) && !is_png(bytes)) return fail("neither JPEG nor PNG");
   decoder_ = is_jpeg(bytes) ? jpeg_.get() : png_.get();
-  return decoder_->open(bytes, limits) || fail(decoder_->problem());
+  if (decoder_->open(bytes, limits)) return true;
+  if (decoder_->ran_out_of_memory()) throw std::bad_alloc();
+  return fail(decoder_->problem());
 }
 
 bool PictureWorker::fail(std::string_view problem) {
   problem_ = problem;
   return false;
+}
+
+// --------------------------------------------------------------------------------- memory ----
+
+bool PictureWorker::reserve(const Box& wanted, bool decode, const Extent2* kept, Bytes beside) {
+  Bytes needs = beside;
+  if (kept) needs = counted_sum(needs, PictureBuffer::bytes(*kept));
+  if (decode) needs = counted_sum(needs, decoder_->needs(wanted));
+  needs = counted_sum(needs, operations_need(decode ? std::optional(decoder_->decoded_most(wanted))
+                                                    : std::nullopt));
+  if (scratch_.take(needs)) return true;
+  return fail(decode ? fmt::format("{} x {} pixels: {}", decoder_->extent().width,
+                                   decoder_->extent().height, scratch_.problem())
+                     : scratch_.problem());
+}
+
+// Each makes a picture in the buffer that the one before it is not in, and each buffer grows to the
+// largest.
+Bytes PictureWorker::operations_need(std::optional<Extent2> decoded) const {
+  std::array<Bytes, 2> buffers{};
+  std::size_t shown = 1;
+  Bytes tables = 0;
+  if (decoded) buffers[shown = 0] = PictureBuffer::bytes(*decoded);
+  const auto make = [&](Extent2 extent) {
+    shown = 1 - shown;
+    buffers[shown] = std::max(buffers[shown], PictureBuffer::bytes(extent));
+  };
+  const auto scale = [&](const Scaling& scaling) {
+    tables = std::max(tables, Resampler::needs(scaling));
+    make(scaling.window.extent());
+  };
+  Extent2 extent = decoded.value_or(shows_.extent);
+  bool is_foreign = !decoded;
+  for (const Operation& operation : operations_) {
+    if (const auto* scaling = std::get_if<Scaling>(&operation)) {
+      scale(*scaling);
+      extent = scaling->window.extent();
+    } else if (const auto* pad = std::get_if<Pad>(&operation)) {
+      make(extent = pad->box.extent());
+    } else if (const auto* plugin = std::get_if<ByPlugin>(&operation)) {
+      make(extent = plugin->size);
+    } else if (is_foreign) {
+      scale({whole(extent), extent, whole(extent), false});
+    }
+    is_foreign = false;
+  }
+  return counted_sum(tables, counted_sum(buffers[0], buffers[1]));
 }
 
 // ------------------------------------------------------------------------------- choosing ----
@@ -85,6 +161,10 @@ bool PictureWorker::choose_one(const StepKind& kind, std::uint64_t seed,
   return true;
 }
 
+Scaling* PictureWorker::last_scaling() {
+  return operations_.size() == part_ ? nullptr : std::get_if<Scaling>(&operations_.back());
+}
+
 void PictureWorker::choose_scaling(const Box& from, Extent2 to) {
   operations_.push_back(Scaling{from, to, whole(to), false});
   extent_ = to;
@@ -99,7 +179,7 @@ void PictureWorker::choose_crop(const Box& box) {
     return;
   }
   // Of a picture that is scaled, only what is wanted is made.
-  auto* before = operations_.empty() ? nullptr : std::get_if<Scaling>(&operations_.back());
+  Scaling* const before = last_scaling();
   if (!before || before->flip)
     operations_.push_back(Scaling{box, extent_, whole(extent_), false});
   else
@@ -107,8 +187,7 @@ void PictureWorker::choose_crop(const Box& box) {
 }
 
 void PictureWorker::choose_flip() {
-  auto* before = operations_.empty() ? nullptr : std::get_if<Scaling>(&operations_.back());
-  if (before)
+  if (Scaling* const before = last_scaling())
     before->flip = !before->flip;
   else
     operations_.push_back(Scaling{whole(extent_), extent_, whole(extent_), true});
@@ -116,17 +195,23 @@ void PictureWorker::choose_flip() {
 
 // --------------------------------------------------------------------------- carrying out ----
 
-bool PictureWorker::carry_out(bool decode) {
-  if (decode) {
-    const auto* first = operations_.empty() ? nullptr : std::get_if<Scaling>(&operations_.front());
-    origin_ = decoder_->decode(first ? needed(*first) : whole(decoder_->extent()), buffers_[0]);
-    if (origin_.width == 0) return fail(decoder_->problem());
-    holds_ = &buffers_[0];
-    shows_ = holds_->view();
+bool PictureWorker::decode(const Box& wanted) {
+  origin_ = decoder_->decode(wanted, buffers_[0]);
+  if (origin_.width == 0) {
+    if (decoder_->ran_out_of_memory()) throw std::bad_alloc();
+    return fail(decoder_->problem());
   }
-  return std::all_of(operations_.begin(), operations_.end(), [this](const Operation& operation) {
-    return std::visit([this](const auto& one) { return carry_out(one); }, operation);
-  });
+  holds_ = &buffers_[0];
+  shows_ = holds_->view();
+  return true;
+}
+
+bool PictureWorker::carry_out(std::size_t from, std::size_t to) {
+  for (; from < to; ++from) {
+    if (!std::visit([this](const auto& one) { return carry_out(one); }, operations_[from]))
+      return false;
+  }
+  return true;
 }
 
 bool PictureWorker::show(PictureBuffer& picture) {

@@ -1,8 +1,10 @@
 // Carries out the steps on one picture: chooses what happens to it from its size and its draws
-// alone, and then does that with as little decoding and copying as it needs.
+// alone, and then does that with as little decoding and copying as it needs. So the memory that it
+// takes is known, and granted or not, before any of it is taken.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,20 +12,28 @@
 #include "runtime/prepare/decode.h"
 #include "runtime/prepare/plan.h"
 #include "runtime/prepare/resample.h"
+#include "runtime/prepare/sample_scratch.h"
 #include "runtime/step/step_runner.h"
 
 namespace batchflow {
 
 class PictureWorker {
  public:
-  PictureWorker(const Kernels& kernels, StepRunner& plugins)
-      : kernels_(kernels), plugins_(plugins), resampler_(kernels) {}
+  PictureWorker(const Kernels& kernels, StepRunner& plugins, SampleScratch& scratch)
+      : kernels_(kernels), plugins_(plugins), scratch_(scratch), resampler_(kernels) {}
 
-  // Writes the picture to `out`; `keep`, if given, gets the decoded form. False: it is corrupt, or
-  // a plugin failed.
+  // Writes the picture to `out`; `keep`, if given, gets the decoded form. `beside`: what else the
+  // sample takes of the scratch memory. False: it is corrupt, or a plugin failed. Throws
+  // std::bad_alloc.
   bool run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
-           std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep);
+           std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep, Bytes beside);
   std::string_view problem() const { return problem_; }
+
+  // The picture is done with.
+  void end();
+  // What stays for the next one, until drop().
+  Bytes held() const;
+  void drop();
 
  private:
   struct Pad {
@@ -36,6 +46,10 @@ class PictureWorker {
   };
   using Operation = std::variant<Scaling, Pad, Jitter, ByPlugin>;
 
+  // From there on, what is done stands alone: the picture before it is kept.
+  void begin_part() { part_ = operations_.size(); }
+  // The operation that another may become a part of.
+  Scaling* last_scaling();
   // Adds what steps [from, to) do to a picture of `extent_`, and follows its size.
   bool choose(const PicturePlan& plan, std::size_t from, std::size_t to, std::uint64_t draw_key);
   bool choose_one(const StepKind& step, std::uint64_t seed, std::uint64_t pixels_most);
@@ -44,8 +58,12 @@ class PictureWorker {
   void choose_flip();
 
   bool open(std::span<const std::byte> bytes, const DecodeLimits& limits);
-  // Carries out what was chosen, on what shows_ has, or on what is decoded first.
-  bool carry_out(bool decode);
+  bool reserve(const Box& wanted, bool decode, const Extent2* kept, Bytes beside);
+  // What the operations take at most, on a picture of `decoded`; empty: of foreign memory.
+  Bytes operations_need(std::optional<Extent2> decoded) const;
+  bool decode(const Box& wanted);
+  // Operations [from, to), on what shows_ has.
+  bool carry_out(std::size_t from, std::size_t to);
   bool carry_out(const Scaling& scaling);
   bool carry_out(const Pad& pad);
   bool carry_out(const Jitter& jitter);
@@ -57,11 +75,13 @@ class PictureWorker {
 
   const Kernels& kernels_;
   StepRunner& plugins_;
+  SampleScratch& scratch_;
   Resampler resampler_;
   std::unique_ptr<Decoder> jpeg_ = make_jpeg_decoder();
   std::unique_ptr<Decoder> png_ = make_png_decoder();
   Decoder* decoder_ = nullptr;
   std::vector<Operation> operations_;
+  std::size_t part_ = 0;
   Extent2 extent_;
   PictureBuffer buffers_[2];
   // What there is of the picture: its part `origin_`, in one of the buffers or in foreign memory.

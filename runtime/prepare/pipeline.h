@@ -17,6 +17,7 @@
 #include "core/config.h"
 #include "core/types.h"
 #include "runtime/batch/batch_spec.h"
+#include "runtime/memory/scratch.h"
 #include "runtime/sources/sample_index.h"
 
 namespace batchflow {
@@ -42,11 +43,14 @@ bool has_plugins(const ConfigNode& pipeline);
 bool has_functions(const ConfigNode& pipeline);
 // Throws ConfigError for what can be carried out on no dataset at all. Plugins are not begun.
 void check_pipeline(const ConfigNode& pipeline);
-// Throws ConfigError for a pipeline that cannot be carried out on this dataset.
+// Throws ConfigError for a pipeline that cannot be carried out on this dataset, or not within
+// `scratch`.
 std::unique_ptr<Pipeline> compile_pipeline(const ConfigNode& pipeline, const SampleIndex& dataset,
-                                           const StepSettings& steps);
+                                           const StepSettings& steps,
+                                           const ScratchLimits& scratch = {});
 // The same of one that has no plugins.
-std::unique_ptr<Pipeline> compile_pipeline(ConfigSection& section, const SampleIndex& dataset);
+std::unique_ptr<Pipeline> compile_pipeline(ConfigSection& section, const SampleIndex& dataset,
+                                           const ScratchLimits& scratch = {});
 
 // What preparing one sample came to.
 enum class Prepared : std::uint8_t {
@@ -55,8 +59,9 @@ enum class Prepared : std::uint8_t {
   failed,  // by no fault of the sample's
 };
 
-// One for each worker: holds the scratch memory, so that nothing is allocated per sample once the
-// largest has been seen. Not for use by two threads at once.
+// One for each worker: holds scratch memory, so that nothing is allocated per sample of ordinary
+// sizes once the largest has been seen. What takes more is given back with the sample. Not for use
+// by two threads at once.
 class Preparer {
  public:
   virtual ~Preparer() = default;
@@ -67,15 +72,21 @@ class Preparer {
     bool decoded = false;
     std::int64_t label = -1;     // of the index; -1: none
     std::uint64_t draw_key = 0;  // core/keys.h
+    Bytes beside = 0;            // that the caller takes of the scratch memory for this sample
   };
-  // Fills place `place` of every field. `keep_decoded`, if given, gets the decoded form.
+  // Fills place `place` of every field. `keep_decoded`, if given, gets the decoded form. Throws
+  // std::bad_alloc, and then is not used again.
   virtual Prepared prepare(const Pipeline& pipeline, const Input& input, const BlockWriter& out,
                            std::uint32_t place, std::vector<std::byte>* keep_decoded) = 0;
   // What was wrong with the last one that was not done.
   virtual std::string_view problem() const = 0;
+  // The caller has what it wants of the last sample, and has given up what it took beside: its
+  // scratch memory is for others. The next prepare() does that, too.
+  virtual void end_sample() = 0;
   // The processes of steps that are given up.
   virtual void end_steps() = 0;
 };
-std::unique_ptr<Preparer> make_preparer();
+// With scratch memory of `scratch`; null: as much as there is.
+std::unique_ptr<Preparer> make_preparer(std::shared_ptr<ScratchBudget> scratch = nullptr);
 
 }  // namespace batchflow

@@ -1,34 +1,38 @@
 #include <png.h>
 
+#include <algorithm>
 #include <array>
 #include <csetjmp>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 
-#include "core/check.h"
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/prepare/decode.h"
 
 namespace batchflow {
 namespace {
 
 constexpr std::size_t kProblemMost = 200;
-// Of one chunk beside the pixels (profiles, texts): they are inflated, and not used.
-constexpr std::size_t kChunkMost = 8 << 20;
 
 // As in jpeg.cpp: nothing with a destructor begins its life where libpng may jump.
 class PngDecoder final : public Decoder {
  public:
-  ~PngDecoder() override { close(); }
+  ~PngDecoder() override { end(); }
 
   bool open(std::span<const std::byte> bytes, const DecodeLimits& limits) override {
-    close();
+    end();
     bytes_ = bytes;
     problem_[0] = 0;
-    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, on_warning);
-    BF_CHECK(png_);
-    info_ = png_create_info_struct(png_);
-    BF_CHECK(info_);
+    no_memory_ = false;
+    library_most_ = kHeadMost;
+    if (!create()) {
+      no_memory_ = true;
+      return false;
+    }
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
-    png_set_chunk_malloc_max(png_, kChunkMost);
+    // Texts, profiles and the like, which may be inflated to any size and number, are not wanted.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_set_user_limits(png_, 0x7fffffff, 0x7fffffff);
     png_set_read_fn(png_, this, on_read);
     png_read_info(png_, info_);
@@ -40,23 +44,34 @@ class PngDecoder final : public Decoder {
       return false;
     }
     extent_ = {static_cast<int>(width), static_cast<int>(height)};
-    return true;
-  }
-
-  Extent2 extent() const override { return extent_; }
-
-  // Rows depend on those before them, and may be interlaced: it is always the whole.
-  Box decode(const Box&, PictureBuffer& out) override {
     // Grey of 16 bits is clipped, all other numbers of 16 bits are cut to their upper half; alpha
     // is left out.
     wide_grey_ = png_get_color_type(png_, info_) == PNG_COLOR_TYPE_GRAY &&
                  png_get_bit_depth(png_, info_) == 16;
+    library_most_ = kHeadMost + row_bytes() * kRowsOfLibrary;
+    return true;
+  }
+
+  Extent2 extent() const override { return extent_; }
+  Extent2 decoded_most(const Box&) const override { return extent_; }
+
+  Bytes needs(const Box&) const override {
+    const auto height = static_cast<Bytes>(extent_.height);
+    return counted_sum(
+        counted_sum(library_most_, counted_product(height, sizeof(png_bytep))),
+        wide_grey_ ? counted_product(height, 2 * static_cast<Bytes>(extent_.width)) : 0);
+  }
+
+  // Rows depend on those before them, and may be interlaced: it is always the whole.
+  Box decode(const Box&, PictureBuffer& out) override {
+    const auto height = static_cast<std::size_t>(extent_.height);
+    const std::size_t wide_row = static_cast<std::size_t>(extent_.width) * 2;
     out.reset(extent_);
-    rows_.resize(static_cast<std::size_t>(extent_.height));
-    if (wide_grey_) wide_.resize(rows_.size() * static_cast<std::size_t>(extent_.width) * 2);
-    for (std::size_t y = 0; y < rows_.size(); ++y)
-      rows_[y] = wide_grey_ ? wide_.data() + y * static_cast<std::size_t>(extent_.width) * 2
-                            : out.row(static_cast<int>(y));
+    auto* const rows = reinterpret_cast<png_bytep*>(rows_.have(height * sizeof(png_bytep)));
+    if (wide_grey_) wide_.have(height * wide_row);
+    for (std::size_t y = 0; y < height; ++y)
+      rows[y] = wide_grey_ ? reinterpret_cast<png_bytep>(wide_.data()) + y * wide_row
+                           : out.row(static_cast<int>(y));
     if (setjmp(png_jmpbuf(png_)) != 0) return {};
     if (!wide_grey_) {
       png_set_palette_to_rgb(png_);
@@ -70,21 +85,75 @@ class PngDecoder final : public Decoder {
     if (png_get_rowbytes(png_, info_) !=
         static_cast<std::size_t>(extent_.width) * (wide_grey_ ? 2 : kChannels))
       png_error(png_, "rows are not as long as their header says");
-    png_read_image(png_, rows_.data());
+    png_read_image(png_, rows);
     png_read_end(png_, nullptr);
     if (wide_grey_) clip_grey(out);
     return whole(extent_);
   }
 
   std::string_view problem() const override { return problem_.data(); }
+  bool ran_out_of_memory() const override { return no_memory_; }
+
+  void end() override {
+    if (png_) png_destroy_read_struct(&png_, &info_, nullptr);
+  }
+  Bytes held() const override { return rows_.bytes() + wide_.bytes(); }
+  void drop() override {
+    rows_.drop();
+    wide_.drop();
+  }
 
  private:
+  // What the library takes beside rows: its own state, zlib's, pieces of the file, palettes.
+  static constexpr Bytes kHeadMost = Bytes{1} << 20;
+  // It has two rows at once and may make a larger one of each.
+  static constexpr Bytes kRowsOfLibrary = 4;
+
+  // What stands before each piece of the library's memory.
+  struct alignas(std::max_align_t) Piece {
+    Bytes bytes;
+  };
+
+  bool create() {
+    library_bytes_ = 0;
+    png_ = BF_FAILPOINT("prepare.png.memory")
+               ? nullptr
+               : png_create_read_struct_2(PNG_LIBPNG_VER_STRING, this, on_error, on_warning, this,
+                                          on_allocate, on_free);
+    info_ = png_ ? png_create_info_struct(png_) : nullptr;
+    if (!info_) end();
+    return info_ != nullptr;
+  }
+
+  // Of a row as it is stored: four numbers of 16 bits at most.
+  Bytes row_bytes() const { return counted_product(static_cast<Bytes>(extent_.width), 8) + 64; }
+
   [[noreturn]] static void on_error(png_structp png, png_const_charp text) {
     auto* self = static_cast<PngDecoder*>(png_get_error_ptr(png));
     std::snprintf(self->problem_.data(), self->problem_.size(), "%s", text);
     png_longjmp(png, 1);
   }
   static void on_warning(png_structp, png_const_charp) {}
+  // Null is an error of the library's, which names it.
+  static png_voidp on_allocate(png_structp png, png_alloc_size_t bytes) {
+    auto* self = static_cast<PngDecoder*>(png_get_mem_ptr(png));
+    if (bytes > self->library_most_ - std::min(self->library_bytes_, self->library_most_))
+      return nullptr;
+    auto* const piece = static_cast<Piece*>(std::malloc(sizeof(Piece) + bytes));
+    if (!piece) {
+      self->no_memory_ = true;
+      return nullptr;
+    }
+    piece->bytes = bytes;
+    self->library_bytes_ += bytes;
+    return piece + 1;
+  }
+  static void on_free(png_structp png, png_voidp memory) {
+    auto* self = static_cast<PngDecoder*>(png_get_mem_ptr(png));
+    auto* const piece = static_cast<Piece*>(memory) - 1;
+    self->library_bytes_ -= piece->bytes;
+    std::free(piece);
+  }
   static void on_read(png_structp png, png_bytep out, std::size_t size) {
     auto* self = static_cast<PngDecoder*>(png_get_io_ptr(png));
     if (size > self->bytes_.size()) png_error(png, "the data ends early");
@@ -94,16 +163,12 @@ class PngDecoder final : public Decoder {
 
   void clip_grey(PictureBuffer& out) const {
     const auto width = static_cast<std::size_t>(extent_.width);
-    for (int y = 0; y < extent_.height; ++y) {
-      const std::uint8_t* grey = rows_[static_cast<std::size_t>(y)];
+    const auto* grey = reinterpret_cast<const std::uint8_t*>(wide_.data());
+    for (int y = 0; y < extent_.height; ++y, grey += 2 * width) {
       std::uint8_t* rgb = out.row(y);
       for (std::size_t x = 0; x < width; ++x)
         std::memset(rgb + 3 * x, grey[2 * x] != 0 ? 255 : grey[2 * x + 1], 3);
     }
-  }
-
-  void close() {
-    if (png_) png_destroy_read_struct(&png_, &info_, nullptr);
   }
 
   png_structp png_ = nullptr;
@@ -112,8 +177,10 @@ class PngDecoder final : public Decoder {
   std::array<char, kProblemMost> problem_{};
   Extent2 extent_;
   bool wide_grey_ = false;
-  std::vector<png_bytep> rows_;
-  std::vector<std::uint8_t> wide_;
+  bool no_memory_ = false;
+  Bytes library_bytes_ = 0, library_most_ = 0;  // that the library has, and may have
+  ScratchMemory rows_;                          // where each row goes
+  ScratchMemory wide_;                          // grey of 16 bits
 };
 
 }  // namespace

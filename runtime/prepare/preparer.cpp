@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/check.h"
 #include "runtime/prepare/numbers.h"
@@ -18,11 +19,13 @@ constexpr std::array<std::string_view, 7> kPictureParts = {"image", "jpg",   "jp
 
 class WorkerPreparer final : public Preparer {
  public:
-  explicit WorkerPreparer(const Kernels& kernels) : pictures_(kernels, plugins_) {}
+  WorkerPreparer(const Kernels& kernels, std::shared_ptr<ScratchBudget> scratch)
+      : scratch_(std::move(scratch)), pictures_(kernels, plugins_, scratch_) {}
 
   Prepared prepare(const Pipeline& pipeline, const Input& input, const BlockWriter& out,
                    std::uint32_t place, std::vector<std::byte>* keep_decoded) override {
     const auto& compiled = static_cast<const CompiledPipeline&>(pipeline);
+    end_sample();
     plugins_.begin_sample(input.sample);
     const bool done = (compiled.picture() ? picture(compiled, input, out, place, keep_decoded)
                                           : numbers(compiled, input, out, place)) &&
@@ -34,12 +37,24 @@ class WorkerPreparer final : public Preparer {
   std::string_view problem() const override { return problem_; }
   void end_steps() override { plugins_.end_given_up(); }
 
+  void end_sample() override {
+    pictures_.end();
+    const Bytes held = pictures_.held() + parts_.held() + before_plugins_.bytes();
+    if (scratch_.is_large() || held > scratch_.limits().of_small()) {
+      pictures_.drop();
+      parts_.drop();
+      before_plugins_.drop();
+    }
+    scratch_.give_back();
+  }
+
  private:
   bool picture(const CompiledPipeline& pipeline, const Input& input, const BlockWriter& out,
                std::uint32_t place, std::vector<std::byte>* keep_decoded) {
     std::span<const std::byte> bytes = input.bytes;
     if (!input.decoded && pipeline.kind() != RecordKind::whole) {
-      if (!find_parts(pipeline, input)) return false;
+      if (!parts_.find_without_numbers(pipeline.kind(), input.bytes, pipeline.stored()))
+        return fail(parts_.problem());
       const Part* part = picture_part(pipeline);
       if (!part) return fail("it holds no picture");
       bytes = part->bytes;
@@ -47,7 +62,8 @@ class WorkerPreparer final : public Preparer {
     const PicturePlan& plan = *pipeline.picture();
     std::byte* row =
         pipeline.afterwards() ? before_plugins(pipeline).row(0, 0) : out.row(plan.field, place);
-    return pictures_.run(plan, bytes, input.decoded, input.draw_key, row, keep_decoded) ||
+    return pictures_.run(plan, bytes, input.decoded, input.draw_key, row, keep_decoded,
+                         beside(pipeline, input)) ||
            fail(pictures_.problem());
   }
 
@@ -58,7 +74,20 @@ class WorkerPreparer final : public Preparer {
     return nullptr;
   }
 
+  // What a sample takes beside its picture or numbers.
+  static Bytes beside(const CompiledPipeline& pipeline, const Input& input) {
+    return counted_sum(input.beside,
+                       pipeline.afterwards() ? pipeline.afterwards()->layout.bytes : 0);
+  }
+
   bool find_parts(const CompiledPipeline& pipeline, const Input& input) {
+    // Few bytes need no second look.
+    Bytes numbers = RecordParts::numbers_most(pipeline.kind(), input.bytes.size());
+    if (numbers > scratch_.limits().of_small() / 2)
+      numbers = parts_.numbers_bytes(pipeline.kind(), input.bytes);
+    if (!scratch_.take(counted_sum(numbers, beside(pipeline, input))))
+      return fail(scratch_.problem());
+    parts_.reserve_numbers(numbers);
     return parts_.find(pipeline.kind(), input.bytes, pipeline.stored()) || fail(parts_.problem());
   }
 
@@ -120,8 +149,7 @@ class WorkerPreparer final : public Preparer {
   // Memory for the field that plugins work on, as the other steps make it.
   BlockWriter before_plugins(const CompiledPipeline& pipeline) {
     const BlockLayout& layout = pipeline.afterwards()->layout;
-    if (before_plugins_.size() < layout.bytes) before_plugins_.resize(layout.bytes);
-    return {layout, before_plugins_.data()};
+    return {layout, before_plugins_.have(layout.bytes)};
   }
 
   bool by_plugins(const CompiledPipeline& pipeline, const Input& input, const BlockWriter& out,
@@ -167,23 +195,26 @@ class WorkerPreparer final : public Preparer {
     return false;
   }
 
+  SampleScratch scratch_;  // first: it outlives what is taken of it
   StepRunner plugins_;
   PictureWorker pictures_;
   RecordParts parts_;
-  std::vector<std::byte> before_plugins_;
+  ScratchMemory before_plugins_;
   std::vector<std::uint64_t> shape_;  // of a sample, for plugins
   std::string problem_;
 };
 
 }  // namespace
 
-std::unique_ptr<Preparer> make_preparer() {
+std::unique_ptr<Preparer> make_preparer(std::shared_ptr<ScratchBudget> scratch) {
   const Kernels* wide = wide_kernels();
-  return make_preparer(wide ? *wide : plain_kernels());
+  return make_preparer(wide ? *wide : plain_kernels(), std::move(scratch));
 }
 
-std::unique_ptr<Preparer> make_preparer(const Kernels& kernels) {
-  return std::make_unique<WorkerPreparer>(kernels);
+std::unique_ptr<Preparer> make_preparer(const Kernels& kernels,
+                                        std::shared_ptr<ScratchBudget> scratch) {
+  if (!scratch) scratch = std::make_shared<ScratchBudget>(ScratchLimits{});
+  return std::make_unique<WorkerPreparer>(kernels, std::move(scratch));
 }
 
 }  // namespace batchflow

@@ -6,6 +6,7 @@
 
 namespace batchflow {
 
-std::unique_ptr<Preparer> make_preparer(const Kernels& kernels);
+std::unique_ptr<Preparer> make_preparer(const Kernels& kernels,
+                                        std::shared_ptr<ScratchBudget> scratch = nullptr);
 
 }  // namespace batchflow

@@ -29,6 +29,13 @@ struct Triangle {
   }
 };
 
+// Sources of one place: of a triangle as wide as that, and rounding.
+Bytes sources_most(int from, int to) {
+  const Bytes wide =
+      (static_cast<Bytes>(from) + static_cast<Bytes>(to) - 1) / static_cast<Bytes>(to);
+  return std::min<Bytes>(static_cast<Bytes>(from), 2 * wide + 2);
+}
+
 std::pair<int, int> needed_of_axis(int from, int to, int window_first, int window_count) {
   if (from == to) return {window_first, window_count};
   const Triangle triangle(from, to);
@@ -44,10 +51,25 @@ Box needed(const Scaling& s) {
   return {s.from.x + x, s.from.y + y, width, height};
 }
 
+Bytes Resampler::Axis::needs(int from, int to, int window_count) {
+  const auto count = static_cast<Bytes>(window_count);
+  const Bytes sources = from == to ? 1 : sources_most(from, to);
+  return counted_sum(
+      counted_product(count, sizeof(Taps)),
+      counted_sum(counted_product(counted_product(count, sources), sizeof(std::int32_t)),
+                  counted_product(sources, sizeof(double))));
+}
+
+// Their sizes are known, so that they need not grow.
 void Resampler::Axis::plan(int from, int to, int window_first, int window_count) {
   taps.clear();
   weights.clear();
   copies = from == to;
+  const auto count = static_cast<std::size_t>(window_count);
+  const std::size_t sources = copies ? 1 : sources_most(from, to);
+  taps.reserve(count);
+  weights.reserve(count * sources);
+  exact.reserve(sources);
   const Triangle triangle(from, to);
   for (int place = window_first; place < window_first + window_count; ++place) {
     if (copies) {
@@ -67,6 +89,35 @@ void Resampler::Axis::plan(int from, int to, int window_first, int window_count)
     for (const double weight : exact)
       weights.push_back(static_cast<std::int32_t>(0.5 + weight / sum * (1 << kWeightBits)));
   }
+}
+
+void Resampler::Axis::drop() {
+  batchflow::drop(taps);
+  batchflow::drop(weights);
+  batchflow::drop(exact);
+}
+
+Bytes Resampler::needs(const Scaling& s) {
+  const Box read = needed(s);
+  const Bytes read_row = counted_product(static_cast<Bytes>(read.width), kChannels);
+  const Bytes made_row = counted_product(static_cast<Bytes>(s.window.width), kChannels);
+  const Bytes rows = counted_product(counted_sum(read_row, made_row), kRowsAtOnce);
+  const Bytes tables = counted_sum(Axis::needs(s.from.width, s.to.width, s.window.width),
+                                   Axis::needs(s.from.height, s.to.height, s.window.height));
+  return counted_sum(counted_sum(PictureBuffer::bytes({s.window.width, read.height}), rows),
+                     tables);
+}
+
+Bytes Resampler::held() const {
+  return across_.held() + down_.held() + columns_.bytes() + scaled_.bytes() + between_.held();
+}
+
+void Resampler::drop() {
+  across_.drop();
+  down_.drop();
+  columns_.drop();
+  scaled_.drop();
+  between_.drop();
 }
 
 void Resampler::run(const Scaling& s, const PictureView& source, const Box& origin,
@@ -100,8 +151,9 @@ void Resampler::run(const Scaling& s, const PictureView& source, const Box& orig
 
 void Resampler::run_across(const PictureView& source) {
   const std::size_t source_bytes = static_cast<std::size_t>(source.extent.width) * kChannels;
-  columns_.resize(std::max(columns_.size(), source_bytes * kRowsAtOnce));
-  scaled_.resize(std::max(scaled_.size(), between_.stride() * kRowsAtOnce));
+  auto* const columns = reinterpret_cast<std::uint8_t*>(columns_.have(source_bytes * kRowsAtOnce));
+  auto* const scaled =
+      reinterpret_cast<std::uint8_t*>(scaled_.have(between_.stride() * kRowsAtOnce));
   for (int y = 0; y < source.extent.height; y += kRowsAtOnce) {
     // Where there are fewer rows left, the last one is taken again.
     std::array<const std::uint8_t*, kRowsAtOnce> from;
@@ -111,9 +163,9 @@ void Resampler::run_across(const PictureView& source) {
       from[static_cast<std::size_t>(i)] = source.row(row);
       to[static_cast<std::size_t>(i)] = between_.row(row);
     }
-    kernels_.to_columns(from.data(), source_bytes, columns_.data());
-    kernels_.across(columns_.data(), across_.taps, across_.weights.data(), scaled_.data());
-    kernels_.to_rows(scaled_.data(), between_.stride(), to.data());
+    kernels_.to_columns(from.data(), source_bytes, columns);
+    kernels_.across(columns, across_.taps, across_.weights.data(), scaled);
+    kernels_.to_rows(scaled, between_.stride(), to.data());
   }
 }
 

@@ -22,10 +22,15 @@ struct Scaling {
 // Which part of the picture a scaling reads.
 Box needed(const Scaling& scaling);
 
-// Holds the memory it needs from one picture to the next.
+// Holds the memory it needs from one picture to the next, until it is dropped.
 class Resampler {
  public:
   explicit Resampler(const Kernels& kernels) : kernels_(kernels) {}
+
+  // What run() takes at most, beside the picture that it makes.
+  static Bytes needs(const Scaling& scaling);
+  Bytes held() const;
+  void drop();
 
   // `source` shows the part of the picture that begins at (x, y) of `origin` alone.
   void run(const Scaling& scaling, const PictureView& source, const Box& origin,
@@ -38,7 +43,10 @@ class Resampler {
     std::vector<double> exact;
     bool copies = false;  // no scaling
 
+    static Bytes needs(int from, int to, int window_count);
     void plan(int from, int to, int window_first, int window_count);
+    Bytes held() const { return bytes_of(taps) + bytes_of(weights) + bytes_of(exact); }
+    void drop();
   };
 
   // All of `source` into between_.
@@ -47,8 +55,8 @@ class Resampler {
   const Kernels& kernels_;
   Axis across_;
   Axis down_;
-  std::vector<std::uint8_t> columns_;
-  std::vector<std::uint8_t> scaled_;
+  ScratchMemory columns_;
+  ScratchMemory scaled_;
   PictureBuffer between_;
 };
 

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/memory/out_of_memory.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/remote/token.h"
@@ -112,6 +114,14 @@ std::size_t strangers_most() {
              : kStrangersMost;
 }
 
+struct RankCount {
+  explicit RankCount(std::atomic<std::size_t>& of) : all(of), before(of.fetch_add(1)) {}
+  ~RankCount() { --all; }
+  RankCount(const RankCount&) = delete;
+  std::atomic<std::size_t>& all;
+  const std::size_t before;
+};
+
 void block_signals() {
   sigset_t all;
   sigfillset(&all);
@@ -183,7 +193,12 @@ void RemoteListener::let_in(Descriptor socket) {
       throw std::system_error(EAGAIN, std::generic_category(), "a thread");
     guest.thread = std::thread([this, &guest] {
       block_signals();
-      receive(guest);
+      try {
+        const MayRunOutOfMemory scope;
+        receive(guest);
+      } catch (const std::bad_alloc&) {
+        // He is gone: his connection is closed.
+      }
       const std::lock_guard lock(guest.mutex);
       guest.stream.reset();
       guest.relay.reset();
@@ -255,13 +270,14 @@ void RemoteListener::receive(Guest& guest) {
   std::string problem;
   Channel local = Channel::connect(service_, problem);
   if (!local.is_open()) return leave("not_yet", problem);
-  if (ranks_.fetch_add(1) < kRanksMost) {
+  const RankCount rank(ranks_);
+  if (rank.before < kRanksMost) {
     stream.end_at(Stream::kNever);
     {
       const std::lock_guard lock(guest.mutex);
       std::string from = peer_of(stream.socket());
-      guest.relay =
-          std::make_unique<Relay>(std::move(guest.stream), std::move(local), std::move(from));
+      guest.relay = std::make_unique<Relay>(std::move(guest.stream), std::move(local),
+                                            std::move(from), large_frames_);
     }
     guest.relay->run();
   } else {
@@ -269,7 +285,6 @@ void RemoteListener::receive(Guest& guest) {
                                  "more; ask again when some have ended",
                                  kRanksMost));
   }
-  --ranks_;
 }
 
 }  // namespace batchflow

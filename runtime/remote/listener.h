@@ -55,6 +55,7 @@ class RemoteListener {
   std::uint16_t port_ = 0;
   std::list<Guest> guests_;  // of the thread; who came first stands first
   std::atomic<std::size_t> ranks_ = 0;
+  std::atomic<std::size_t> large_frames_ = 0;  // bytes, of all ranks
   std::thread thread_;
 };
 

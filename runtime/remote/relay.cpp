@@ -6,12 +6,15 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "fmt/format.h"
+#include "runtime/batch/batch_parts.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/memory/out_of_memory.h"
 #include "runtime/protocol/messages.h"
 
 namespace batchflow {
@@ -21,6 +24,26 @@ using namespace std::chrono_literals;
 
 constexpr auto kSlice = 50ms;
 constexpr std::size_t kSlabsMost = 65536;
+// A frame of more takes of what all ranks together may have of these.
+constexpr std::size_t kSmallFrame = std::size_t{64} << 10;
+constexpr std::size_t kLargeFramesMost = std::size_t{16} << 20;
+
+// As long as a large frame is there.
+class LargeFrame {
+ public:
+  LargeFrame(std::atomic<std::size_t>& all, std::size_t bytes)
+      : all_(all), bytes_(bytes > kSmallFrame ? bytes : 0) {
+    fits_ = all_.fetch_add(bytes_) + bytes_ <= kLargeFramesMost;
+  }
+  ~LargeFrame() { all_ -= bytes_; }
+  LargeFrame(const LargeFrame&) = delete;
+  bool fits() const { return fits_ || bytes_ == 0; }
+
+ private:
+  std::atomic<std::size_t>& all_;
+  const std::size_t bytes_;
+  bool fits_ = true;
+};
 
 Channel second_of(const Channel& channel) {
   return Channel(Descriptor(fcntl(channel.socket().get(), F_DUPFD_CLOEXEC, 0)));
@@ -28,27 +51,37 @@ Channel second_of(const Channel& channel) {
 
 }  // namespace
 
-Relay::Relay(std::unique_ptr<Stream> stream, Channel local, std::string from)
+Relay::Relay(std::unique_ptr<Stream> stream, Channel local, std::string from,
+             std::atomic<std::size_t>& large_frames)
     : stream_(std::move(stream)),
+      large_frames_(large_frames),
       from_(std::move(from)),
       to_service_(second_of(local)),
       from_service_(std::move(local)) {}
 
 void Relay::run() {
+  const WaitsForMemory scope;  // two threads are to end together
   std::thread of_service;
   try {
     if (BF_FAILPOINT("remote.relay.thread"))
       throw std::system_error(EAGAIN, std::generic_category(), "a thread");
-    of_service = std::thread([this] {
-      listen_to_service();
-      stream_->shut("the service is done");
-    });
+    of_service = std::thread([this] { carry(&Relay::listen_to_service, "the service is done"); });
   } catch (const std::system_error& error) {
     return stream_->shut(error.what());
   }
-  listen_to_job();
-  stream_->shut("the job is done");
+  carry(&Relay::listen_to_job, "the job is done");
   of_service.join();
+}
+
+void Relay::carry(void (Relay::*way)(), std::string_view over) {
+  try {
+    const MayRunOutOfMemory scope;
+    if (BF_FAILPOINT("remote.relay.new")) throw std::bad_alloc();
+    (this->*way)();
+  } catch (const std::bad_alloc&) {
+    over = "the service's machine has no memory for it";
+  }
+  stream_->shut(over);
 }
 
 // ---------------------------------------------------------------------------- from the job ----
@@ -59,8 +92,11 @@ void Relay::listen_to_job() {
   Stream::Head head;
   while (stream_->read_head(head, Stream::Clock::time_point::max())) {
     if (head.kind == RemoteKind::text && head.bytes > 0 && head.bytes <= kFrameMost) {
+      const LargeFrame frame(large_frames_, head.bytes);
+      if (!frame.fits()) return stream_->shut("remote jobs' messages take too much memory now");
       text.resize(head.bytes);
       if (!stream_->read(std::as_writable_bytes(std::span(text))) || !take_text(text)) return;
+      if (text.size() > kSmallFrame) std::string().swap(text);
     } else if (head.kind == RemoteKind::record && head.bytes <= kRecordMost) {
       record.resize(head.bytes);
       if (!stream_->read(record) || !take_record(record)) return;
@@ -242,11 +278,11 @@ bool Relay::send_batch(std::span<const std::byte> record, const DownRecord& down
     return false;
   }
   const BlockLayout to(admitted_->spec, batch.samples);
-  scratch_.resize(to.bytes);
-  copy_samples(from, slab->second.memory().data() + batch.offset, batch.from,
-               batch.from + batch.samples, to, scratch_.data(), 0, 0);
+  // From where it lies: a copy for each rank would be memory that the service does not count.
+  const BatchParts payload(from, slab->second.memory().data() + batch.offset, batch.from,
+                           batch.from + batch.samples, to);
   return stream_->write(RemoteKind::record, record) &&
-         stream_->write(RemoteKind::payload, scratch_);
+         stream_->write_parts(RemoteKind::payload, payload.parts());
 }
 
 }  // namespace batchflow

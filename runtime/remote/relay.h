@@ -5,6 +5,7 @@
 // one waits for the job, one for the service.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,8 +23,10 @@ namespace batchflow {
 
 class Relay {
  public:
-  // `local` is a connection to the service, `from` the machine of the job.
-  Relay(std::unique_ptr<Stream> stream, Channel local, std::string from);
+  // `local` is a connection to the service, `from` the machine of the job; `large_frames`, bytes of
+  // all relays' large messages, outlives it.
+  Relay(std::unique_ptr<Stream> stream, Channel local, std::string from,
+        std::atomic<std::size_t>& large_frames);
 
   // Until either side ends, or stop() from another thread.
   void run();
@@ -44,6 +47,8 @@ class Relay {
           down(rings.down()) {}
   };
 
+  // Both ways, each on a thread; what runs out of memory ends the rank.
+  void carry(void (Relay::*way)(), std::string_view over);
   void listen_to_job();
   bool take_text(const std::string& text);
   bool refuse(std::string_view why, std::string message);
@@ -57,6 +62,7 @@ class Relay {
   bool send_batch(std::span<const std::byte> record, const DownRecord& down);
 
   std::unique_ptr<Stream> stream_;
+  std::atomic<std::size_t>& large_frames_;
   const std::string from_;
   Channel to_service_;    // of the thread that listens to the job
   Channel from_service_;  // of the one that listens to the service, by the same socket
@@ -64,7 +70,6 @@ class Relay {
   std::mutex up_mutex_;
   std::unique_ptr<RingWriter> up_;  // by up_mutex_; null: not admitted
   std::map<std::uint64_t, Mapping> slabs_;
-  std::vector<std::byte> scratch_;
 };
 
 }  // namespace batchflow

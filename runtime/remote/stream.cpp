@@ -325,15 +325,19 @@ bool Stream::all(bool writes, std::byte* bytes, std::size_t count,
   return true;
 }
 
-bool Stream::write(RemoteKind kind, std::span<const std::byte> bytes) {
+bool Stream::write_parts(RemoteKind kind, std::span<const std::span<const std::byte>> parts) {
   const std::lock_guard lock(write_mutex_);
   std::array<std::byte, kHeadBytes> head{};
-  const std::uint64_t size = bytes.size();
+  std::uint64_t size = 0;
+  for (const std::span<const std::byte> part : parts) size += part.size();
   std::memcpy(head.data(), &kind, sizeof kind);
   std::memcpy(head.data() + 8, &size, sizeof size);
   const auto deadline = Clock::now() + kPatience;
   return all(true, head.data(), head.size(), deadline) &&
-         all(true, const_cast<std::byte*>(bytes.data()), bytes.size(), deadline);
+         std::all_of(parts.begin(), parts.end(), [&](std::span<const std::byte> part) {
+           return all(true, const_cast<std::byte*>(part.data()), part.size(),
+                      Clock::now() + kPatience);
+         });
 }
 
 bool Stream::write_text(std::string_view text) {

@@ -80,7 +80,11 @@ class Stream {
 
   // From any thread. A frame is written whole, or the stream is closed: also when the other
   // side takes nothing for kPatience.
-  bool write(RemoteKind kind, std::span<const std::byte> bytes);
+  bool write(RemoteKind kind, std::span<const std::byte> bytes) {
+    return write_parts(kind, std::span(&bytes, 1));
+  }
+  // The same of one in pieces.
+  bool write_parts(RemoteKind kind, std::span<const std::span<const std::byte>> parts);
   bool write_text(std::string_view text);
 
   // Of the reading thread. False: the stream is closed. `head` waits for as long as it takes where

@@ -26,7 +26,7 @@ Backend::Backend(const Options& options, MemoryBudget& budget, Datasets& dataset
     post_([this, request, outcome] { copied(request, outcome); });
   });
   workers_ = std::make_unique<WorkerPool>(
-      items_,
+      items_, options.scratch,
       [this](PreparationReport report) {
         {
           const std::lock_guard lock(made_mutex_);

@@ -76,6 +76,7 @@ class Backend {
   struct Options {
     NodeId node{0};
     std::uint32_t workers_most = 1;
+    ScratchLimits scratch;  // of all workers
     ReadEngineOptions storage;
     SpillOptions spill;
     Say say;  // what people should know of

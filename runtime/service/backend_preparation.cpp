@@ -177,9 +177,9 @@ void Backend::prepared(PreparationReport& report) {
         entry.pipeline,
         fmt::format("dataset {}: sample {} ({}): {}", dataset.name, report.corrupt[i].value,
                     dataset.index->sample_name(report.corrupt[i]), report.problems[i]));
-  if (report.outcome == Outcome::failed)
+  if (report.outcome == Outcome::failed && !report.problems.empty())
     troubles_.note(entry.pipeline,
-                   fmt::format("dataset {}: {}", dataset.name, report.problems.at(0)));
+                   fmt::format("dataset {}: {}", dataset.name, report.problems.front()));
   for (PreparationReport::Decoded& one : report.decoded) {
     const ItemId item(static_cast<std::uint32_t>(one.sample.value));
     if (!items_.put(entry.decoded_share, item, std::move(one.item), one.bytes))

@@ -163,6 +163,8 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Brin
         index->sums(stop);
       }
       one.index = index;
+    } catch (const std::bad_alloc&) {
+      throw;  // it is no fault of the data's
     } catch (const std::exception& error) {
       one.problem = error.what();
     }

@@ -43,6 +43,7 @@ struct JoiningHost {
   // Of the tables of data sets that jobs bring. Throws ConfigError.
   std::function<void(Bytes)> set_apart_for_data;
   std::function<void(Bytes)> give_back_of_data;
+  ScratchLimits scratch;  // of what pipelines make
   // Now, without a job of anybody's.
   std::function<bool(DatasetId)> reads;
   std::function<bool(PipelineId)> uses;
@@ -135,7 +136,7 @@ class Joining {
   ServedPipeline* brought_pipeline(const std::string& text, ServedDataset& dataset,
                                    const Connection& session, std::string& name);
   ServedPipeline& add_brought(DatasetId dataset, std::unique_ptr<Pipeline> made);
-  static std::unique_ptr<Pipeline> compile(const ConfigNode& root, const ServedDataset& dataset);
+  std::unique_ptr<Pipeline> compile(const ConfigNode& root, const ServedDataset& dataset) const;
 
   const NodeConfig& config_;
   Datasets& datasets_;

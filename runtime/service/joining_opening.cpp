@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
+#include "runtime/memory/out_of_memory.h"
 #include "runtime/service/dataset_splits.h"
 #include "runtime/service/joining.h"
 #include "runtime/service/refusals.h"
@@ -38,6 +41,28 @@ Bytes catalogue_bytes(const Catalogue& catalogue) {
   return bytes < kApartLeast ? 0 : bytes;
 }
 
+// Of a data set and its splits, none of which could be opened.
+std::vector<OpenedIndex> none_of(const NodeDataset& dataset, const std::string& problem) {
+  std::vector<OpenedIndex> none;
+  for (const std::string& name : served_names(dataset)) {
+    none.emplace_back();
+    none.back().name = name;
+    none.back().problem = problem;
+  }
+  return none;
+}
+
+std::vector<OpenedIndex> open_all(const NodeDataset& dataset, const Bringer& by,
+                                  const std::filesystem::path& folder, const StopAsked& stop) {
+  try {
+    const MayRunOutOfMemory scope;
+    if (BF_FAILPOINT("service.dataset.new")) throw std::bad_alloc();
+    return open_with_splits(dataset, by, folder, stop);
+  } catch (const std::bad_alloc&) {
+    return none_of(dataset, "the machine has no memory to open it; ask again");
+  }
+}
+
 // Of a dataset that a job has named: as long as it is open.
 Bytes table_bytes(const NodeDataset& dataset, const SampleIndex& index) {
   if (!dataset.is_brought()) return 0;
@@ -54,7 +79,7 @@ void Joining::begin_opening(std::uint64_t number, const NodeDataset& dataset, co
   const auto work = [dataset, by, folder = config_.state / "indices",
                      then](const StopAsked& stop) -> std::function<void()> {
     const auto began = std::chrono::steady_clock::now();
-    Opened made{dataset, open_with_splits(dataset, by, folder, stop), 0};
+    Opened made{dataset, open_all(dataset, by, folder, stop), 0};
     made.took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return [then, made = std::move(made)] { then(made); };
   };
@@ -62,12 +87,8 @@ void Joining::begin_opening(std::uint64_t number, const NodeDataset& dataset, co
     openers_.start(number, dataset.is_brought() ? std::optional(by.user) : std::nullopt, work);
   } catch (const std::system_error& error) {
     // Not before the job that asks for it waits.
-    Opened none{dataset, {}, 0};
-    for (const std::string& name : served_names(dataset)) {
-      none.parts.emplace_back();
-      none.parts.back().name = name;
-      none.parts.back().problem = "no thread to open it: " + error.code().message();
-    }
+    const Opened none{dataset, none_of(dataset, "no thread to open it: " + error.code().message()),
+                      0};
     host_.post([then, none] { then(none); });
   }
 }

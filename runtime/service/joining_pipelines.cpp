@@ -163,10 +163,12 @@ void Joining::set_apart(Bytes bytes) {
   }
 }
 
-std::unique_ptr<Pipeline> Joining::compile(const ConfigNode& root, const ServedDataset& dataset) {
+std::unique_ptr<Pipeline> Joining::compile(const ConfigNode& root,
+                                           const ServedDataset& dataset) const {
   std::unique_ptr<Pipeline> compiled;
-  read_config(
-      root, [&](ConfigSection& section) { compiled = compile_pipeline(section, *dataset.index); });
+  read_config(root, [&](ConfigSection& section) {
+    compiled = compile_pipeline(section, *dataset.index, host_.scratch);
+  });
   return compiled;
 }
 
@@ -181,7 +183,7 @@ ServedPipeline& Joining::add_pipeline(const std::string& name, DatasetId dataset
 
 void Joining::set_up(const std::string& name, ServedDataset& dataset, ConfigNode written,
                      Made made) {
-  opener_.open(name, dataset, std::move(written), config_.steps,
+  opener_.open(name, dataset, std::move(written), config_.steps, host_.scratch,
                [this, name, id = dataset.id, made = std::move(made)](
                    std::unique_ptr<Pipeline> pipeline, std::string problem) {
                  try {

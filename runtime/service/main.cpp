@@ -20,6 +20,7 @@
 #include "configs/reader/yaml.h"
 #include "core/config_value.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/memory/out_of_memory.h"
 #include "runtime/service/rotating_file.h"
 #include "runtime/service/service.h"
 
@@ -200,6 +201,7 @@ int serve_and_report(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  prepare_for_no_memory();
   const int code = serve_and_report(argc, argv);
   report_failpoints();
   return code;

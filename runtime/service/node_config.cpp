@@ -26,6 +26,14 @@ namespace {
 // Of the service itself: stacks, indices' pages, sockets.
 constexpr Bytes kOwn = Bytes{64} << 20;
 constexpr Bytes kDataOfOwn = Bytes{16} << 20;
+// Of it, what workers take for ordinary pictures.
+constexpr Bytes kScratchOfOwn = Bytes{16} << 20;
+constexpr Bytes kScratchLeast = Bytes{4} << 20;
+// Of the memory, the scratch of workers unless it is said: with 4 GiB, a sample of the 67 million
+// pixels that decode lets through.
+constexpr Bytes kScratchPart = 8;
+// That each worker may keep: pictures of some million pixels find their buffers there.
+constexpr Bytes kScratchEachMost = Bytes{16} << 20;
 // Two blocks of 32 MiB and what rounding adds: with less no job of pictures could be admitted.
 constexpr Bytes kCacheLeast = Bytes{80} << 20;
 constexpr std::uint32_t kCredits = 3;
@@ -148,9 +156,23 @@ static Bytes apart_for_data(const NodeConfig& config) {
   return config.data_bytes > kDataOfOwn ? config.data_bytes - kDataOfOwn : 0;
 }
 
+static Bytes apart_for_scratch(const NodeConfig& config) {
+  return config.scratch > kScratchOfOwn ? config.scratch - kScratchOfOwn : 0;
+}
+
 Bytes NodeConfig::cache_bytes() const {
-  const Bytes own = storage.staging + kOwn + steps_bytes + apart_for_data(*this);
+  const Bytes own =
+      storage.staging + kOwn + steps_bytes + apart_for_data(*this) + apart_for_scratch(*this);
   return memory > own ? memory - own : 0;
+}
+
+// A quarter for all that workers keep, and the rest for samples that need more than that.
+ScratchLimits NodeConfig::scratch_limits() const {
+  const Bytes all = workers == 0 ? 1 : workers;
+  ScratchLimits limits;
+  limits.each = std::min(kScratchEachMost, scratch / 4 / all);
+  limits.shared = scratch - limits.each * all;
+  return limits;
 }
 
 namespace {
@@ -319,6 +341,7 @@ NodeConfig read_node_config(ConfigSection& section) {
                    "write engine: {policies: {dispatch: fifo}}, or preset: there");
   config.memory = section.bytes("memory", config.memory);
   config.workers = static_cast<std::uint32_t>(section.integer("workers", 0, 0, 4096));
+  config.scratch = section.bytes("scratch", 0, kScratchLeast);
   // A place beside the working folder: what is told of it is good anywhere.
   const auto place = [&](const char* key, const std::filesystem::path& usual) {
     return std::filesystem::absolute(section.text(key, usual.string())).lexically_normal();
@@ -415,12 +438,20 @@ NodeConfig read_node_config(ConfigSection& section) {
   return config;
 }
 
+// Of a small memory, at most half of what batches could do without.
+static Bytes usual_scratch(const NodeConfig& config) {
+  const Bytes needed = config.storage.staging + kOwn + kCacheLeast;
+  const Bytes left = config.memory > needed ? config.memory - needed : 0;
+  return std::min(std::max(config.memory / kScratchPart, kScratchOfOwn), kScratchOfOwn + left / 2);
+}
+
 void settle(NodeConfig& config, Bytes held) {
   const Bytes left = memory_left() + held;
   if (config.memory == 0) config.memory = left / 2;
   if (config.workers == 0) config.workers = std::max(1u, std::thread::hardware_concurrency());
   // Staging holds the blocks that are being read: a fraction of a small budget.
   if (held == 0) config.storage.staging = std::min(config.storage.staging, config.memory / 4);
+  if (config.scratch == 0) config.scratch = usual_scratch(config);
   const auto mib = [](Bytes bytes) { return bytes >> 20; };
   if (!config.spill.path.empty() && config.spill.bytes < Spill::kLeast)
     throw ConfigError(
@@ -429,11 +460,13 @@ void settle(NodeConfig& config, Bytes held) {
                     config.spill.bytes, mib(Spill::kLeast)));
   if (config.cache_bytes() < kCacheLeast)
     throw ConfigError(fmt::format(
-        "memory: {} MiB are too little: {} MiB go to staging and {} MiB to the service itself, and "
-        "at least {} MiB must be left for batches; give it {} MiB or more (--memory)",
-        mib(config.memory), mib(config.storage.staging), mib(kOwn), mib(kCacheLeast),
-        held == 0 ? (mib(kCacheLeast + kOwn) * 4 + 2) / 3
-                  : mib(kCacheLeast + kOwn + config.storage.staging)));
+        "memory: {} MiB are too little: {} MiB go to staging, {} MiB to the workers' scratch and "
+        "{} MiB to the service itself, and at least {} MiB must be left for batches; give it {} "
+        "MiB or more (--memory)",
+        mib(config.memory), mib(config.storage.staging), mib(apart_for_scratch(config)), mib(kOwn),
+        mib(kCacheLeast),
+        held == 0 ? (mib(kCacheLeast + kOwn + apart_for_scratch(config)) * 4 + 2) / 3
+                  : mib(kCacheLeast + kOwn + apart_for_scratch(config) + config.storage.staging)));
   if (config.memory > left)
     throw ConfigError(
         fmt::format("memory: {} MiB are asked for, and the machine has {} MiB left; "

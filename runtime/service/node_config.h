@@ -12,6 +12,7 @@
 #include "core/config.h"
 #include "core/engine_config.h"
 #include "core/types.h"
+#include "runtime/memory/scratch.h"
 #include "runtime/remote/remote_options.h"
 #include "runtime/service/service_log.h"
 #include "runtime/service/spill.h"
@@ -48,6 +49,7 @@ struct NodeDataset {
 struct NodeConfig {
   Bytes memory = 0;           // of everything; 0: half of what the machine has left
   std::uint32_t workers = 0;  // threads that prepare; 0: one a core
+  Bytes scratch = 0;  // of `memory`, what all workers together take to prepare; 0: by these two
   std::filesystem::path socket;
   std::filesystem::path state;  // indices, logs
   std::vector<NodeDataset> datasets;
@@ -77,8 +79,11 @@ struct NodeConfig {
 
   // As the engine is told: it ends what has more corrupt samples than any job may ask for.
   EngineConfig engine_told() const;
-  // For blocks, batches and kept samples: what is left beside staging and the service itself.
+  // For blocks, batches and kept samples: what is left beside staging, scratch and the service
+  // itself.
   Bytes cache_bytes() const;
+  // How `scratch` is divided.
+  ScratchLimits scratch_limits() const;
   // What of it the engine divides. The rest covers what it does not count: slabs with slots that
   // nobody has, entries of tables, what a job has not yet unmapped.
   Bytes engine_bytes() const { return cache_bytes() - cache_bytes() / 16; }

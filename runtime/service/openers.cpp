@@ -1,5 +1,7 @@
 #include "runtime/service/openers.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
@@ -43,6 +45,7 @@ void Openers::start(std::uint64_t number, std::optional<uid_t> by, Work work) {
   }
   try {
     openers_[number] = {std::thread([shared = shared_, stops, over, work = std::move(work)] {
+                          pthread_setname_np(pthread_self(), "bf-open");
                           auto then = work([stops] { return stops->load(); });
                           const std::lock_guard lock(shared->mutex);
                           if (shared->post) {

@@ -1,10 +1,14 @@
 #include "runtime/service/pipeline_opener.h"
 
+#include <pthread.h>
+
 #include <cerrno>
 #include <exception>
+#include <new>
 #include <system_error>
 
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/memory/out_of_memory.h"
 
 namespace batchflow {
 
@@ -15,17 +19,23 @@ PipelineOpener::~PipelineOpener() {
 }
 
 void PipelineOpener::open(const std::string& name, const ServedDataset& dataset, ConfigNode written,
-                          const StepSettings& settings, Done done) {
+                          const StepSettings& settings, const ScratchLimits& scratch, Done done) {
   const Key key{name, dataset.id.value};
   const auto [at, is_new] = opening_.try_emplace(key);
   if (!is_new) return;
   at->second.done = std::move(done);
-  const auto work = [this, key, written = std::move(written), index = dataset.index, settings] {
+  const auto work = [this, key, written = std::move(written), index = dataset.index, settings,
+                     scratch] {
+    pthread_setname_np(pthread_self(), "bf-pipeline");
     // Shared, since what is posted is copied.
     const auto compiled = std::make_shared<std::unique_ptr<Pipeline>>();
     std::string problem;
     try {
-      *compiled = compile_pipeline(written, *index, settings);
+      const MayRunOutOfMemory scope;
+      if (BF_FAILPOINT("service.pipeline.new")) throw std::bad_alloc();
+      *compiled = compile_pipeline(written, *index, settings, scratch);
+    } catch (const std::bad_alloc&) {
+      problem = "the machine has no memory to set it up; ask again";
     } catch (const std::exception& error) {
       problem = error.what();
     }

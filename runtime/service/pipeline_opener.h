@@ -34,7 +34,7 @@ class PipelineOpener {
   // Those that are being compiled already are not begun again. `done` is called once, and then what
   // waits for it.
   void open(const std::string& name, const ServedDataset& dataset, ConfigNode written,
-            const StepSettings& settings, Done done);
+            const StepSettings& settings, const ScratchLimits& scratch, Done done);
   bool is_opening(const std::string& name, DatasetId dataset) const {
     return opening_.contains({name, dataset.value});
   }

@@ -152,6 +152,7 @@ ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
         "http");
   fixed(running.tcp != wanted.tcp, "tcp");
   fixed(running.storage != wanted.storage, "storage");
+  fixed(running.scratch != wanted.scratch, "scratch");
   fixed(running.spill != wanted.spill, "spill");
   return plan;
 }
@@ -171,6 +172,7 @@ NodeConfig after_reload(const NodeConfig& running, const NodeConfig& wanted) {
   after.http_hosts = running.http_hosts;
   after.tcp = running.tcp;
   after.storage = running.storage;
+  after.scratch = running.scratch;
   after.spill = running.spill;
   after.engine = reachable(running.engine, wanted.engine);
   return after;

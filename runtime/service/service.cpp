@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "runtime/memory/out_of_memory.h"
 #include "runtime/service/listening.h"
 #include "runtime/service/notify.h"
 #include "runtime/service/service_parts.h"
@@ -59,13 +60,18 @@ void Service::Parts::start() {
     recorder.open(config.state / "journal", config.engine_told(), datasets.catalogues());
   Backend::Options options;
   options.workers_most = config.workers;
+  options.scratch = config.scratch_limits();
   options.storage = config.storage;
   options.spill = config.spill;
   options.say = [this](const LogLine& line) { log.say(line); };
-  const auto post = [this](std::function<void()> what) {
-    asio::post(loop, [this, what = std::move(what)] {
-      what();
-      schedule();
+  // From any thread: what is not told would be waited for for ever.
+  const auto post = [this](const std::function<void()>& what) {
+    const WaitsForMemory scope;
+    until_there_is_memory([&] {
+      asio::post(loop, [this, what] {
+        what();
+        schedule();
+      });
     });
   };
   warming = std::make_unique<Warming>(jobs, inbox, post);
@@ -90,6 +96,7 @@ void Service::Parts::start() {
                 config.data_bytes -= bytes;
                 tell_memory();
               },
+          .scratch = config.scratch_limits(),
           .reads = [this](DatasetId one) { return warming->reads(one) || backend->is_at(one); },
           .uses = [this](PipelineId one) { return warming->uses(one) || backend->is_at(one); },
       });
@@ -224,9 +231,11 @@ int Service::run(const std::function<void(const std::string&)>& write) {
   ServiceLog& log = parts_->log;
   log.write_to(write);
   const NodeConfig& config = parts_->config;
-  log.say(fmt::format("serving at {}: {} MiB for batches and samples, up to {} workers, storage {}",
-                      config.socket.string(), config.cache_bytes() >> 20, config.workers,
-                      parts_->backend->storage()));
+  log.say(fmt::format(
+      "serving at {}: {} MiB for batches and samples, {} MiB at most to prepare a sample, up to {} "
+      "workers, storage {}",
+      config.socket.string(), config.cache_bytes() >> 20, config.scratch_limits().most() >> 20,
+      config.workers, parts_->backend->storage()));
   if (const Spill* spill = parts_->backend->spill())
     log.say(fmt::format("spill: {}", spill->note().empty()
                                          ? fmt::format("{} MiB at {}", spill->capacity() >> 20,

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "runtime/memory/out_of_memory.h"
 #include "runtime/service/listening.h"
 #include "runtime/service/service_parts.h"
 
@@ -108,6 +109,7 @@ void Service::Parts::check() {
     joining->let_go();
     schedule();
     log.tick();
+    refill_memory_reserve();
     end_if_idle();
     check();
   });

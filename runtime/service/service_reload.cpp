@@ -73,6 +73,7 @@ ReloadPlan Service::Parts::planned(NodeConfig& next) const {
   ReloadPlan plan = plan_reload(written, next);
   next.storage = config.storage;
   next.spill = config.spill;
+  next.scratch = config.scratch;
   next.steps_bytes = config.steps_bytes;
   next.data_bytes = config.data_bytes;
   next.steps.ending = config.steps.ending;

@@ -7,18 +7,22 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <system_error>
 #include <utility>
 
 #include "core/check.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/memory/out_of_memory.h"
 
 namespace batchflow {
 namespace {
 
 constexpr int kNiceness = 10;
 constexpr std::size_t kFoundAtOnce = 64;
+// Of a decoded form, the memory that is used for the next.
+constexpr std::size_t kKeptMost = 256 << 10;
 
 // The rows of a ragged field cannot be written anew where they are: what follows them moves. So the
 // sample is made apart, and put in its place.
@@ -40,8 +44,11 @@ void insert_sample(const BlockLayout& one, const std::byte* sample, const BlockL
 
 }  // namespace
 
-WorkerPool::WorkerPool(ItemStore& items, Report report, Quiet quiet)
-    : items_(items), report_(std::move(report)), quiet_(std::move(quiet)) {}
+WorkerPool::WorkerPool(ItemStore& items, const ScratchLimits& scratch, Report report, Quiet quiet)
+    : items_(items),
+      scratch_(std::make_shared<ScratchBudget>(scratch)),
+      report_(std::move(report)),
+      quiet_(std::move(quiet)) {}
 
 WorkerPool::~WorkerPool() {
   for (const auto& worker : workers_) {
@@ -96,7 +103,7 @@ void WorkerPool::end_steps() {
 void WorkerPool::run(Worker& worker) {
   pthread_setname_np(pthread_self(), "bf-prepare");
   setpriority(PRIO_PROCESS, 0, kNiceness);  // of this thread alone, on Linux
-  const std::unique_ptr<Preparer> preparer = make_preparer();
+  std::unique_ptr<Preparer> preparer = make_preparer(scratch_);
   for (;;) {
     PreparationOrder order;
     {
@@ -113,13 +120,38 @@ void WorkerPool::run(Worker& worker) {
       worker.orders.pop_front();
     }
     const auto began = std::chrono::steady_clock::now();
-    PreparationReport report = carry_out(order, *preparer);
+    PreparationReport report = attempt(order, preparer);
     report.took = std::chrono::steady_clock::now() - began;
     busy_ns_.fetch_add(report.took.count(), std::memory_order_relaxed);
     order = {};  // what it holds of the cache may go
     report_(std::move(report));
   }
   quiet_(worker.id);
+}
+
+PreparationReport WorkerPool::attempt(PreparationOrder& order,
+                                      std::unique_ptr<Preparer>& preparer) {
+  PreparationReport report;
+  const auto fails = [&] {
+    report = {};
+    report.request = order.request;
+    report.worker = order.worker;
+    report.outcome = Outcome::failed;
+    preparer.reset();  // first, as it may hold what others wait for
+    preparer = make_preparer(scratch_);
+  };
+  try {
+    const MayRunOutOfMemory scope;
+    if (BF_FAILPOINT("service.prepare.new")) throw std::bad_alloc();
+    return carry_out(order, *preparer);
+  } catch (const std::bad_alloc&) {
+    fails();
+    report.unbegun = std::move(order);
+  } catch (const std::exception& error) {
+    fails();
+    report.problems = {error.what()};
+  }
+  return report;
 }
 
 // What is kept of samples [first, first + found.size()).
@@ -160,20 +192,17 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
                                   [](const auto& field) { return field.ragged; });
   const bool apart = ragged && !order.anew;
   BlockLayout one;
-  std::vector<std::byte> scratch;
-  if (apart) {
-    one = BlockLayout(order.pipeline->spec(), 1);
-    scratch.resize(one.bytes);
-  }
+  if (apart) one = BlockLayout(order.pipeline->spec(), 1);
+  ScratchMemory scratch;
   std::vector<std::byte> decoded;
   std::vector<ItemStore::Item> kept(kFoundAtOnce);
   for (std::size_t at = 0; at < order.samples.size(); ++at) {
     // On this thread: it is memory that nobody has touched for long.
     if (at % kFoundAtOnce == 0) find_kept(order, at, kept);
     const PreparationOrder::Sample& sample = order.samples[at];
-    const BlockWriter writer = apart ? BlockWriter(one, scratch.data()) : block;
-    decoded.clear();
+    const BlockWriter writer = apart ? BlockWriter(one, scratch.have(one.bytes)) : block;
     Preparer::Input input = sample.input;
+    input.beside = one.bytes;
     const ItemStore::Item held = std::exchange(kept[at % kFoundAtOnce], nullptr);
     if (held) input.bytes = ItemStore::bytes_of(held);
     const bool whole = input.decoded || input.bytes.size() == sample.bytes;
@@ -188,6 +217,9 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
       if (apart) insert_sample(one, scratch.data(), layout, order.slot.memory(), sample.place);
       if (sample.keep_decoded)
         report.decoded.push_back({sample.input.sample, decoded.size(), items_.copy(decoded)});
+      scratch.drop();
+      if (decoded.capacity() > kKeptMost) drop(decoded);
+      preparer.end_sample();
       continue;
     }
     // Another takes its place later; until then it has no rows.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/event.h"
+#include "runtime/memory/scratch.h"
 #include "runtime/prepare/pipeline.h"
 #include "runtime/service/item_store.h"
 #include "runtime/service/slot_memory.h"
@@ -61,7 +62,7 @@ struct PreparationReport {
     ItemStore::Item item;
   };
   std::vector<Decoded> decoded;
-  // What could not be begun, as the machine has no memory for the block's pages.
+  // What could not be begun or ended, as the machine has no memory for it.
   std::optional<PreparationOrder> unbegun;
 };
 
@@ -71,7 +72,7 @@ class WorkerPool {
   using Quiet = std::function<void(WorkerId)>;
 
   // What is kept decoded is copied into memory of `items`. All outlive the pool.
-  WorkerPool(ItemStore& items, Report report, Quiet quiet);
+  WorkerPool(ItemStore& items, const ScratchLimits& scratch, Report report, Quiet quiet);
   ~WorkerPool();  // waits for what is being made
 
   // False: this process may have no more threads.
@@ -95,11 +96,14 @@ class WorkerPool {
     std::thread thread;
   };
   void run(Worker& worker);
+  // The same of one for which memory runs out; then `preparer` is another.
+  PreparationReport attempt(PreparationOrder& order, std::unique_ptr<Preparer>& preparer);
   PreparationReport carry_out(PreparationOrder& order, Preparer& preparer);
   void find_kept(const PreparationOrder& order, std::size_t first,
                  std::vector<ItemStore::Item>& found) const;
 
   ItemStore& items_;
+  const std::shared_ptr<ScratchBudget> scratch_;
   Report report_;
   Quiet quiet_;
   std::vector<std::unique_ptr<Worker>> workers_;

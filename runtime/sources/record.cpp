@@ -30,7 +30,20 @@ const Part* RecordParts::part(std::string_view name) const {
   return nullptr;
 }
 
-bool RecordParts::find(RecordKind kind, ByteSpan record, const BatchSpec& stored) {
+// An integer takes at least one byte, and is written out as eight.
+Bytes RecordParts::numbers_most(RecordKind kind, Bytes record) {
+  return kind == RecordKind::example ? record * sizeof(std::int64_t) : 0;
+}
+
+Bytes RecordParts::numbers_bytes(RecordKind kind, ByteSpan record) {
+  if (kind != RecordKind::example) return 0;
+  find(kind, record, {}, Numbers::left_out);
+  return left_out_;
+}
+
+bool RecordParts::find(RecordKind kind, ByteSpan record, const BatchSpec& stored, Numbers numbers) {
+  wanted_ = numbers;
+  left_out_ = 0;
   parts_.clear();
   numbers_.clear();
   written_.clear();
@@ -120,6 +133,10 @@ bool RecordParts::add_feature(std::string_view name, ByteSpan feature) {
 
 // Numbers stand in one run, or each in a field of its own; integers in seven bits a byte.
 bool RecordParts::add_numbers(std::string_view name, ElementType type, ByteSpan list) {
+  if (wanted_ == Numbers::left_out) {
+    left_out_ += list.size() * (type == ElementType::f32 ? 1 : sizeof(std::int64_t));
+    return add(name, type, {});
+  }
   const std::size_t begin = numbers_.size();
   bool ok = true;
   WireReader values(list);

@@ -38,7 +38,22 @@ class RecordParts {
   //   example  the features; a list of several byte strings is several parts of one name
   //   packed   the stored fields, in order; a ragged one has as many rows as its bytes hold
   //   rows     the one stored field
-  bool find(RecordKind kind, std::span<const std::byte> record, const BatchSpec& stored);
+  bool find(RecordKind kind, std::span<const std::byte> record, const BatchSpec& stored) {
+    return find(kind, record, stored, Numbers::written_out);
+  }
+  // The same, but numbers that would have to be written out have no bytes: for who wants others.
+  bool find_without_numbers(RecordKind kind, std::span<const std::byte> record,
+                            const BatchSpec& stored) {
+    return find(kind, record, stored, Numbers::left_out);
+  }
+
+  // What find() writes out of a record of so many bytes, at most; and of this one.
+  static Bytes numbers_most(RecordKind kind, Bytes record);
+  Bytes numbers_bytes(RecordKind kind, std::span<const std::byte> record);
+  // Has so much for it, exactly.
+  void reserve_numbers(Bytes bytes) { numbers_.reserve(bytes); }
+  Bytes held() const { return numbers_.capacity(); }
+  void drop() { std::vector<std::byte>().swap(numbers_); }
 
   std::span<const Part> parts() const { return parts_; }
   // The first of that name, or null.
@@ -51,6 +66,9 @@ class RecordParts {
     std::size_t at;
   };
 
+  enum class Numbers : std::uint8_t { written_out, left_out };
+  bool find(RecordKind kind, std::span<const std::byte> record, const BatchSpec& stored,
+            Numbers numbers);
   bool find_members(std::span<const std::byte> record);
   bool find_features(std::span<const std::byte> record);
   bool add_feature(std::string_view name, std::span<const std::byte> feature);
@@ -59,6 +77,8 @@ class RecordParts {
   bool add(std::string_view name, ElementType type, std::span<const std::byte> bytes);
   bool fail(std::string_view problem);
 
+  Numbers wanted_ = Numbers::written_out;
+  Bytes left_out_ = 0;  // of numbers, at most
   std::vector<Part> parts_;
   std::vector<std::byte> numbers_;
   std::vector<Written> written_;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 
@@ -50,8 +51,9 @@ void send_all(const Descriptor& socket, std::span<const std::uint8_t> bytes) {
 void from_job(std::span<const std::uint8_t> bytes) {
   Pair tcp, local;
   Channel service(std::move(local.other));
-  Relay relay(std::make_unique<Stream>(std::move(tcp.other)), Channel(std::move(local.one)),
-              "fuzz");
+  std::atomic<std::size_t> large_frames{0};
+  Relay relay(std::make_unique<Stream>(std::move(tcp.other)), Channel(std::move(local.one)), "fuzz",
+              large_frames);
   std::string problem;
   RingFiles files = make_rings(kRing, problem);
   Pace pace = Pace::make(problem);

@@ -1,4 +1,5 @@
 #include "runtime/batch/batch_spec.h"
+#include "runtime/batch/batch_parts.h"
 
 #include <cstring>
 #include <vector>
@@ -53,6 +54,23 @@ TEST_CASE("a block has room for all fields, without padding between samples") {
   CHECK(layout.fields[2].offsets == 704 + 256);  // 6 x 9 x 4 = 216
   CHECK(layout.keys == 960 + 64);                // 7 x 8
   CHECK(layout.bytes == 1024 + 64 + 64 + 64);
+}
+
+TEST_CASE("samples in pieces are what a copy of them into zeros is") {
+  const BatchSpec spec = pictures_and_words();
+  const BlockLayout block(spec, 8);
+  const std::vector<std::byte> one = filled(block);
+  for (std::uint32_t from = 0; from < 8; ++from) {
+    for (std::uint32_t to = from + 1; to <= 8; ++to) {
+      const BlockLayout part(spec, to - from);
+      std::vector<std::byte> copied(part.bytes), joined;
+      copy_samples(block, one.data(), from, to, part, copied.data(), 0, 0);
+      const BatchParts pieces(block, one.data(), from, to, part);
+      for (const auto& piece : pieces.parts())
+        joined.insert(joined.end(), piece.begin(), piece.end());
+      CHECK(joined == copied);
+    }
+  }
 }
 
 TEST_CASE("samples of several blocks are gathered into one, ragged rows end to end") {

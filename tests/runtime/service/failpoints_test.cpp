@@ -35,6 +35,7 @@ constexpr Answer kAnswers[] = {
     {"remote.write", "the other side has closed the connection"},
     {"remote.thread", "did not answer a greeting"},
     {"remote.relay.thread", "did not answer a greeting"},
+    {"remote.relay.new", "did not answer"},
     // What a job cannot have of its own machine, or of its service's.
     {"client.folder", "cannot be read: Too many open files"},
     {"client.memory", "this process has no memory left; free some and call again"},
@@ -44,6 +45,8 @@ constexpr Answer kAnswers[] = {
     // A data set or a pipeline that cannot be opened: tried again for the next job.
     {"service.dataset.thread", "no thread to open it: "},
     {"service.pipeline.thread", "no thread to set it up: "},
+    {"service.dataset.new", "the machine has no memory to open it; ask again"},
+    {"service.pipeline.new", "the machine has no memory to set it up; ask again"},
     {"sources.file.open", "Too many open files; let this user read it"},
     {"sources.folder.list", "Input/output error; look at the drive it is on"},
     {"sources.read.error", "Input/output error; look at the drive it is on"},

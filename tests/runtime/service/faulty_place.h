@@ -28,8 +28,12 @@ class FaultyPlace {
     std::filesystem::create_directory(path("large"));
     write_rows(path("large") + "/rows.npy", kLargeRows, kLargeWidth);
     std::filesystem::create_directories(path("pictures") + "/one");
-    for (std::uint64_t i = 0; i < kPictures; ++i)
-      write_file(path("pictures") + fmt::format("/one/{:03}.jpg", i), encode_jpeg(24, 24, {}, i));
+    for (std::uint64_t i = 0; i < kPictures; ++i) {
+      const bool is_png = i % 2 == 0;
+      write_file(
+          path("pictures") + fmt::format("/one/{:03}.{}", i, is_png ? "png" : "jpg"),
+          is_png ? encode_png(make_pixels(24, 24, 3, i), 24, 24) : encode_jpeg(24, 24, {}, i));
+    }
     std::filesystem::create_directory(path("files"));
     for (std::uint64_t i = 0; i < kFiles; ++i)
       write_file(path("files") + fmt::format("/{:03}.bin", i), Encoded(500 + 7 * i));

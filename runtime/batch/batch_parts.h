@@ -1,0 +1,40 @@
+// Samples of a block as a block of their own, without a copy of them: pieces that are to stand one
+// behind another, and lie in the block wherever they can. For what writes a batch to a socket.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "runtime/batch/batch_spec.h"
+
+namespace batchflow {
+
+class BatchParts {
+ public:
+  // Of samples [from, to) of `slot`, which outlives it, with `to_layout` of so many samples. The
+  // pieces are what copy_samples makes in memory of zeros.
+  BatchParts(const BlockLayout& layout, const std::byte* slot, std::uint32_t from, std::uint32_t to,
+             const BlockLayout& to_layout);
+  BatchParts(const BatchParts&) = delete;
+
+  std::span<const std::span<const std::byte>> parts() const { return parts_; }
+
+ private:
+  using Piece = std::span<const std::byte>;
+
+  void add_field(const BlockLayout::FieldPlace& source, const BlockLayout::FieldPlace& target);
+  // With zeros up to there.
+  void add(Bytes at, Piece bytes);
+  void add_zeros(Bytes end);
+
+  const std::byte* const slot_;
+  const std::uint32_t from_, to_;
+  std::vector<Piece> parts_;
+  std::deque<std::vector<std::byte>> made_;  // offsets, which begin anew
+  Bytes end_ = 0;                            // of what is there so far
+};
+
+}  // namespace batchflow

@@ -1,0 +1,91 @@
+// What decoders say that a picture takes, beside what it does take.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include "runtime/prepare/decode.h"
+#include "tests/runtime/prepare/pictures.h"
+
+namespace batchflow {
+namespace {
+
+using test::encode_jpeg;
+using test::encode_png;
+using test::JpegWay;
+
+// What the library has of the heap: it keeps all of it until end().
+Bytes heap() {
+  const struct mallinfo2 all = mallinfo2();
+  return all.uordblks + all.hblkhd;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kHeapIsMeasured = false;
+#else
+constexpr bool kHeapIsMeasured = true;
+#endif
+
+TEST_CASE("a JPEG takes no more than was said when its header had been read") {
+  const JpegWay ways[] = {{},
+                          {.h = 2, .v = 2},
+                          {.h = 4, .v = 2},
+                          {.h = 2, .v = 2, .progressive = true},
+                          {.progressive = true},
+                          {.from = JCS_CMYK},
+                          {.from = JCS_CMYK, .progressive = true},
+                          {.from = JCS_GRAYSCALE, .h = 2, .v = 2, .progressive = true},
+                          {.h = 2, .v = 2, .arithmetic = true}};
+  const Extent2 sizes[] = {{1, 1}, {700, 500}, {2000, 1500}, {65'000, 3}, {3, 65'000}, {9000, 40}};
+  for (const JpegWay& way : ways) {
+    for (const Extent2 size : sizes) {
+      const test::Encoded bytes = encode_jpeg(size.width, size.height, way);
+      const auto decoder = make_jpeg_decoder();
+      PictureBuffer out;
+      const Bytes before = heap();
+      REQUIRE(decoder->open(bytes, {}));
+      const Box all = whole(size);
+      const Bytes said = decoder->needs(all);
+      REQUIRE(decoder->decode(all, out) == all);
+      const Bytes took = heap() - before + decoder->held();
+      CAPTURE(size.width);
+      CAPTURE(size.height);
+      CAPTURE(way.progressive);
+      CAPTURE(static_cast<int>(way.from));
+      if (kHeapIsMeasured) CHECK(took <= said);
+      CHECK(said < 16 * PictureBuffer::bytes(size) + (32u << 20));
+      decoder->end();
+    }
+  }
+}
+
+// It is held to what was said: then it would find no memory.
+TEST_CASE("a PNG of any kind takes no more than was said") {
+  const struct {
+    int colour, depth, channels;
+  } kinds[] = {{PNG_COLOR_TYPE_GRAY, 1, 1},      {PNG_COLOR_TYPE_GRAY, 8, 1},
+               {PNG_COLOR_TYPE_GRAY, 16, 1},     {PNG_COLOR_TYPE_GRAY_ALPHA, 16, 2},
+               {PNG_COLOR_TYPE_RGB, 16, 3},      {PNG_COLOR_TYPE_RGB_ALPHA, 8, 4},
+               {PNG_COLOR_TYPE_RGB_ALPHA, 16, 4}};
+  const Extent2 sizes[] = {{1, 1}, {700, 500}, {300'000, 2}, {2, 300'000}};
+  for (const auto& kind : kinds) {
+    for (const Extent2 size : sizes) {
+      for (const bool interlaced : {false, true}) {
+        const std::size_t row =
+            (static_cast<std::size_t>(size.width * kind.channels * kind.depth) + 7) / 8;
+        const std::vector<std::uint8_t> pixels(row * static_cast<std::size_t>(size.height), 0x35);
+        const test::Encoded bytes =
+            encode_png(pixels, size.width, size.height, kind.colour, kind.depth, interlaced);
+        const auto decoder = make_png_decoder();
+        PictureBuffer out;
+        REQUIRE(decoder->open(bytes, {}));
+        CAPTURE(decoder->problem());
+        CHECK(decoder->decode(whole(size), out) == whole(size));
+        CHECK_FALSE(decoder->ran_out_of_memory());
+        CHECK(decoder->held() <= decoder->needs(whole(size)) + 8192);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace batchflow
