@@ -91,7 +91,7 @@ struct JoinAnswer {
   std::uint64_t ring_bytes = 0;    // of each ring's records
   std::string state;               // where the job begins
   std::vector<std::string> notes;  // what its user should know of the data
-  std::string ticket = {};         // a secret of this rank's: whoever shows it may come in its place
+  std::string ticket = {};  // a secret of this rank's: whoever shows it may come in its place
 };
 
 // `why` is one word, for programs; `message` is for people, with what to do.

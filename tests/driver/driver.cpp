@@ -146,6 +146,7 @@ Outcomes Driver::outcomes() {
   result.digest = digest_.value();
   result.steps = steps_;
   result.samples_read_from_store = machine_.samples_read_from_store;
+  result.staged_most = machine_.staged_most();
   result.refusals = refusals_;
   result.jobs_without_room = without_room_;
   result.end = end_ == Instant{} ? now_ : end_;
@@ -385,7 +386,7 @@ void Driver::on(const Cancel& order) {
 }
 
 void Driver::on(const Release& order) {
-  machine_.release(order.request.id);
+  machine_.release(order);
 }
 
 void Driver::on(const SetTimer& order) {
