@@ -313,7 +313,10 @@ void Driver::on(const Prepare& order) {
     if (is_bad && std::find(bad.begin(), bad.end(), sample) == bad.end()) bad.push_back(sample);
   }
   const Request request = order.request;
-  start(Kind::prepare, request, drawn(scenario_.timings.prepare),
+  // A part takes its part of the time.
+  const auto takes = scenario_.timings.prepare * static_cast<std::int64_t>(used.size()) /
+                     static_cast<std::int64_t>(order.lineage.samples);
+  start(Kind::prepare, request, drawn(takes),
         [this, request, id = order.worker.value, bad] {
           const bool well = !fails(scenario_.failures.prepare);
           machine_.prepare_over(request.id, well, bad);

@@ -107,9 +107,10 @@ TEST_CASE("ranks with barriers in the least memory a join is accepted with") {
         job.credits = credits;
         job.epochs = 2;
         job.hold = us(700);
-        // One batch a rank and one block; a batch up to a block takes a block's slot.
+        // One batch a rank, one block, and a sample that is read; a batch up to a block takes a
+        // block's slot.
         const Bytes slot = batch > 8 ? batch * 64 : 512;
-        scenario.nodes[0].dram = job.ranks.size() * slot + 512;
+        scenario.nodes[0].dram = job.ranks.size() * slot + 512 + 100;
         scenario.jobs = {job};
         CAPTURE(credits);
         CAPTURE(batch);

@@ -1,70 +1,13 @@
 // What a service takes of the machine's memory, measured from outside while jobs come and go.
-#include <atomic>
-#include <map>
 #include <random>
-#include <set>
-#include <sstream>
 
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
+#include "tests/runtime/service/memory_watch.h"
 #include "tests/runtime/service/status.h"
 
 namespace batchflow::test {
 namespace {
-
-constexpr Bytes kMib = Bytes{1} << 20;
-
-// Pages of memory files by their inodes: the service's slabs, which jobs map, too.
-void add_slabs(const std::string& process, std::map<std::uint64_t, Bytes>& slabs) {
-  std::ifstream maps("/proc/" + process + "/maps");
-  for (std::string line; std::getline(maps, line);) {
-    if (line.find("/memfd:batchflow ") == std::string::npos) continue;
-    std::istringstream words(line);
-    std::string range, rights, offset, device;
-    std::uint64_t inode = 0;
-    words >> range >> rights >> offset >> device >> inode;
-    const std::size_t dash = range.find('-');
-    slabs[inode] =
-        std::stoull(range.substr(dash + 1), nullptr, 16) - std::stoull(range, nullptr, 16);
-  }
-}
-
-// What the service has of its own, and all slabs that it or a job of this process has mapped.
-Bytes memory_of(pid_t service) {
-  std::ifstream file("/proc/" + std::to_string(service) + "/status");
-  std::string word;
-  Bytes own = 0, kib = 0;
-  while (file >> word) {
-    if ((word == "RssAnon:" || word == "RssFile:") && file >> kib) own += kib * 1024;
-  }
-  std::map<std::uint64_t, Bytes> slabs;
-  add_slabs(std::to_string(service), slabs);
-  add_slabs("self", slabs);
-  for (const auto& [inode, bytes] : slabs) own += bytes;
-  return own;
-}
-
-class Watch {
- public:
-  explicit Watch(pid_t service)
-      : thread_([this, service] {
-          while (!ending_) {
-            most_ = std::max<Bytes>(most_, memory_of(service));
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-          }
-        }) {}
-  ~Watch() { end(); }
-  Bytes end() {
-    ending_ = true;
-    if (thread_.joinable()) thread_.join();
-    return most_;
-  }
-
- private:
-  std::atomic<bool> ending_{false};
-  std::atomic<Bytes> most_{0};
-  std::thread thread_;
-};
 
 struct Data {
   static constexpr std::uint64_t kRows = 3000;  // of 64 KiB
@@ -145,7 +88,7 @@ void check_bound(const Data& data, const std::string& memory, Bytes bytes, int r
   std::vector<std::string> arguments = data.arguments(memory);
   arguments.insert(arguments.end(), more.begin(), more.end());
   Daemon daemon(arguments, data.socket);
-  Watch watch(daemon.process());
+  MemoryWatch watch(daemon.process());
   load(data, rounds, at_once, batches);
   const auto status = status_of(data.socket);
   const Bytes most = watch.end();
