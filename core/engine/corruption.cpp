@@ -129,7 +129,7 @@ void Preparation::look_again(std::uint32_t index, Bytes most) {
     if (suspect.settled) continue;
     if (std::find(ids_.begin(), ids_.end(), suspect.used) == ids_.end()) {
       const Bytes bytes = staged_bytes(s_, dataset, suspect.used);
-      if (!ids_.empty() && taken + bytes > most) continue;
+      if (!ids_.empty() && saturating_sum(taken, bytes) > most) continue;
       taken += bytes;
       ids_.push_back(suspect.used);
     }

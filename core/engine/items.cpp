@@ -45,7 +45,7 @@ void Items::gather(std::uint32_t making_index, Bytes most) {
     ingredient.occurrence = static_cast<std::uint32_t>(draws[place].occurrence);
     if (some_corrupt) stand_in(making, ingredient);
     const Bytes bytes = staged_bytes(s_, *around_.dataset, ingredient.sample);
-    if (at > 0 && staging_taken_ + bytes > staging_most_) {
+    if (at > 0 && saturating_sum(staging_taken_, bytes) > staging_most_) {
       if (some_corrupt) forget_stand_in(making, place);
       break;
     }
@@ -203,7 +203,7 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t at, const Ite
     const Bytes bytes = form == Form::decoded
                             ? staged_bytes(s_, s_.memory[index].spec.slot_bytes)
                             : staged_bytes(s_, *around_.dataset, ingredient.sample);
-    if (form == Form::decoded && staging_taken_ + bytes > staging_most_) continue;
+    if (form == Form::decoded && saturating_sum(staging_taken_, bytes) > staging_most_) continue;
     staging_taken_ += bytes;
     // The read holds it from when it is ordered, and the making, if it holds what it is made of.
     share.pin(item);
@@ -381,6 +381,7 @@ void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
 
 void Items::regather(std::uint32_t making_index) {
   Making& making = s_.makings[making_index];
+  if (s_.nodes[making.node].lost) return;  // it ends with its node, in a moment
   look_around(making_index);
   // A large block has thousands of both.
   std::vector<ItemId> held;

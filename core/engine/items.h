@@ -159,6 +159,7 @@ class Items {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
   FirstPlaces first_places_;                                     // scratch
   std::vector<ItemId> gone_;                                     // scratch
+  std::vector<SampleId> once_;                                   // scratch
 };
 
 }  // namespace batchflow

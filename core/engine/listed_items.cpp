@@ -61,12 +61,18 @@ bool Items::use_listed_under_way(std::uint32_t batch_index, std::uint32_t node, 
   return true;
 }
 
+// What stands in a batch twice is read once.
 void Items::order_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset) {
   drop_evicted(s_);
   for (const Group& group : groups_.all()) {
+    once_.clear();
+    first_places_.clear(group.samples.size());
+    for (std::uint32_t at = 0; at < group.samples.size(); ++at) {
+      if (first_places_.of(group.samples[at], at) == at) once_.push_back(group.samples[at]);
+    }
     Reads::Spec spec = spec_of(group.source, dataset, node);
     spec.listed = true;
-    const std::uint32_t read = reads_.open(spec, group.samples);
+    const std::uint32_t read = reads_.open(spec, once_);
     reads_.own_listed(read, batch_index);
     for (const std::uint32_t place : group.ingredients) {
       if (s_.reads[read].staged) {

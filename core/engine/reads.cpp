@@ -262,7 +262,9 @@ void Reads::release_samples(std::uint32_t index, std::span<const std::uint32_t> 
     read.shown[place] = kNone;
     shown_samples_.release(one);
   }
-  s_.order(Release{s_.requests.latest(read.request.id), s_.arena.copy(gone_)});
+  if (!s_.nodes[read.node].lost) {
+    s_.order(Release{s_.requests.latest(read.request.id), s_.arena.copy(gone_)});
+  }
   uncount(read, bytes);
 }
 

@@ -132,6 +132,7 @@ TEST_CASE("time is bounded by hand: steps after one another, and nothing else") 
   JobPlan job = one_rank(Order::strict);
   job.compute = ms(10);
   scenario.jobs = {job};
+  scenario.nodes[0].dram = 8 * 3200;  // two cores read two blocks each within an eighth of it
   const Outcomes out = run(scenario);
   // 16 steps of 10 ms; preparation hides behind them but for the first block: read 1 ms, prepare
   // 2 ms, deliver .1 ms, workers after 1 ms.
