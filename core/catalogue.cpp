@@ -57,6 +57,9 @@ std::optional<Catalogue> Catalogue::from(Parts parts, std::string& problem) {
   if (!problem.empty()) return std::nullopt;
   Catalogue catalogue;
   catalogue.total_bytes_ = *total;
+  catalogue.largest_bytes_ = parts.bytes.empty()
+                                 ? parts.uniform_bytes
+                                 : *std::max_element(parts.bytes.begin(), parts.bytes.end());
   if (std::all_of(parts.bytes.begin(), parts.bytes.end(),
                   [](Bytes bytes) { return bytes <= UINT32_MAX; })) {
     catalogue.small_bytes_.assign(parts.bytes.begin(), parts.bytes.end());

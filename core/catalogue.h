@@ -52,6 +52,7 @@ class Catalogue {
   std::uint64_t samples() const { return parts_.samples; }
   Bytes total_bytes() const { return total_bytes_; }
   Bytes mean_bytes() const { return total_bytes_ / parts_.samples; }
+  Bytes largest_bytes() const { return largest_bytes_; }  // of a sample
   bool is_uniform() const { return small_bytes_.empty() && parts_.bytes.empty(); }
   std::uint32_t classes() const { return parts_.classes; }
 
@@ -68,6 +69,7 @@ class Catalogue {
   Parts parts_;
   std::vector<std::uint32_t> small_bytes_;  // in place of parts_.bytes where all are below 4 GiB
   Bytes total_bytes_ = 0;
+  Bytes largest_bytes_ = 0;
 };
 
 void encode(const Catalogue& catalogue, std::vector<std::byte>& out);

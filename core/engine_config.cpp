@@ -132,6 +132,10 @@ EngineConfig read_engine_config(ConfigSection& section) {
   config.workers_held_during_reads =
       section.flag("workers_held_during_reads", config.workers_held_during_reads);
   config.hold_ingredients = section.flag("hold_ingredients", config.hold_ingredients);
+  config.count_staging = section.flag("count_staging", config.count_staging);
+  config.staging_bytes = section.bytes("staging_bytes", config.staging_bytes, 0);
+  config.staging_sector_bytes =
+      section.bytes("staging_sector_bytes", config.staging_sector_bytes, 1);
   config.blocks_in_flight_per_worker =
       count(section, "blocks_in_flight_per_worker", config.blocks_in_flight_per_worker, 1, 64);
   config.look_ahead_most = count(section, "look_ahead_most", config.look_ahead_most, 0, 1 << 20);

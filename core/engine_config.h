@@ -63,6 +63,13 @@ struct EngineConfig {
   // What a block is made of stays where it is kept until it is made. False for replays, whose
   // blocks stand for streams that need a part of it at a time.
   bool hold_ingredients = true;
+  // What reads land in is memory of its place, a sample at least: as much as `staging_bytes` says,
+  // or 0: so that all workers are busy, within a part of the place. Where storage is read in whole
+  // sectors a sample takes as many as it may touch. False for models of caches, whose places hold
+  // what is kept and nothing else: then reads are not bounded.
+  bool count_staging = true;
+  Bytes staging_bytes = 0;
+  Bytes staging_sector_bytes = 1;
   std::uint32_t blocks_in_flight_per_worker = 2;  // read or in preparation, where reads hold none
   // A job's blocks that are ready or in the making beyond those its ranks wait for, whatever the
   // policy asks for. 0 for replays, whose blocks stand for streams that come while they are used.

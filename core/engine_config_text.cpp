@@ -34,7 +34,7 @@ std::string text_of(const EngineConfig& config) {
                blocks_least, item_slot_bytes, corrupt_ratio_max, rank_timeout, read_attempts,
                delivery_attempts, retry_wait, share_streams, share_nodes, helper_nodes,
                workers_per_rank, workers_held_during_reads, hold_ingredients,
-               blocks_in_flight_per_worker, look_ahead_most, late_after_p99, journal_bytes_max,
+               count_staging, staging_bytes, staging_sector_bytes, blocks_in_flight_per_worker, look_ahead_most, late_after_p99, journal_bytes_max,
                promise_log_bytes_max] = config;
   const auto& [allocation, eviction, selection, dispatch, scaling] = policies;
   std::string text;
@@ -67,6 +67,9 @@ std::string text_of(const EngineConfig& config) {
   put("workers_per_rank", workers_per_rank);
   put("workers_held_during_reads", workers_held_during_reads);
   put("hold_ingredients", hold_ingredients);
+  put("count_staging", count_staging);
+  put("staging_bytes", staging_bytes);
+  put("staging_sector_bytes", staging_sector_bytes);
   put("blocks_in_flight_per_worker", blocks_in_flight_per_worker);
   put("look_ahead_most", look_ahead_most);
   put("late_after_p99", late_after_p99);

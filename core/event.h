@@ -320,7 +320,9 @@ struct Read {
   std::span<const SampleId> samples;  // of another attempt: those that failed
 };
 
-// Make a block, or (with `places`) parts of it anew. `slot` is where the prepared form goes.
+// Make a block, or a part of it. Parts come in the order of their places, by further attempts of
+// one request; between them come samples that could not be decoded. `slot` is where the prepared
+// form goes.
 struct Prepare {
   Request request;
   WorkerId worker;
@@ -334,7 +336,8 @@ struct Prepare {
   std::span<const Ingredient> ingredients;
   ShareId decoded_share = ShareId::none();  // of the ingredients with `keep_decoded`
   std::span<const Replacement>
-      replacements;  // for corrupt samples: drawn with the key of `corrupt`
+      replacements;    // for corrupt samples: drawn with the key of `corrupt`
+  bool mends = false;  // the places were made before, but for what could not be decoded
 };
 
 // Copy a slice of a block into a batch's slot, on the same node or to another.
@@ -387,9 +390,10 @@ struct Drop {
 struct Cancel {
   Request request;
 };
-// The staging memory of a read that was not kept is needed no more.
+// Staging memory of a read is needed no more: that of these samples.
 struct Release {
   Request request;
+  std::span<const SampleId> samples = {};  // empty: all that is left of it
 };
 struct EpochEnded {
   JobId job;

@@ -92,7 +92,7 @@ BATCHFLOW_FIELDS(Admit, job, stream, credits, block_samples, first_step)
 BATCHFLOW_FIELDS(Refuse, job, why, needed, available)
 BATCHFLOW_FIELDS(Read, request, dataset, from, to, form, keep, keep_at, held, lineage, samples)
 BATCHFLOW_FIELDS(Prepare, request, worker, node, lineage, share, slot, staging, ingredients,
-                 decoded_share, replacements)
+                 decoded_share, replacements, mends)
 BATCHFLOW_FIELDS(Transfer, request, from, to, from_share, from_slot, to_share, to_slot, slice,
                  offset_samples, slot_samples)
 BATCHFLOW_FIELDS(Deliver, request, job, rank, step, epoch, last_of_epoch, in_place, place, share,
@@ -100,7 +100,7 @@ BATCHFLOW_FIELDS(Deliver, request, job, rank, step, epoch, last_of_epoch, in_pla
                  rehearsed_block_samples, ingredients, replacements, repeats)
 BATCHFLOW_FIELDS(Drop, share, place, form, item, slot)
 BATCHFLOW_FIELDS(Cancel, request)
-BATCHFLOW_FIELDS(Release, request)
+BATCHFLOW_FIELDS(Release, request, samples)
 BATCHFLOW_FIELDS(EpochEnded, job, epoch, samples)
 BATCHFLOW_FIELDS(SetWorkers, node, workers)
 BATCHFLOW_FIELDS(SetTimer, timer, at)

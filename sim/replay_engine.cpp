@@ -63,6 +63,7 @@ class TraceBackend {
     EngineConfig config;
     config.seed = seed;
     config.item_slot_bytes = 1;
+    config.count_staging = false;  // the capacity is the cache's
     config.policies.allocation = "equal";
     config.policies.eviction[static_cast<std::size_t>(Form::encoded)] = policy.text();
     return config;

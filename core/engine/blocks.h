@@ -15,6 +15,7 @@
 #include "core/order.h"
 #include "core/rehearsal.h"
 #include "core/types.h"
+#include "core/weighted.h"
 
 namespace batchflow {
 
@@ -42,6 +43,10 @@ struct Node {
   std::uint32_t workers_wanted = 0;  // as last ordered by SetWorkers
   std::uint32_t started = 0;         // makings not finished
   std::deque<std::uint32_t> ready;   // makings that wait for a worker only
+  // Makings that wait for staging memory, in the order in which they came.
+  std::deque<std::uint32_t> unstaged;
+  bool staging_changed = false;  // stands in EngineState::nodes_to_stage
+  bool staging_due = false;      // in EngineState::nodes_to_plan
   double prepare_s = 0;              // smoothed
   double stall_fraction = 0;         // as of late, of the job that stalls most
   Instant stall_measured{};
@@ -105,12 +110,27 @@ struct ItemPin {
   ItemId item;
 };
 
-// What a block needs while it is made: reads, a worker, ingredients.
+// What a making, or a batch of a listed order, holds of reads: all that one brings, which it ordered
+// itself, or samples of others.
+struct ReadHold {
+  std::uint32_t read;
+  bool all;
+};
+struct ReadHolds {
+  std::vector<ReadHold> reads;
+  std::vector<std::uint32_t> samples;  // by their place in Reads
+};
+
+// What a block needs while it is made: staging memory, reads, a worker, ingredients.
+//
+// It is made part by part. Of a part the samples are looked up when there is staging memory for all
+// that has to be read; when a worker has prepared them, none of that is held any more. A block that
+// fits is one part.
 struct Making {
   std::uint32_t block = kNone;
   std::uint32_t job = kNone;  // who asked; for statistics and limits
   std::uint32_t node = kNone;
-  std::uint32_t waiting = 0;  // reads and other makings it waits for
+  std::uint32_t waiting = 0;  // staging memory, reads and other makings it waits for
   std::uint32_t worker = kNone;
   bool remake = false;
   bool ready = false;  // in the queue for a worker
@@ -118,11 +138,17 @@ struct Making {
   std::uint64_t serial = 0;
   std::uint32_t attempts = 0;
   bool preparing = false;               // the worker has its order
-  bool corrupt = false;                 // a worker made all of it but what it could not decode
-  std::vector<Ingredient> ingredients;  // empty: all samples from one staging read
-  std::vector<Ingredient> patch;        // those to prepare again; empty: all
+  bool unstaged = false;                // in the queue for staging memory
+  std::vector<Draw> draws;              // of the block, as long as some are to be looked up
+  std::uint32_t next = 0;               // the first place that is in no part yet
+  std::uint64_t part = 0;               // serial of the present part
+  bool whole = false;                   // which is all of the block
+  bool mends = false;                   // which are samples that could not be decoded
+  double prepared_s = 0;                // by workers so far
+  std::vector<Ingredient> ingredients;  // of the part; empty: all samples from one staging read
   RequestId staging = RequestId::none();
-  std::vector<std::uint32_t> reads;  // whose staging memory it holds
+  ReadHolds held;
+  Bytes set_apart = 0;  // staging memory, for what others decode: if they fail it must be read
   std::vector<ItemPin> pins;
   std::vector<ItemPin> decoding;          // decoded items it will put into their share
   std::vector<std::uint32_t> dependents;  // makings that wait for its decoded items
@@ -134,6 +160,7 @@ struct Making {
     SampleId used;               // the original, or the one that stands in for it
     std::uint32_t failures = 0;  // of `used`, each on a read of its own from the store
     bool settled = false;        // nothing is known against `used`
+    std::uint32_t occurrence = 0;  // of the original
   };
   std::vector<Suspect> suspects;
   Instant since;
@@ -144,12 +171,14 @@ struct Making {
   bool second = false;
 
   void reset() {
-    Making next;
-    next.ingredients = emptied(ingredients);
-    next.reads = emptied(reads);
-    next.pins = emptied(pins);
-    next.decoding = emptied(decoding);
-    *this = std::move(next);
+    Making fresh;
+    fresh.ingredients = emptied(ingredients);
+    fresh.draws = emptied(draws);
+    fresh.held.reads = emptied(held.reads);
+    fresh.held.samples = emptied(held.samples);
+    fresh.pins = emptied(pins);
+    fresh.decoding = emptied(decoding);
+    *this = std::move(fresh);
   }
 };
 
@@ -171,14 +200,22 @@ struct ReadJob {
   bool in_part = false;           // some of it may be there
   Lineage lineage;
   std::vector<std::uint32_t> waiters;  // makings, or listed batches
-  std::uint32_t holders = 0;           // of its staging memory
+  std::uint32_t holders = 0;           // makings or batches that hold any of it
+  std::uint32_t owners = 0;            // of these, those that hold all of it
+  // By sample, if others may hold some of them: their places in Reads; kNone: released already.
+  std::vector<std::uint32_t> shown;
+  bool listed = false;  // for batches of listed orders, whose memory is set apart
+  Bytes each = 0;       // a sample's staging memory, where all have the same; 0: by the catalogue
+  Bytes counted = 0;    // what it takes of the staging memory for blocks
   std::uint32_t attempts = 0;
   bool done = false;
+  bool failed = false;  // nothing comes of it
   Instant retry_at = kNever;
 
   void reset() {
     ReadJob next;
     next.samples = emptied(samples);
+    next.shown = emptied(shown);
     next.missing = emptied(missing);
     next.waiters = emptied(waiters);
     *this = std::move(next);

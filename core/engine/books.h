@@ -5,8 +5,15 @@
 // C - R - 1; at most one block charged as current; and blocks without a charge, which may be
 // evicted at once. C and R change, so what is charged as ahead is weighed again whenever they do. A
 // batch takes its slot when it is begun and is gathered block by block, and the current block is
-// kept only while its job could take it at once. So a block that a job waits for can be made, and
-// the batch it goes into has a slot: no set of jobs can stop each other.
+// kept only while its job could take it at once. So a block that a job waits for has a slot, and
+// the batch it goes into has one.
+//
+// What blocks are made from is read into staging memory, which is promised, too: a sample of each
+// data set at least (core/engine/staging.h). A block is made part by part, and holds nothing of it
+// while it waits for its turn, so every part that has begun comes to an end and every making has its
+// turn: a block that a job waits for can be made, and no set of jobs can stop each other. Batches of
+// listed orders hold what they have read until their ranks let go: they have memory of their own,
+// set apart when the job joins.
 #pragma once
 
 #include <algorithm>
@@ -54,6 +61,7 @@ inline void keep_promise(EngineState& s, const StreamNode& part) {
   s.memory.set_jobs(part.share, static_cast<std::uint32_t>(part.jobs),
                     part.ranks * s.config.workers_per_rank * kAheadPerWorker,
                     static_cast<std::uint32_t>(part.ranks));
+  s.plan_staging(part.index);
 }
 
 // Slots that work ahead of need may take in all.

@@ -3,11 +3,12 @@
 
 #include "core/check.h"
 #include "core/engine/preparation.h"
+#include "core/engine/staging.h"
 #include "core/replacement.h"
 
 namespace batchflow {
 
-// The worker could not decode some samples. Each is read anew from the store and tried again alone;
+// The worker could not decode some samples. What it has made of the part stays. Each is read anew from the store and tried again alone;
 // a sample that fails on two reads of its own is corrupt, and the rule names who stands in.
 // A report of samples that are not in the block is a broken worker, not a broken sample.
 bool Preparation::are_of_block(const Making& making, std::span<const SampleId> failed) {
@@ -37,24 +38,26 @@ void Preparation::corrupt(std::uint32_t index, std::span<const SampleId> failed)
       ingredient.staging = making.staging;
       making.ingredients.push_back(ingredient);
     }
-    making.staging = RequestId::none();
   }
   for (const SampleId sample : failed) BF_CHECK(suspect(index, sample));
+  part_twins(making);  // the other finds them as they are, too
+  end_part(index);
   for (Making::Suspect& suspect : making.suspects) {
     if (suspect.settled || suspect.failures < 2) continue;
     if (condemn(making, suspect)) continue;
     free_worker(making);
     return abort(index);
   }
-  look_again(index);
+  wait_for_staging(index);
 }
 
 // A sample may stand in several places of a block: in its own, and in those of corrupt ones.
 bool Preparation::suspect(std::uint32_t index, SampleId sample) {
   Making& making = s_.makings[index];
   // What was read for this block counts as a first read of the store; what a cache had does not.
-  const bool read = std::any_of(making.reads.begin(), making.reads.end(), [&](std::uint32_t one) {
-    const auto& samples = s_.reads[one].samples;
+  const auto& reads = making.held.reads;
+  const bool read = std::any_of(reads.begin(), reads.end(), [&](const ReadHold& one) {
+    const auto& samples = s_.reads[one.read].samples;
     return std::find(samples.begin(), samples.end(), sample) != samples.end();
   });
   bool found = false;
@@ -75,7 +78,8 @@ void Preparation::suspect(Making& making, const Ingredient& ingredient, bool fro
   auto known = std::find_if(making.suspects.begin(), making.suspects.end(),
                             [&](const auto& one) { return one.place == ingredient.place; });
   if (known == making.suspects.end()) {
-    making.suspects.push_back({ingredient.place, ingredient.sample, ingredient.sample, 0, false});
+    making.suspects.push_back({ingredient.place, ingredient.sample, ingredient.sample, 0, false,
+                               ingredient.occurrence});
     known = std::prev(making.suspects.end());
   }
   known->settled = false;
@@ -108,36 +112,45 @@ bool Preparation::condemn(Making& making, Making::Suspect& suspect) {
   return true;
 }
 
-// Reads the suspects from the store, each for this block alone, and prepares their places again.
-void Preparation::look_again(std::uint32_t index) {
+bool Preparation::has_doubts(const Making& making) {
+  return std::any_of(making.suspects.begin(), making.suspects.end(),
+                     [](const Making::Suspect& one) { return !one.settled; });
+}
+
+// Reads suspects from the store, each for this block alone, and prepares their places again: as many
+// as take no more staging memory than `most`, and one at least.
+void Preparation::look_again(std::uint32_t index, Bytes most) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];
+  const Dataset& dataset = s_.datasets[s_.streams[block.stream].dataset];
   ids_.clear();
-  making.patch.clear();
-  std::vector<const Making::Suspect*> again;
+  Bytes taken = 0;
   for (Making::Suspect& suspect : making.suspects) {
     if (suspect.settled) continue;
-    suspect.settled = true;  // until the worker says otherwise
-    again.push_back(&suspect);
     if (std::find(ids_.begin(), ids_.end(), suspect.used) == ids_.end()) {
+      const Bytes bytes = staged_bytes(s_, dataset, suspect.used);
+      if (!ids_.empty() && saturating_sum(taken, bytes) > most) continue;
+      taken += bytes;
       ids_.push_back(suspect.used);
     }
+    suspect.settled = true;  // until the worker says otherwise
+    Ingredient ingredient;
+    ingredient.place = suspect.place;
+    ingredient.sample = suspect.used;
+    ingredient.occurrence = suspect.occurrence;
+    making.ingredients.push_back(ingredient);
   }
   Reads::Spec spec;
-  spec.dataset = s_.datasets[s_.streams[block.stream].dataset].id;
+  spec.dataset = dataset.id;
   spec.from = {NodeId::none(), Tier::store, 0};
   spec.to = {block.node, Tier::dram, 0};
   spec.node = making.node;
   spec.alone = true;
   spec.lineage = s_.lineage(block);
   const std::uint32_t read = reads_.open(spec, ids_);
-  reads_.use(read, index);
-  for (const Making::Suspect* suspect : again) {
-    Ingredient& ingredient = making.ingredients[suspect->place];
-    ingredient.sample = suspect->used;
-    ingredient.form = Form::encoded;
+  reads_.own(read, index);
+  for (Ingredient& ingredient : making.ingredients) {
     ingredient.staging = s_.reads[read].request.id;
-    making.patch.push_back(ingredient);
   }
 }
 

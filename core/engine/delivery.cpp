@@ -155,7 +155,7 @@ void Delivery::unhand(std::uint32_t index) {
   }
   for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);
   batch.pins.clear();
-  if (!batch.reads.empty()) reads_.leave_listed(batch, index);
+  if (!batch.reads.reads.empty()) reads_.leave_listed(batch, index);
   if (batch.share != kNone) {
     const SharePart& part = s_.memory[batch.share];
     if (batch.written && !s_.is_lost(batch.node)) {

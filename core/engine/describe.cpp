@@ -27,6 +27,12 @@ void describe_places(const EngineState& s, Out out) {
     fmt::format_to(out, "node {}: {} workers, {} idle, {} started, {} ready{}\n", node.id.value,
                    node.workers, node.idle.size(), node.started, node.ready.size(),
                    node.takes_work ? "" : ", takes no work");
+    const StagingPart& staging = s.memory.staging({node.id, Tier::dram, 0});
+    fmt::format_to(out,
+                   "  staging: {} B of {} B in use, {} B for listed orders, at least {} B, wanted {} "
+                   "B; {} makings wait\n",
+                   staging.used, staging.room(), staging.listed, staging.least, staging.target,
+                   node.unstaged.size());
   }
 }
 
@@ -57,10 +63,11 @@ void describe_streams(const EngineState& s, Out out) {
     if (!s.makings.live(index)) continue;
     const Making& making = s.makings[index];
     fmt::format_to(out, "making {} of block {}: waits for {}, {} reads, worker {}, attempts {}{}\n",
-                   index, making.block, making.waiting, making.reads.size(),
+                   index, making.block, making.waiting, making.held.reads.size(),
                    static_cast<int>(making.worker), making.attempts,
                    making.preparing ? ", preparing"
                    : making.ready   ? ", ready"
+                   : making.unstaged  ? ", waits for staging memory"
                                     : "");
   }
 }

@@ -11,9 +11,6 @@ namespace batchflow {
 
 namespace {
 
-// After so many samples looked up nothing is started any more in a step. Each may be the first to
-// touch a page of memory. Two blocks of images' usual size: with one, steps are half as many again.
-constexpr std::uint64_t kSamplesAStep = 512;
 // So many needs are weighed in the time in which one sample is looked up.
 constexpr std::size_t kNeedsASample = 32;
 
@@ -296,7 +293,7 @@ bool Dispatching::start_some() {
   ++times_asked_;  // leads stay what they are until this call ends: no job takes a block in it
   open_where_room_is();
   while (!open_.empty()) {
-    if (s_.samples_gathered >= kSamplesAStep) {
+    if (s_.samples_gathered >= EngineState::kSamplesAStep) {
       s_.starts_put_off = true;
       s_.alarms.set(s_.now, {});
       return any;

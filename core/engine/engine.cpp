@@ -378,12 +378,16 @@ void Engine::Parts::decide() {
   needs_told = 0;
   membership.make_way();
   for (bool more = true; more;) {
+    preparation.plan_staging();
     s.memory.plan_now(s.now);
     preparation.strip_ahead(s.memory.take_planned());
     bool shrinking = s.memory.settle(s.now, kSlice, s.evicted);
     drop_evicted(s);
     items.close_unused(s.memory.take_unused());
-    for (const Place& place : s.memory.take_grown()) s.room_on(place.node);
+    for (const Place& place : s.memory.take_grown()) {
+      s.room_on(place.node);
+      if (place.tier == Tier::dram) s.staging_changed(s.node_of.at(place.node.value));
+    }
     if (shrinking) s.alarms.set(s.now, {});
     more = membership.settle();
     // Who has come has memory before anything is started for him.
@@ -393,6 +397,8 @@ void Engine::Parts::decide() {
     }
     look_at_dirty();
     refresh_needs();
+    // Those that began before come first.
+    more = preparation.stage_waiting() || more;
     if (s.room_changed) {
       s.room_changed = false;
       more = dispatching.start_some() || more;
@@ -472,6 +478,10 @@ std::string Engine::describe() const {
 
 void Engine::check_consistency() const {
   parts_->s.memory.check_consistency();
+  for (const Node& node : parts_->s.nodes) {
+    const StagingPart& staging = parts_->s.memory.staging(dram_of(node.id));
+    BF_CHECK(node.lost || !parts_->s.config.count_staging || staging.used <= staging.granted);
+  }
   parts_->dispatching.check_consistency();
   for (std::uint32_t index = 0; index < parts_->s.streams.size(); ++index) {
     if (parts_->s.streams.live(index)) parts_->s.streams[index].lanes->check_consistency();

@@ -1,9 +1,11 @@
 #include "core/engine/items.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 #include "core/engine/books.h"
+#include "core/engine/staging.h"
 #include "core/placement.h"
 #include "core/replacement.h"
 
@@ -17,36 +19,46 @@ constexpr std::uint32_t kPrefetched = 16;
 
 }  // namespace
 
-void Items::gather(std::uint32_t making_index, const std::vector<Draw>& draws) {
+void Items::gather(std::uint32_t making_index, Bytes most) {
   Making& making = s_.makings[making_index];
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
+  const std::vector<Draw>& draws = making.draws;
   const bool some_corrupt = !s_.datasets[stream.dataset].corrupt_by(stream.pipeline_id).empty();
   look_around(making_index);
+  staging_most_ = most;
+  staging_taken_ = 0;
   making.ingredients.clear();
-  making.ingredients.reserve(draws.size());
+  making.ingredients.reserve(draws.size() - making.next);
   // What is drawn comes often; one that stands in for a corrupt one may be here itself.
   const bool with_replacement = stream.family == Order::weighted || block.rehearsal || some_corrupt;
-  if (with_replacement) first_places_.clear(draws.size());
-  for (std::uint32_t place = 0; place < draws.size(); ++place) {
+  if (with_replacement) first_places_.clear(draws.size() - making.next);
+  for (std::uint32_t at = 0; making.next < draws.size(); ++at, ++making.next) {
+    const std::uint32_t place = making.next;
     if (place + kPrefetched < draws.size()) {
       const ItemId soon = item_of(draws[place + kPrefetched].sample);
       for (const Share* share : around_.likely) share->prefetch(soon);
     }
-    Ingredient& ingredient = making.ingredients.emplace_back();
+    Ingredient ingredient;
     ingredient.place = place;
     ingredient.sample = draws[place].sample;
     ingredient.occurrence = static_cast<std::uint32_t>(draws[place].occurrence);
     if (some_corrupt) stand_in(making, ingredient);
+    const Bytes bytes = staged_bytes(s_, *around_.dataset, ingredient.sample);
+    if (at > 0 && saturating_sum(staging_taken_, bytes) > staging_most_) {
+      if (some_corrupt) forget_stand_in(making, place);
+      break;
+    }
+    making.ingredients.push_back(ingredient);
     if (with_replacement) {
       // The bytes are wanted once, however often the sample was drawn.
-      const std::uint32_t first = first_places_.of(ingredient.sample, place);
-      if (first != place) {
-        firsts_.push_back({place, first});
+      const std::uint32_t first = first_places_.of(ingredient.sample, at);
+      if (first != at) {
+        firsts_.push_back({at, first});
         continue;
       }
     }
-    gather_one(making_index, place);
+    gather_one(making_index, at);
   }
   drop_evicted(s_);
   order_groups(making_index);
@@ -115,14 +127,20 @@ void Items::stand_in(Making& making, Ingredient& ingredient) {
   const auto used = replacement(root, block.name.generation, block.name.pass, ingredient.sample,
                                 dataset.catalogue->samples(), corrupt);
   making.suspects.push_back(
-      {ingredient.place, ingredient.sample, used.value_or(ingredient.sample), 0, true});
+      {ingredient.place, ingredient.sample, used.value_or(ingredient.sample), 0, true,
+       ingredient.occurrence});
   ingredient.sample = making.suspects.back().used;
 }
 
+// The place is for the next part.
+void Items::forget_stand_in(Making& making, std::uint32_t place) {
+  if (!making.suspects.empty() && making.suspects.back().place == place) making.suspects.pop_back();
+}
+
 // REQUIRES: look_around(making)
-void Items::gather_one(std::uint32_t making_index, std::uint32_t place) {
+void Items::gather_one(std::uint32_t making_index, std::uint32_t at) {
   Making& making = s_.makings[making_index];
-  Ingredient& ingredient = making.ingredients[place];
+  Ingredient& ingredient = making.ingredients[at];
   ingredient.form = Form::encoded;
   ingredient.staging = RequestId::none();
   ingredient.keep_decoded = false;
@@ -133,18 +151,27 @@ void Items::gather_one(std::uint32_t making_index, std::uint32_t place) {
                         ? 0
                         : around_.placed->home_of(dataset.catalogue->version(), sample)];
 
-  if (home.decoded && use_resident(making_index, place, *home.decoded, Form::decoded)) return;
-  if (home.decoded && home.node == making.node) admit_decoded(making_index, place, *home.decoded);
-  if (home.encoded && use_resident(making_index, place, *home.encoded, Form::encoded)) return;
-  if (use_under_way(making_index, place)) return;
+  if (home.decoded && use_resident(making_index, at, *home.decoded, Form::decoded)) return;
+  if (home.decoded && home.node == making.node) admit_decoded(making_index, at, *home.decoded);
+  if (home.encoded && use_resident(making_index, at, *home.encoded, Form::encoded)) return;
+  if (use_under_way(making_index, at)) return;
+  staging_taken_ += staged_bytes(s_, dataset, sample);
   add_to_group({kNone, home.encoded ? admit_encoded(*home.encoded, dataset, sample) : kNone},
-               sample, place);
+               sample, at);
 }
 
-bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const ItemCache& cache,
+// Another making decodes it. Should that fail, it will have to be read for this one.
+void Items::set_apart(Making& making, SampleId sample) {
+  const Bytes bytes = staged_bytes(s_, *around_.dataset, sample);
+  staging_taken_ += bytes;
+  making.set_apart += bytes;
+  stage(s_, making.node, bytes);
+}
+
+bool Items::use_resident(std::uint32_t making_index, std::uint32_t at, const ItemCache& cache,
                          Form form) {
   Making& making = s_.makings[making_index];
-  Ingredient& ingredient = making.ingredients[place];
+  Ingredient& ingredient = making.ingredients[at];
   const ItemId item = item_of(ingredient.sample);
   for (const std::uint32_t index : {cache.dram, cache.nvme}) {
     if (index == kNone || !s_.memory[index].share->resident(item)) continue;
@@ -152,16 +179,16 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const 
     Share& share = *s_.memory[index].share;
     const Reads::Bringer bringer = reads_.bringer(index, item);
     share.access({item, share.slots(item), kUnknownUse}, gone_);  // a hit
-    // A making waits for older ones alone, so no two wait for each other.
-    const bool younger =
-        bringer.making != kNone && s_.makings[bringer.making].serial >= making.serial;
+    // A part waits for older ones alone, so no two wait for each other.
+    const bool younger = bringer.making != kNone && s_.makings[bringer.making].part >= making.part;
     if (bringer.in_vain || younger) continue;
     const Place from = s_.memory[index].spec.place;
     if (from == here) {
       pin(making, index, item);
       ingredient.form = form;
-      if (bringer.read != kNone) reads_.use(bringer.read, making_index);
+      if (bringer.read != kNone) reads_.wait_for(bringer.read, making_index);
       if (bringer.making != kNone) {
+        set_apart(making, ingredient.sample);
         s_.makings[bringer.making].dependents.push_back(making_index);
         making.makers.push_back(bringer.making);
         ++making.waiting;
@@ -171,11 +198,17 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t place, const 
     // Elsewhere. What is still on its way there comes from the store to here, too.
     if (!bringer.nobody()) continue;
     ingredient.form = form;
-    if (use_under_way(making_index, place)) return true;
+    if (use_under_way(making_index, at)) return true;
+    // A decoded copy may be much larger than what is stored.
+    const Bytes bytes = form == Form::decoded
+                            ? staged_bytes(s_, s_.memory[index].spec.slot_bytes)
+                            : staged_bytes(s_, *around_.dataset, ingredient.sample);
+    if (form == Form::decoded && saturating_sum(staging_taken_, bytes) > staging_most_) continue;
+    staging_taken_ += bytes;
     // The read holds it from when it is ordered, and the making, if it holds what it is made of.
     share.pin(item);
     if (s_.config.hold_ingredients) making.pins.push_back({index, item});
-    add_to_group({index, kNone, form}, ingredient.sample, place);
+    add_to_group({index, kNone, form}, ingredient.sample, at);
     return true;
   }
   ingredient.form = Form::encoded;
@@ -188,18 +221,22 @@ void Items::pin(Making& making, std::uint32_t share, ItemId item) {
 }
 
 // Someone on this node is reading it already, or has it staged.
-bool Items::use_under_way(std::uint32_t making_index, std::uint32_t place) {
+bool Items::use_under_way(std::uint32_t making_index, std::uint32_t at) {
   if (!around_.under_way) return false;
   Making& making = s_.makings[making_index];
-  Ingredient& ingredient = making.ingredients[place];
-  const std::uint32_t index =
+  Ingredient& ingredient = making.ingredients[at];
+  const std::uint32_t shown =
       reads_.find(making.node, around_.dataset->id, ingredient.sample, ingredient.form);
-  if (index == kNone) return false;
+  if (shown == kNone) return false;
+  const std::uint32_t index = reads_.shown(shown).read;
   const ReadJob& read = s_.reads[index];
-  reads_.use(index, making_index);
+  // What is read for a listed order is that one's memory.
+  if (read.staged && read.listed) return false;
   if (read.staged) {
+    reads_.hold(shown, making_index);
     ingredient.staging = read.request.id;
   } else {
+    reads_.wait_for(index, making_index);
     pin(making, read.keep, item_of(ingredient.sample));
   }
   return true;
@@ -218,9 +255,9 @@ std::uint32_t Items::admit_encoded(const ItemCache& cache, const Dataset& datase
   return kNone;
 }
 
-void Items::admit_decoded(std::uint32_t making_index, std::uint32_t place, const ItemCache& cache) {
+void Items::admit_decoded(std::uint32_t making_index, std::uint32_t at, const ItemCache& cache) {
   Making& making = s_.makings[making_index];
-  Ingredient& ingredient = making.ingredients[place];
+  Ingredient& ingredient = making.ingredients[at];
   const std::uint32_t index = cache.dram;
   const ItemId item = item_of(ingredient.sample);
   if (index == kNone || !admit(index, {item, 1, kUnknownUse})) return;
@@ -255,6 +292,9 @@ Reads::Spec Items::spec_of(const Source& source, DatasetId dataset, std::uint32_
   spec.source = source.share;
   spec.keep = source.keep;
   spec.form = source.form;
+  if (source.form == Form::decoded) {
+    spec.each = staged_bytes(s_, s_.memory[source.share].spec.slot_bytes);
+  }
   spec.to = dram_of(s_.nodes[node].id);
   spec.node = node;
   return spec;
@@ -268,10 +308,10 @@ void Items::order_groups(std::uint32_t making_index) {
     spec.source_pinned = !s_.config.hold_ingredients;
     spec.lineage = s_.lineage(s_.blocks[making.block]);
     const std::uint32_t read = reads_.open(spec, group.samples);
-    reads_.use(read, making_index);
+    reads_.own(read, making_index);
     const bool staged = s_.reads[read].staged;
-    for (const std::uint32_t place : group.ingredients) {
-      Ingredient& ingredient = making.ingredients[place];
+    for (const std::uint32_t at : group.ingredients) {
+      Ingredient& ingredient = making.ingredients[at];
       if (staged) {
         ingredient.staging = s_.reads[read].request.id;
       } else {
@@ -283,7 +323,7 @@ void Items::order_groups(std::uint32_t making_index) {
   groups_.clear();
 }
 
-// The making is over, well or not: what it decoded for the cache stays or goes.
+// The part is over, well or not: what it decoded for the cache stays or goes.
 void Items::leave(Making& making, std::uint32_t index, bool well) {
   let_go(making);
   for (const ItemPin& pin : making.decoding) {
@@ -302,13 +342,10 @@ void Items::leave(Making& making, std::uint32_t index, bool well) {
       const SharePart& part = s_.memory[pin.share];
       reads_.end_decoding(pin.share, pin.item);
       part.share->remove(pin.item, Removal::invalidated);
-      // Nothing is left of a failed preparation; of a corrupt one, what it could decode.
-      if (making.corrupt && !s_.nodes[making.node].lost) {
-        s_.order(Drop{part.id, part.spec.place, Form::decoded, pin.item});
-      }
     }
   }
   making.decoding.clear();
+  unstage(s_, making.node, std::exchange(making.set_apart, 0));
   reads_.leave(making, index);
   for (const std::uint32_t dependent : dependents) {
     regather(dependent);
@@ -344,6 +381,7 @@ void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
 
 void Items::regather(std::uint32_t making_index) {
   Making& making = s_.makings[making_index];
+  if (s_.nodes[making.node].lost) return;  // it ends with its node, in a moment
   look_around(making_index);
   // A large block has thousands of both.
   std::vector<ItemId> held;
@@ -351,18 +389,24 @@ void Items::regather(std::uint32_t making_index) {
     if (s_.memory[pin.share].spec.use == ShareUse::decoded) held.push_back(pin.item);
   }
   std::sort(held.begin(), held.end());
-  FlatMap again;  // places by item
-  for (std::uint32_t place = 0; place < making.ingredients.size(); ++place) {
-    const Ingredient& ingredient = making.ingredients[place];
+  FlatMap again;  // where they are, by item
+  for (std::uint32_t at = 0; at < making.ingredients.size(); ++at) {
+    const Ingredient& ingredient = making.ingredients[at];
     if (ingredient.form != Form::decoded || !ingredient.staging.is_none()) continue;
     const ItemId item = item_of(ingredient.sample);
     if (std::binary_search(held.begin(), held.end(), item)) continue;
     if (const std::uint32_t first = again.find(item.value); first != kNone) {
-      firsts_.push_back({place, first});
+      firsts_.push_back({at, first});
       continue;
     }
-    again.set(item.value, place);
-    gather_one(making_index, place);
+    again.set(item.value, at);
+    // Now it takes what was set apart for it.
+    staging_most_ = staged_bytes(s_, *around_.dataset, ingredient.sample);
+    staging_taken_ = 0;
+    const Bytes apart = std::min(making.set_apart, staging_most_);
+    making.set_apart -= apart;
+    unstage(s_, making.node, apart);
+    gather_one(making_index, at);
   }
   drop_evicted(s_);
   order_groups(making_index);

@@ -46,8 +46,10 @@ class Items {
   // Nodes that keep the dataset have come, or jobs that read it have come or gone.
   void settle(const Dataset& dataset);
 
-  // Finds or orders everything that the making's block is made of.
-  void gather(std::uint32_t making, const std::vector<Draw>& draws);
+  // Finds or orders what the making's next part is made of: the block's places from making.next on,
+  // as many as take no more staging memory than `most`, and one at least.
+  // REQUIRES: making.draws are the block's
+  void gather(std::uint32_t making, Bytes most);
   // Whether `gather` has to know the ids at all: nothing can be cached, shared or corrupt.
   bool plain(const Stream& stream) const;
   // Share of the dataset that is cached in a form the stream can use: of the one of which most is.
@@ -59,7 +61,7 @@ class Items {
   // Orders the reads of all that was wanted and is missing.
   void order_listed(std::uint32_t batch, std::uint32_t node, DatasetId dataset);
 
-  // The making is over; `well`: its block is made, and what it decoded for the cache is there.
+  // The making's part is over; `well`: it is made, and what was decoded for the cache is there.
   void leave(Making& making, std::uint32_t index, bool well);
 
   // The making cannot decode the sample, which is in its share no more; who waited for it looks
@@ -126,15 +128,19 @@ class Items {
   void let_go(Making& making);
   void look_around(std::uint32_t making);
   void stand_in(Making& making, Ingredient& ingredient);
-  void gather_one(std::uint32_t making, std::uint32_t place);
+  static void forget_stand_in(Making& making, std::uint32_t place);
+  void gather_one(std::uint32_t making, std::uint32_t at);
+  void set_apart(Making& making, SampleId sample);
   void pin(Making& making, std::uint32_t share, ItemId item);
-  bool use_resident(std::uint32_t making, std::uint32_t place, const ItemCache& cache, Form form);
-  bool use_under_way(std::uint32_t making, std::uint32_t place);
+  bool use_resident(std::uint32_t making, std::uint32_t at, const ItemCache& cache, Form form);
+  bool use_under_way(std::uint32_t making, std::uint32_t at);
   std::uint32_t admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
-  void admit_decoded(std::uint32_t making, std::uint32_t place, const ItemCache& cache);
+  void admit_decoded(std::uint32_t making, std::uint32_t at, const ItemCache& cache);
   bool admit(std::uint32_t share, const Access& access);
   void add_to_group(const Source& source, SampleId sample, std::uint32_t ingredient);
   Reads::Spec spec_of(const Source& source, DatasetId dataset, std::uint32_t node) const;
+  bool use_listed_under_way(std::uint32_t batch, std::uint32_t node, DatasetId dataset,
+                            SampleId sample);
   void order_groups(std::uint32_t making);
   void count_jobs(const Dataset& dataset);
   void settle_homes(ItemCaches& caches);
@@ -147,10 +153,13 @@ class Items {
   std::vector<ItemCaches> caches_;  // by the dataset's index
   Groups groups_;
   Around around_;
+  Bytes staging_most_ = 0;  // that the part which is gathered may take
+  Bytes staging_taken_ = 0;
   std::uint64_t epochs_ = 0;                                     // of membership
   std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
   FirstPlaces first_places_;                                     // scratch
   std::vector<ItemId> gone_;                                     // scratch
+  std::vector<SampleId> once_;                                   // scratch
 };
 
 }  // namespace batchflow

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/catalogue.h"
+#include "core/engine/blocks.h"
 #include "core/engine/memory.h"
 #include "core/engine/runs.h"
 #include "core/event.h"
@@ -139,7 +140,7 @@ struct Batch : BatchState {
   std::vector<Replacement> replacements;
   std::vector<Ingredient> ingredients;  // a listed order's samples, in order
   std::vector<ItemPin> pins;            // items delivered as they are stored
-  std::vector<std::uint32_t> reads;
+  ReadHolds reads;
   // Draws cannot be expanded from names: the ids of its pieces, as far as they are listed.
   std::shared_ptr<std::vector<SampleId>> drawn;
 
@@ -151,7 +152,8 @@ struct Batch : BatchState {
     replacements.clear();
     ingredients.clear();
     pins.clear();
-    reads.clear();
+    reads.reads.clear();
+    reads.samples.clear();
   }
 };
 
@@ -203,6 +205,11 @@ struct Job {
   };
   bool waits_for_held = false;     // no room for its new size before those are released
   std::vector<Reserved> reserved;  // what it was promised in the stream's shares
+  struct Listed {
+    NodeId node;
+    Bytes bytes;
+  };
+  std::vector<Listed> listed;  // and of staging memory, for batches of a listed order
 
   std::deque<EpochRun> runs;         // oldest uncommitted first; the last one is granting
   std::uint64_t committed_step = 0;  // all below are committed

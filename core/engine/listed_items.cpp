@@ -28,7 +28,7 @@ void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId
       batch.pins.push_back({index, item});
     }
     if (result == Share::Result::hit && !bringer.in_vain) {
-      if (bringer.read != kNone) reads_.use_listed(bringer.read, batch_index);
+      if (bringer.read != kNone) reads_.wait_for_listed(bringer.read, batch_index);
       return;
     }
     if (result == Share::Result::inserted) {
@@ -36,27 +36,44 @@ void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId
       share.pin(item);  // for the read that will bring it
     }
   }
-  if (const auto read = reads_.find(node, dataset, sample, Form::encoded); read != kNone) {
-    // Staged or on its way for somebody else. What was let in just now is read for the share.
-    if (keep == kNone) {
-      reads_.use_listed(read, batch_index);
-      if (s_.reads[read].staged) {
-        batch.ingredients.back().staging = s_.reads[read].request.id;
-      } else {
-        s_.memory[s_.reads[read].keep].share->pin(item);
-        batch.pins.push_back({s_.reads[read].keep, item});
-      }
-      return;
-    }
-  }
+  // What was let in just now is read for the share.
+  if (keep == kNone && use_listed_under_way(batch_index, node, dataset, sample)) return;
   add_to_group({kNone, keep}, sample, ingredient.place);
 }
 
+// Staged or on its way for another batch; what is staged for a block is that block's memory.
+bool Items::use_listed_under_way(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset,
+                                 SampleId sample) {
+  const std::uint32_t shown = reads_.find(node, dataset, sample, Form::encoded);
+  if (shown == kNone) return false;
+  Batch& batch = s_.batches[batch_index];
+  const std::uint32_t index = reads_.shown(shown).read;
+  const ReadJob& read = s_.reads[index];
+  if (!read.staged) {
+    reads_.wait_for_listed(index, batch_index);
+    s_.memory[read.keep].share->pin(item_of(sample));
+    batch.pins.push_back({read.keep, item_of(sample)});
+    return true;
+  }
+  if (!read.listed) return false;
+  reads_.hold_listed(shown, batch_index);
+  batch.ingredients.back().staging = read.request.id;
+  return true;
+}
+
+// What stands in a batch twice is read once.
 void Items::order_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset) {
   drop_evicted(s_);
   for (const Group& group : groups_.all()) {
-    const std::uint32_t read = reads_.open(spec_of(group.source, dataset, node), group.samples);
-    reads_.use_listed(read, batch_index);
+    once_.clear();
+    first_places_.clear(group.samples.size());
+    for (std::uint32_t at = 0; at < group.samples.size(); ++at) {
+      if (first_places_.of(group.samples[at], at) == at) once_.push_back(group.samples[at]);
+    }
+    Reads::Spec spec = spec_of(group.source, dataset, node);
+    spec.listed = true;
+    const std::uint32_t read = reads_.open(spec, once_);
+    reads_.own_listed(read, batch_index);
     for (const std::uint32_t place : group.ingredients) {
       if (s_.reads[read].staged) {
         s_.batches[batch_index].ingredients[place].staging = s_.reads[read].request.id;

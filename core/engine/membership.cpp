@@ -379,6 +379,7 @@ void Membership::end_service(Job& job) {
 }
 
 void Membership::forget(Job& job) {
+  give_up_listed(job);
   for (const std::uint32_t share : job.retired_shares) s_.memory.remove_share(share);
   s_.job_of.erase(job.id.value);
   s_.jobs.release(job.index);

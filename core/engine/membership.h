@@ -78,6 +78,11 @@ class Membership {
                std::uint64_t& available);
   bool fits(const Job& job, std::uint32_t credits, std::uint64_t& needed,
             std::uint64_t& available) const;
+  Bytes listed_bytes(const Job& job, NodeId node, std::uint32_t credits) const;
+  bool fits_listed(const Job& job, std::uint32_t credits, std::uint64_t& needed,
+                   std::uint64_t& available) const;
+  void take_listed(Job& job);
+  void give_up_listed(Job& job);
   bool can_be_made(const Job& job, std::uint64_t& needed, std::uint64_t& available) const;
   bool reserve_resized(Job& job);
   void take_reserve(Job& job);

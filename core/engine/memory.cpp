@@ -74,7 +74,7 @@ Bytes Memory::promised(Place place) const {
 void Memory::forget_node(NodeId node) {
   for (auto place = places_.begin(); place != places_.end();) {
     if (place->first.node == node) {
-      BF_CHECK(place->second.shares.empty());
+      BF_CHECK(place->second.shares.empty() && place->second.staging.used == 0);
       capacity_of_all_ -= place->second.capacity;
       place = places_.erase(place);
     } else {
@@ -86,10 +86,95 @@ void Memory::forget_node(NodeId node) {
 bool Memory::promises_kept(Place place) const {
   const auto found = places_.find(place);
   if (found == places_.end()) return false;
+  const StagingPart& staging = found->second.staging;
+  // What blocks have of it now is not there for a listed order yet.
+  if (staging.granted < staging.listed + std::max(staging.least, staging.used)) return false;
   return std::all_of(found->second.shares.begin(), found->second.shares.end(),
                      [&](std::uint32_t share) {
                        return shares_[share].share->capacity() >= shares_[share].least;
                      });
+}
+
+// --------------------------------------------------------------------------------- staging ----
+
+const StagingPart& Memory::staging(Place place) const {
+  static const StagingPart kNothing;
+  const auto found = places_.find(place);
+  return found == places_.end() ? kNothing : found->second.staging;
+}
+
+void Memory::change_staging_promise(Place place, Bytes least, Bytes listed) {
+  PlacePart& part = places_.at(place);
+  part.promised += least + listed - part.staging.least - part.staging.listed;
+  part.staging.least = least;
+  part.staging.listed = listed;
+  part.staging.wish = std::max(part.staging.wish, least);
+  plan_again(place);
+}
+
+void Memory::plan_staging(Place place, Bytes least, Bytes wish) {
+  StagingPart& staging = places_.at(place).staging;
+  if (staging.least == least && staging.wish == wish) return;
+  staging.wish = wish;
+  change_staging_promise(place, least, staging.listed);
+}
+
+void Memory::raise_staging(Place place, Bytes least) {
+  const StagingPart& staging = places_.at(place).staging;
+  if (least > staging.least) change_staging_promise(place, least, staging.listed);
+}
+
+void Memory::promise_listed(Place place, Bytes bytes) {
+  const StagingPart& staging = places_.at(place).staging;
+  change_staging_promise(place, staging.least, staging.listed + bytes);
+}
+
+void Memory::give_back_listed(Place place, Bytes bytes) {
+  const auto found = places_.find(place);
+  if (found == places_.end()) return;  // with its node
+  const StagingPart& staging = found->second.staging;
+  change_staging_promise(place, staging.least, staging.listed - bytes);
+}
+
+void Memory::stage(Place place, Bytes bytes) {
+  places_.at(place).staging.used += bytes;
+}
+
+void Memory::unstage(Place place, Bytes bytes) {
+  PlacePart& part = places_.at(place);
+  BF_CHECK(part.staging.used >= bytes);
+  part.staging.used -= bytes;
+  ++part.freed;
+}
+
+// Of what is left beside the promises of shares.
+void Memory::aim_staging(PlacePart& part) {
+  StagingPart& staging = part.staging;
+  const Bytes of_shares = part.promised - staging.least - staging.listed;
+  const Bytes room = part.capacity > of_shares ? part.capacity - of_shares : 0;
+  staging.target =
+      std::max(staging.least + staging.listed, std::min(room, staging.wish + staging.listed));
+}
+
+Bytes Memory::room_for_shares(const PlacePart& part) {
+  return part.capacity > part.staging.target ? part.capacity - part.staging.target : 0;
+}
+
+// True when it has no more than it should.
+bool Memory::shrink_staging(PlacePart& part) {
+  StagingPart& staging = part.staging;
+  const Bytes in_use = staging.listed + staging.used;
+  staging.granted = std::min(staging.granted, std::max(staging.target, in_use));
+  return staging.granted <= staging.target;
+}
+
+bool Memory::grow_staging(PlacePart& part, Bytes goal) {
+  StagingPart& staging = part.staging;
+  if (staging.granted >= goal || part.granted >= part.capacity) return false;
+  const Bytes more = std::min(goal - staging.granted, part.capacity - part.granted);
+  staging.granted += more;
+  part.granted += more;
+  return true;
 }
 
 // ---------------------------------------------------------------------------------- shares ----
@@ -264,11 +349,12 @@ void Memory::plan(Instant now, Place place, PlacePart& part) {
                       requests > 0 ? static_cast<double>(counters.hits) / requests : 0.0,
                       share.saved_s_per_hit, share.ranks});
   }
+  aim_staging(part);
   std::vector<Slots>& slots = planned_slots_;
   slots.assign(views_.size(), 0);
-  allocate_->allocate({place, part.capacity, views_}, slots);
+  allocate_->allocate({place, room_for_shares(part), views_}, slots);
 
-  Bytes room = part.capacity;
+  Bytes room = room_for_shares(part);
   bool fits = true;
   for (std::size_t i = 0; i < slots.size() && fits; ++i) {
     fits = slots[i] <= room / views_[i].slot_bytes;
@@ -294,7 +380,8 @@ void Memory::scale_down(const PlacePart& part, std::vector<Slots>& slots) const 
     least_bytes += static_cast<unsigned __int128>(share.least) * share.spec.slot_bytes;
     extra_bytes += static_cast<unsigned __int128>(slots[i] - share.least) * share.spec.slot_bytes;
   }
-  const unsigned __int128 room = part.capacity > least_bytes ? part.capacity - least_bytes : 0;
+  const Bytes all = room_for_shares(part);
+  const unsigned __int128 room = all > least_bytes ? all - least_bytes : 0;
   if (extra_bytes <= room) return;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const SharePart& share = shares_[part.shares[i]];
@@ -321,7 +408,8 @@ void Memory::keep_idle(const PlacePart& part, std::vector<Slots>& slots) {
     return shares_[part.shares[a]].idle_since > shares_[part.shares[b]].idle_since;
   });
   if (idle_.size() > kIdleMost) idle_.resize(kIdleMost);
-  Bytes room = given < part.capacity ? part.capacity - static_cast<Bytes>(given) : 0;
+  const Bytes all = room_for_shares(part);
+  Bytes room = given < all ? all - static_cast<Bytes>(given) : 0;
   for (const std::size_t i : idle_) {
     const SharePart& share = shares_[part.shares[i]];
     const Slots more =
@@ -345,7 +433,7 @@ bool Memory::unused(std::uint32_t index) const {
 
 // True when all shares are at or below their targets.
 bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted) {
-  bool all = true;
+  bool all = shrink_staging(part);
   for (const std::uint32_t index : part.shares) {
     SharePart& share = shares_[index];
     if (unused(index)) unused_.push_back(index);
@@ -360,7 +448,7 @@ bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& 
     all = all && share.share->capacity() <= share.target;
     if (unused(index)) unused_.push_back(index);
   }
-  part.granted = 0;
+  part.granted = part.staging.granted;
   for (const std::uint32_t index : part.shares) {
     part.granted += shares_[index].share->capacity() * shares_[index].spec.slot_bytes;
   }
@@ -370,6 +458,10 @@ bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& 
 void Memory::grow(Place place, PlacePart& part) {
   // What is promised comes first.
   for (const bool promised : {true, false}) {
+    const StagingPart& staging = part.staging;
+    const Bytes staged =
+        promised ? std::min(staging.least + staging.listed, staging.target) : staging.target;
+    if (grow_staging(part, staged)) grown_.push_back(place);
     for (const std::uint32_t index : part.shares) {
       SharePart& share = shares_[index];
       const Slots now = share.share->capacity();
@@ -475,8 +567,9 @@ Memory::Counters Memory::counters() const {
 
 void Memory::check_consistency() const {
   for (const auto& [place, part] : places_) {
-    Bytes granted = 0;
-    Bytes promised = 0;
+    const StagingPart& staging = part.staging;
+    Bytes granted = staging.granted;
+    Bytes promised = staging.least + staging.listed;
     for (const std::uint32_t index : part.shares) {
       const SharePart& share = shares_[index];
       BF_CHECK(share.spec.place == place);

@@ -78,6 +78,19 @@ struct Resident {
   SlotId slot = SlotId::none();
 };
 
+// The part of a place that reads land in, in bytes: what is read for blocks counts as used from its
+// order until nothing needs it; what batches of listed orders take is set apart for them.
+struct StagingPart {
+  Bytes least = 0;    // promised for blocks: one sample of each data set that streams here
+  Bytes listed = 0;   // promised to listed orders
+  Bytes wish = 0;     // for blocks
+  Bytes target = 0;   // with what is promised to listed orders
+  Bytes granted = 0;  // likewise
+  Bytes used = 0;     // for blocks
+  Bytes room() const { return granted > listed ? granted - listed : 0; }  // for blocks
+  Bytes free() const { return room() > used ? room() - used : 0; }
+};
+
 class Memory {
  public:
   struct Counters {
@@ -96,6 +109,17 @@ class Memory {
   bool has(Place place) const { return places_.count(place) != 0; }
   // What all promises of a place take together.
   Bytes promised(Place place) const;
+  const StagingPart& staging(Place place) const;
+  // What blocks need of it at least, and so that no worker waits.
+  void plan_staging(Place place, Bytes least, Bytes wish);
+  // At least so much, from now on.
+  void raise_staging(Place place, Bytes least);
+  // Of listed orders that come, and that go.
+  void promise_listed(Place place, Bytes bytes);
+  void give_back_listed(Place place, Bytes bytes);
+  // Reads have been ordered, or are needed no more.
+  void stage(Place place, Bytes bytes);
+  void unstage(Place place, Bytes bytes);
   // All places of `node` are gone; their shares are removed by their owners first.
   void forget_node(NodeId node);
 
@@ -143,7 +167,7 @@ class Memory {
   // asked.
   std::vector<Place> take_planned() { return std::exchange(planned_, {}); }
   std::vector<Place> take_grown() { return std::exchange(grown_, {}); }
-  // Whether every share of the place has at least what was promised.
+  // Whether staging and every share of the place have at least what was promised.
   bool promises_kept(Place place) const;
 
   // ---------------------------------------------------------------------------- policies ----
@@ -161,8 +185,9 @@ class Memory {
  private:
   struct PlacePart {
     Bytes capacity = 0;
-    Bytes granted = 0;   // sum of the shares' capacities in bytes
+    Bytes granted = 0;   // staging, and the sum of the shares' capacities in bytes
     Bytes promised = 0;  // sum of what they were promised
+    StagingPart staging;
     std::vector<std::uint32_t> shares;
     bool plan_due = false;
     bool settled = true;
@@ -176,8 +201,13 @@ class Memory {
                     std::vector<Resident>& evicted);
   void free_item(SharePart& part, ItemId item);
   void plan(Instant now, Place place, PlacePart& part);
+  static void aim_staging(PlacePart& part);
+  static Bytes room_for_shares(const PlacePart& part);
+  void change_staging_promise(Place place, Bytes least, Bytes listed);
   void scale_down(const PlacePart& part, std::vector<Slots>& slots) const;
   void keep_idle(const PlacePart& part, std::vector<Slots>& slots);
+  static bool shrink_staging(PlacePart& part);
+  bool grow_staging(PlacePart& part, Bytes goal);
   bool shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted);
   void grow(Place place, PlacePart& part);
   void set_share_capacity(PlacePart& part, SharePart& share, Slots capacity);

@@ -64,6 +64,7 @@ void Membership::capacity_changed(const CapacityChanged& event) {
   if (event.place.tier == Tier::dram) {
     s_.nodes[s_.node_of.at(event.place.node.value)].has_memory = true;
     standby_nodes_.push_back(s_.node_of.at(event.place.node.value));
+    s_.plan_staging(s_.node_of.at(event.place.node.value));
     helpers_due_ = helpers_due_ || !known;
   }
   if (known && !keep_promises(event.place)) over_promised_.push_back(event.place);
@@ -73,6 +74,7 @@ void Membership::capacity_changed(const CapacityChanged& event) {
 void Membership::forget_node(Job& job, NodeId node) {
   delivery_.abandon_node(job, node);
   std::erase_if(job.reserved, [&](const Job::Reserved& reserved) { return reserved.node == node; });
+  std::erase_if(job.listed, [&](const Job::Listed& one) { return one.node == node; });
   holders_.erase({node, job.serial});
   for (auto* shares : {&job.batch_shares, &job.retired_shares}) {
     for (const std::uint32_t share : *shares) {

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/engine/books.h"
+#include "core/engine/staging.h"
 #include "core/saturating.h"
 
 namespace batchflow {
@@ -46,7 +47,7 @@ std::optional<Preparation::Site> Preparation::site(const Stream& stream, const J
     const std::uint32_t most = s_.config.workers_held_during_reads
                                    ? node.workers
                                    : node.workers * s_.config.blocks_in_flight_per_worker;
-    if (node.started >= most) continue;
+    if (node.started >= most || !can_stage(s_, node, stream)) continue;
     Charge as = Charge::none;
     if (!room_for(part, job, may_look_ahead, as)) continue;
     const bool home = std::any_of(job.ranks.begin(), job.ranks.end(),
@@ -128,24 +129,137 @@ bool Preparation::start(Job& job, Need need, Site site) {
     s_.workers[making.worker].state = Worker::State::busy;
     s_.workers[making.worker].making = making_index;
   }
-  if (items_.plain(stream) && !block.rehearsal) {
-    Reads::Spec spec;
-    spec.dataset = s_.datasets[stream.dataset].id;
-    spec.from = {NodeId::none(), Tier::store, 0};
-    spec.to = {block.node, Tier::dram, 0};
-    spec.node = making.node;
-    spec.lineage = s_.lineage(block);
-    if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
-    const std::uint32_t read = reads_.open(spec, {});
-    reads_.use(read, making_index);
-    making.staging = s_.reads[read].request.id;
-  } else {
-    s_.expand(block, draws_);
-    items_.gather(making_index, draws_);
-    s_.samples_gathered += draws_.size();
-  }
-  if (making.waiting == 0) making_ready(making_index);
+  // By the time its turn comes, the epoch that a weighted block is drawn from may be over.
+  if (!items_.plain(stream) || block.rehearsal) s_.expand(block, making.draws);
+  wait_for_staging(making_index);
   return true;
+}
+
+// ----------------------------------------------------------------------------------- parts ----
+
+void Preparation::wait_for_staging(std::uint32_t index) {
+  Making& making = s_.makings[index];
+  Node& node = s_.nodes[making.node];
+  ++making.waiting;
+  making.unstaged = true;
+  node.unstaged.push_back(index);
+  if (node.unstaged.size() == 1) stage_waiting(making.node);
+}
+
+// Whether there is staging memory for as much as a part may have, or for all that is left.
+bool Preparation::staging_fits(const Making& making) const {
+  if (!s_.config.count_staging) return true;
+  const Node& node = s_.nodes[making.node];
+  const Block& block = s_.blocks[making.block];
+  const Stream& stream = s_.streams[block.stream];
+  const auto doubts = std::count_if(making.suspects.begin(), making.suspects.end(),
+                                    [](const auto& one) { return !one.settled; });
+  const std::uint64_t samples =
+      doubts > 0 ? static_cast<std::uint64_t>(doubts) : block.samples - making.next;
+  const Bytes rest = saturating_product(samples, largest_staged(s_, stream));
+  return std::min(part_bytes(s_, node, stream), rest) <= s_.memory.staging(dram_of(node.id)).free();
+}
+
+void Preparation::stage_waiting(std::uint32_t node_index) {
+  Node& node = s_.nodes[node_index];
+  while (!node.unstaged.empty()) {
+    if (s_.samples_gathered >= EngineState::kSamplesAStep) {
+      s_.staging_changed(node_index);
+      return s_.alarms.set(s_.now, {});
+    }
+    const std::uint32_t index = node.unstaged.front();
+    const Making& making = s_.makings[index];
+    // What was promised has been taken back, and it is made elsewhere.
+    if (!can_stage(s_, node, s_.streams[s_.blocks[making.block].stream])) {
+      abort(index);
+      continue;
+    }
+    if (!staging_fits(making)) return;
+    node.unstaged.pop_front();
+    begin_part(index);
+  }
+}
+
+bool Preparation::stage_waiting() {
+  bool any = false;
+  std::vector<std::uint32_t> changed;
+  changed.swap(s_.nodes_to_stage);
+  s_.sort_by_joining(changed);
+  for (const std::uint32_t index : changed) {
+    s_.nodes[index].staging_changed = false;
+    const std::size_t before = s_.nodes[index].unstaged.size();
+    stage_waiting(index);
+    any = any || s_.nodes[index].unstaged.size() != before;
+  }
+  return any;
+}
+
+void Preparation::plan_staging() {
+  for (const std::uint32_t index : std::exchange(s_.nodes_to_plan, {})) {
+    Node& node = s_.nodes[index];
+    node.staging_due = false;
+    if (!node.lost) batchflow::plan_staging(s_, node);
+    s_.staging_changed(index);
+  }
+}
+
+void Preparation::begin_part(std::uint32_t index) {
+  Making& making = s_.makings[index];
+  const Node& node = s_.nodes[making.node];
+  const Block& block = s_.blocks[making.block];
+  const Stream& stream = s_.streams[block.stream];
+  making.unstaged = false;
+  making.part = ++s_.serials;
+  making.mends = has_doubts(making);
+  const Bytes most =
+      s_.config.count_staging
+          ? std::min(part_bytes(s_, node, stream), s_.memory.staging(dram_of(node.id)).free())
+          : UINT64_MAX;
+  if (making.mends) {
+    look_again(index, most);
+  } else if (!begin_plain(index, most)) {
+    const std::uint32_t first = making.next;
+    if (making.draws.empty()) s_.expand(block, making.draws);
+    items_.gather(index, most);
+    s_.samples_gathered += making.next - first;
+    making.whole = first == 0 && making.next == block.samples;
+    if (making.next == block.samples) making.draws.clear();
+  }
+  if (--making.waiting == 0) making_ready(index);
+}
+
+// One read for all of it, without a look at any sample, where nothing could be kept or shared.
+bool Preparation::begin_plain(std::uint32_t index, Bytes most) {
+  Making& making = s_.makings[index];
+  const Block& block = s_.blocks[making.block];
+  const Stream& stream = s_.streams[block.stream];
+  if (making.next > 0 || block.rehearsal || !items_.plain(stream)) return false;
+  const Bytes all = saturating_product(block.samples, largest_staged(s_, stream));
+  if (all > most) return false;
+  Reads::Spec spec;
+  spec.dataset = s_.datasets[stream.dataset].id;
+  spec.from = {NodeId::none(), Tier::store, 0};
+  spec.to = {block.node, Tier::dram, 0};
+  spec.node = making.node;
+  spec.lineage = s_.lineage(block);
+  spec.all = s_.config.count_staging ? all : 0;
+  if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
+  const std::uint32_t read = reads_.open(spec, {});
+  reads_.own(read, index);
+  making.staging = s_.reads[read].request.id;
+  making.draws.clear();
+  making.next = block.samples;
+  making.whole = true;
+  return true;
+}
+
+// A worker has made it, but for what it could not decode.
+void Preparation::end_part(std::uint32_t index) {
+  Making& making = s_.makings[index];
+  items_.leave(making, index, true);
+  making.ingredients.clear();
+  making.staging = RequestId::none();
+  making.attempts = 0;
 }
 
 // --------------------------------------------------------------------------------- progress ----
@@ -205,8 +319,8 @@ void Preparation::order_prepare(std::uint32_t index) {
   order.share = s_.memory[block.share].id;
   order.slot = block.slot;
   order.staging = making.staging;
-  order.ingredients =
-      making.patch.empty() ? s_.arena.copy(making.ingredients) : s_.arena.copy(making.patch);
+  order.ingredients = s_.arena.copy(making.ingredients);
+  order.mends = making.mends;
   for (const Making::Suspect& suspect : making.suspects) {
     if (suspect.used == suspect.original) continue;
     std::erase_if(block.replacements,
@@ -260,7 +374,6 @@ void Preparation::prepared(const PreparationDone& event) {
   Making& making = s_.makings[index];
   making.preparing = false;
   if (outcome == Outcome::corrupt) {
-    making.corrupt = true;
     if (!s_.config.workers_held_during_reads) free_worker(making);
     corrupt(index, event.failed);
   } else if (outcome == Outcome::failed) {
@@ -275,14 +388,42 @@ void Preparation::prepared(const PreparationDone& event) {
     }
   } else {
     const double took = seconds(s_.now - making.prepare_since);
-    Stream& stream = s_.streams[s_.blocks[making.block].stream];
-    stream.preparation_times.add(
-        static_cast<std::uint64_t>((s_.now - making.prepare_since).count()));
-    smooth(stream.prepare_s, took);
-    smooth(s_.nodes[node].prepare_s, took);
+    const Block& block = s_.blocks[making.block];
+    Stream& stream = s_.streams[block.stream];
+    making.prepared_s += took;
+    if (has_doubts(making) || making.next < block.samples) {
+      if (!s_.config.workers_held_during_reads) free_worker(making);
+      go_on(index);
+      return assign(node);
+    }
+    if (making.whole || making.mends) {
+      stream.preparation_times.add(
+          static_cast<std::uint64_t>((s_.now - making.prepare_since).count()));
+    }
+    smooth(stream.prepare_s, making.prepared_s);
+    smooth(s_.nodes[node].prepare_s, making.prepared_s);
     finish(index);
   }
   assign(node);
+}
+
+// What is made of the block stays; its jobs may be gone meanwhile.
+void Preparation::go_on(std::uint32_t index) {
+  end_part(index);
+  if (s_.streams[s_.blocks[s_.makings[index].block].stream].jobs.empty()) {
+    free_worker(s_.makings[index]);
+    return abort(index);
+  }
+  wait_for_staging(index);
+}
+
+// Its turn for staging memory will not come any more.
+void Preparation::stop_waiting(std::uint32_t index) {
+  Making& making = s_.makings[index];
+  if (!std::exchange(making.unstaged, false)) return;
+  std::erase(s_.nodes[making.node].unstaged, index);
+  --making.waiting;
+  s_.staging_changed(making.node);
 }
 
 void Preparation::retry(std::uint32_t index, std::uint64_t serial) {
@@ -301,6 +442,7 @@ void Preparation::finish(std::uint32_t index) {
   s_.requests.close(making.request);
   free_worker(making);
   part_twins(making);
+  stop_waiting(index);
   items_.leave(making, index, true);
   --s_.nodes[making.node].started;
   if (s_.jobs.live(making.job)) --s_.jobs[making.job].makings;
@@ -349,6 +491,7 @@ void Preparation::abort(std::uint32_t index) {
   part_twins(making);
   if (making.ready) std::erase(s_.nodes[making.node].ready, index);
   if (!writing) free_worker(making);
+  stop_waiting(index);
   items_.leave(making, index, false);
   --s_.nodes[making.node].started;
   if (s_.jobs.live(making.job)) --s_.jobs[making.job].makings;

@@ -1,7 +1,8 @@
 // The making of blocks: a slot, reads, a worker, and what can go wrong with each.
 //
-// A making begins when dispatch has chosen it and a slot is free for it. It waits for its reads,
-// then for a worker of its node, then for the worker. What fails is tried again within a bound;
+// A making begins when dispatch has chosen it and a slot is free for it. It is made part by part: it
+// waits for staging memory for the next part (core/engine/staging.h), then for the part's reads, then
+// for a worker of its node, then for the worker. What fails is tried again within a bound;
 // samples that cannot be decoded from two reads of the store are replaced by the rule; what cannot
 // be made is reported, and the jobs that need it are refused. A slot that a lost worker might still
 // write stays taken until the worker is known to be quiet.
@@ -39,6 +40,10 @@ class Preparation {
   void making_failed(std::uint32_t making, std::optional<Refusal> why);
   void prepared(const PreparationDone& event);
   void retry(std::uint32_t making, std::uint64_t serial);
+  // Begins parts that waited for staging memory, where there is some now; true if any.
+  bool stage_waiting();
+  // Staging memory follows the streams and workers of nodes.
+  void plan_staging();
   // Blocks of the stream may be late (second_worker.cpp).
   void look_for_late(std::uint32_t stream);
 
@@ -79,6 +84,14 @@ class Preparation {
   void forget_worker(std::uint32_t worker);
   void assign(std::uint32_t node);
   void order_prepare(std::uint32_t making);
+  void wait_for_staging(std::uint32_t making);
+  void stage_waiting(std::uint32_t node);
+  bool staging_fits(const Making& making) const;
+  void begin_part(std::uint32_t making);
+  bool begin_plain(std::uint32_t making, Bytes most);
+  void end_part(std::uint32_t making);
+  void go_on(std::uint32_t making);
+  void stop_waiting(std::uint32_t making);
   void free_worker(Making& making);
   void watch(Stream& stream, std::uint32_t making);
   std::optional<Duration> late_after(const Stream& stream) const;
@@ -96,7 +109,8 @@ class Preparation {
   bool suspect(std::uint32_t making, SampleId sample);
   static void suspect(Making& making, const Ingredient& ingredient, bool from_store);
   bool condemn(Making& making, Making::Suspect& suspect);
-  void look_again(std::uint32_t making);
+  static bool has_doubts(const Making& making);
+  void look_again(std::uint32_t making, Bytes most);
   void wake(const Block& block);
 
   EngineState& s_;

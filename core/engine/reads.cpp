@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/engine/books.h"
+#include "core/engine/staging.h"
 #include "core/saturating.h"
 
 namespace batchflow {
@@ -45,6 +46,7 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   read.node = spec.node;
   read.held = spec.held;
   read.lineage = spec.lineage;
+  read.listed = spec.listed;
   // What goes into no share concerns other streams alone.
   read.shared =
       !spec.alone &&
@@ -59,8 +61,45 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
     for (const SampleId sample : samples) s_.memory[spec.source].share->pin(item_of(sample));
   }
   read.staged = spec.keep == kNone || s_.memory[spec.keep].spec.place != spec.to;
+  count(read, spec);
   order(read);
   return index;
+}
+
+// ---------------------------------------------------------------------------------- its bytes ----
+
+void Reads::count(ReadJob& read, const Spec& spec) {
+  const Dataset& dataset = s_.datasets[s_.dataset_of.at(spec.dataset.value)];
+  read.each = spec.each > 0                 ? spec.each
+              : dataset.catalogue->is_uniform() ? largest_staged(s_, dataset)
+                                                : 0;
+  if (spec.listed) return;
+  if (read.samples.empty()) {
+    read.counted = spec.all;
+  } else if (read.each > 0) {
+    read.counted = read.each * read.samples.size();
+  } else {
+    for (const SampleId sample : read.samples) read.counted += bytes_of(read, sample);
+  }
+  stage(s_, read.node, read.counted);
+}
+
+Bytes Reads::bytes_of(const ReadJob& read, SampleId sample) const {
+  if (read.each > 0) return read.each;
+  return staged_bytes(s_, s_.datasets[s_.dataset_of.at(read.dataset.value)], sample);
+}
+
+void Reads::uncount(ReadJob& read, Bytes bytes) {
+  if (read.listed) return;
+  read.counted -= bytes;
+  unstage(s_, read.node, bytes);
+}
+
+// Its job is about to give up what was set apart for it, and it is still under way.
+void Reads::set_apart(ReadJob& read) {
+  if (!s_.config.count_staging || read.counted > 0) return;
+  for (const SampleId sample : read.samples) read.counted += bytes_of(read, sample);
+  s_.memory.promise_listed(dram_of(s_.nodes[read.node].id), read.counted);
 }
 
 void Reads::order(ReadJob& read) {
@@ -98,84 +137,199 @@ void Reads::forget_items(const ReadJob& read) {
   for (const SampleId sample : read.samples) coming_.erase(coming_key(read.keep, item_of(sample)));
 }
 
-void Reads::use(std::uint32_t index, std::uint32_t making_index) {
+// ------------------------------------------------------------------------------- who holds it ----
+
+// True: it is new to the holder, which waits for it unless it is done.
+bool Reads::add(ReadHolds& held, std::uint32_t index, std::uint32_t waiter, bool all) {
+  const auto known = std::find_if(held.reads.begin(), held.reads.end(),
+                                  [&](const ReadHold& one) { return one.read == index; });
+  if (known != held.reads.end()) return false;
+  held.reads.push_back({index, all});
   ReadJob& read = s_.reads[index];
-  Making& making = s_.makings[making_index];
-  if (std::find(making.reads.begin(), making.reads.end(), index) != making.reads.end()) return;
-  making.reads.push_back(index);
   ++read.holders;
-  if (read.done) return;
-  read.waiters.push_back(making_index);
-  ++making.waiting;
+  if (all) ++read.owners;
+  if (read.done) return false;
+  read.waiters.push_back(waiter);
+  return true;
 }
 
-void Reads::use_listed(std::uint32_t index, std::uint32_t batch_index) {
-  ReadJob& read = s_.reads[index];
-  Batch& batch = s_.batches[batch_index];
-  if (std::find(batch.reads.begin(), batch.reads.end(), index) != batch.reads.end()) return;
-  batch.reads.push_back(index);
-  ++read.holders;
-  if (read.done) return;
-  read.waiters.push_back(batch_index | kListed);
-  ++batch.waiting_reads;
+void Reads::wait_for(std::uint32_t read, std::uint32_t index) {
+  Making& making = s_.makings[index];
+  if (add(making.held, read, index, false)) ++making.waiting;
+}
+
+void Reads::wait_for_listed(std::uint32_t read, std::uint32_t index) {
+  Batch& batch = s_.batches[index];
+  if (add(batch.reads, read, index | kListed, false)) ++batch.waiting_reads;
+}
+
+void Reads::own(std::uint32_t read, std::uint32_t index) {
+  Making& making = s_.makings[index];
+  if (add(making.held, read, index, true)) ++making.waiting;
+}
+
+void Reads::own_listed(std::uint32_t read, std::uint32_t index) {
+  Batch& batch = s_.batches[index];
+  if (add(batch.reads, read, index | kListed, true)) ++batch.waiting_reads;
+}
+
+// A holder of the whole read, and one that wants the sample twice, hold it already.
+void Reads::hold(ReadHolds& held, std::uint32_t shown) {
+  ++shown_samples_[shown].holders;
+  held.samples.push_back(shown);
+}
+
+void Reads::hold(std::uint32_t shown, std::uint32_t making) {
+  wait_for(shown_samples_[shown].read, making);
+  hold(s_.makings[making].held, shown);
+}
+
+void Reads::hold_listed(std::uint32_t shown, std::uint32_t batch) {
+  wait_for_listed(shown_samples_[shown].read, batch);
+  hold(s_.batches[batch].reads, shown);
+}
+
+void Reads::hold_likewise(const Making& first, std::uint32_t index) {
+  Making& second = s_.makings[index];
+  for (const ReadHold& one : first.held.reads) {
+    BF_CHECK(!add(second.held, one.read, index, one.all));
+  }
+  for (const std::uint32_t shown : first.held.samples) hold(second.held, shown);
 }
 
 void Reads::leave(Making& making, std::uint32_t index) {
-  for (const std::uint32_t read_index : making.reads) {
-    ReadJob& read = s_.reads[read_index];
-    std::erase(read.waiters, index);
-    BF_CHECK(read.holders > 0);
-    --read.holders;
-    release_if_unused(read_index);
-  }
-  making.reads.clear();
+  leave(making.held, index);
 }
 
 void Reads::leave_listed(Batch& batch, std::uint32_t index) {
-  for (const std::uint32_t read_index : batch.reads) {
-    ReadJob& read = s_.reads[read_index];
-    std::erase(read.waiters, index | kListed);
+  leave(batch.reads, index | kListed);
+}
+
+void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
+  for (const ReadHold& one : held.reads) {
+    ReadJob& read = s_.reads[one.read];
+    std::erase(read.waiters, waiter);
+    BF_CHECK(read.holders > 0);
     --read.holders;
-    release_if_unused(read_index);
+    if (one.all) --read.owners;
   }
-  batch.reads.clear();
+  for (const std::uint32_t shown : held.samples) --shown_samples_[shown].holders;
+  // Those that others own, of each read in one order.
+  unheld_.clear();
+  for (const std::uint32_t shown : held.samples) {
+    const Shown& sample = shown_samples_[shown];
+    const ReadJob& read = s_.reads[sample.read];
+    const bool goes_on = read.holders > 0 && read.done && !read.failed;
+    if (goes_on && read.owners == 0 && sample.holders == 0) unheld_.push_back(shown);
+  }
+  held.samples.clear();
+  std::sort(unheld_.begin(), unheld_.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const Shown& one = shown_samples_[a];
+    const Shown& other = shown_samples_[b];
+    return one.read != other.read ? one.read < other.read : one.place < other.place;
+  });
+  unheld_.erase(std::unique(unheld_.begin(), unheld_.end()), unheld_.end());
+  for (std::size_t from = 0; from < unheld_.size();) {
+    const std::uint32_t read = shown_samples_[unheld_[from]].read;
+    std::size_t to = from;
+    while (to < unheld_.size() && shown_samples_[unheld_[to]].read == read) ++to;
+    release_samples(read, std::span(unheld_).subspan(from, to - from));
+    from = to;
+  }
+  for (const ReadHold& one : held.reads) {
+    const ReadJob& read = s_.reads[one.read];
+    if (one.all && read.owners == 0 && read.holders > 0 && read.done && !read.failed) {
+      release_unheld(one.read);
+    }
+    if (read.listed && read.holders == 0 && !read.done) set_apart(s_.reads[one.read]);
+    close_if_unused(one.read);
+  }
+  held.reads.clear();
+}
+
+// Some of the read, while others are held.
+void Reads::release_samples(std::uint32_t index, std::span<const std::uint32_t> shown) {
+  ReadJob& read = s_.reads[index];
+  gone_.clear();
+  Bytes bytes = 0;
+  const std::uint32_t shared = read.shared ? shared_at_.at(shared_key(read.node, read.dataset)) : 0;
+  for (const std::uint32_t one : shown) {
+    const std::uint32_t place = shown_samples_[one].place;
+    const SampleId sample = read.samples[place];
+    gone_.push_back(sample);
+    bytes += bytes_of(read, sample);
+    if (read.shared) in_flight_.erase(sample_key(shared, sample, read.form), one);
+    read.shown[place] = kNone;
+    shown_samples_.release(one);
+  }
+  if (!s_.nodes[read.node].lost) {
+    s_.order(Release{s_.requests.latest(read.request.id), s_.arena.copy(gone_)});
+  }
+  uncount(read, bytes);
+}
+
+// Those that ordered the read need it no more, but others hold some of its samples.
+void Reads::release_unheld(std::uint32_t index) {
+  const ReadJob& read = s_.reads[index];
+  if (!read.staged) return;
+  unheld_.clear();
+  for (const std::uint32_t shown : read.shown) {
+    if (shown != kNone && shown_samples_[shown].holders == 0) unheld_.push_back(shown);
+  }
+  if (!unheld_.empty()) release_samples(index, unheld_);
 }
 
 void Reads::show_samples(std::uint32_t index) {
-  const ReadJob& read = s_.reads[index];
+  ReadJob& read = s_.reads[index];
   const std::uint64_t here = shared_key(read.node, read.dataset);
   std::uint32_t shared = shared_at_.find(here);
   if (shared == kNone) shared_at_.set(here, shared = shared_.make());
   ++shared_[shared].reads;
-  for (const SampleId sample : read.samples)
-    in_flight_.set(sample_key(shared, sample, read.form), index);
+  for (std::uint32_t place = 0; place < read.samples.size(); ++place) {
+    const std::uint32_t shown = shown_samples_.make();
+    shown_samples_[shown] = {index, place, 0};
+    read.shown.push_back(shown);
+    in_flight_.set(sample_key(shared, read.samples[place], read.form), shown);
+  }
 }
 
-void Reads::forget_samples(std::uint32_t index) {
+// Nothing finds them any more.
+void Reads::hide_samples(std::uint32_t index) {
   ReadJob& read = s_.reads[index];
   if (!std::exchange(read.shared, false)) return;
   const std::uint64_t here = shared_key(read.node, read.dataset);
   const std::uint32_t shared = shared_at_.at(here);
   // Another read of the same sample may have taken its place.
-  for (const SampleId sample : read.samples)
-    in_flight_.erase(sample_key(shared, sample, read.form), index);
+  for (std::size_t place = 0; place < read.samples.size(); ++place) {
+    if (read.shown[place] == kNone) continue;
+    in_flight_.erase(sample_key(shared, read.samples[place], read.form), read.shown[place]);
+  }
   if (--shared_[shared].reads > 0) return;
   shared_at_.erase(here);
   shared_.release(shared);
 }
 
-// A read into a share is over when it is done; one into staging when nobody holds it. What is there
-// of one that was given up half done is needed no more.
-void Reads::release_if_unused(std::uint32_t index) {
+// A read into a share is over when it is done; one into staging when nothing holds any of it. What
+// is there of one that was given up half done is needed no more.
+void Reads::close_if_unused(std::uint32_t index) {
   ReadJob& read = s_.reads[index];
   if (!read.done || read.holders > 0) return;
   if (read.staged || read.in_part) {
     s_.order(Release{s_.requests.latest(read.request.id)});
-    forget_samples(index);
+    hide_samples(index);
+  }
+  if (read.listed && read.counted > 0) {
+    s_.memory.give_back_listed(dram_of(s_.nodes[read.node].id), read.counted);
+  }
+  uncount(read, read.counted);
+  for (const std::uint32_t shown : read.shown) {
+    if (shown != kNone) shown_samples_.release(shown);
   }
   s_.requests.close(read.request.id);
   s_.reads.release(index);
 }
+
+// ------------------------------------------------------------------------ what comes of reads ----
 
 void Reads::done(const ReadDone& event) {
   const Requests::Record* record = s_.requests.find(event.request, RequestKind::read);
@@ -186,7 +340,10 @@ void Reads::done(const ReadDone& event) {
   if (event.outcome != Outcome::done) return fail(index, event.failed);
   read.done = true;
   read.in_part = false;
-  if (!read.staged) forget_samples(index);
+  if (!read.staged) {
+    hide_samples(index);
+    uncount(read, read.counted);
+  }
   forget_items(read);
   unpin(read);
   std::swap(told_, read.waiters);
@@ -201,7 +358,9 @@ void Reads::done(const ReadDone& event) {
     }
   }
   told_.clear();
-  if (s_.reads.live(index)) release_if_unused(index);
+  if (!s_.reads.live(index)) return;
+  if (read.owners == 0 && read.holders > 0) release_unheld(index);
+  close_if_unused(index);
 }
 
 // Whether all of them were asked for by the last attempt. A read without a list is a block's, and
@@ -260,11 +419,12 @@ void Reads::give_up_copies(std::uint32_t index) {
   drop_evicted(s_);
 }
 
-// Nobody finds it any more, and its items leave their share once those who wait have been told.
+// Nothing finds it any more, and its items leave their share once those who wait have been told.
 void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) {
   ReadJob& read = s_.reads[index];
-  forget_samples(index);
+  hide_samples(index);
   read.done = true;
+  read.failed = true;
   const std::uint32_t keep = read.keep;
   const std::vector<SampleId> samples = read.samples;
   std::vector<std::uint32_t> waiters;
@@ -285,7 +445,7 @@ void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) 
     }
   }
   --s_.reads[index].holders;
-  release_if_unused(index);
+  close_if_unused(index);
 }
 
 void Reads::unpin(ReadJob& read) {

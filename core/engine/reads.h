@@ -1,9 +1,10 @@
 // Reads in flight: one for many who want the same samples, retried within a bound.
 //
 // A read goes into a share (its items are resident and pinned from the order on, and loading until
-// it is done) or into staging memory, which is held by the makings that use it and released after
-// the last. Whoever wants a sample that is loading or staged on his node waits for that read in
-// place of ordering another: N jobs on a cold dataset read it once.
+// it is done) or into staging memory. A making that wants a sample which is loading or staged on its
+// node waits for that read in place of ordering another: N jobs on a cold dataset read it once. The
+// making that ordered a read holds all of it, and others the samples that they want: each sample is
+// released when nothing holds it. Until it is done a read takes staging memory wherever it goes.
 #pragma once
 
 #include "core/engine/state.h"
@@ -37,7 +38,10 @@ class Reads {
     std::uint32_t node = kNone;    // where it goes
     WorkerId held = WorkerId::none();
     Lineage lineage;
-    bool alone = false;  // nobody else may use it: a second look at a bad sample
+    bool alone = false;   // nobody else may use it: a second look at a bad sample
+    bool listed = false;  // for a batch of a listed order
+    Bytes each = 0;       // a sample's staging memory; 0: as the catalogue says
+    Bytes all = 0;        // of all of the lineage
   };
   // `samples` empty: all of the lineage. What is to be kept is resident already, and pinned once
   // for the read until it is done.
@@ -45,8 +49,16 @@ class Reads {
 
   Listener& listener() { return listener_; }
 
-  // The read under way, or still staged, for a sample on a node; kNone if there is none.
+  // A sample of a read under way, or still staged, on a node.
+  struct Shown {
+    std::uint32_t read = kNone;
+    std::uint32_t place = 0;    // among its samples
+    std::uint32_t holders = 0;  // beside those that hold all of the read
+    void reset() { *this = Shown(); }
+  };
+  // Where it is shown; kNone if there is none.
   std::uint32_t find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const;
+  const Shown& shown(std::uint32_t index) const { return shown_samples_[index]; }
   // Whether there may be one for any of its samples.
   bool any(std::uint32_t node, DatasetId dataset) const {
     return shared_at_.has(shared_key(node, dataset));
@@ -64,10 +76,18 @@ class Reads {
   void begin_decoding(std::uint32_t share, ItemId item, std::uint32_t making);
   void end_decoding(std::uint32_t share, ItemId item);
 
-  // The making uses the read: it waits for it, unless it is done, and holds its staging memory.
-  void use(std::uint32_t read, std::uint32_t making);
-  void use_listed(std::uint32_t read, std::uint32_t batch);
-  // The making is over: its reads are held by one less.
+  // The making waits for the read, unless it is done.
+  void wait_for(std::uint32_t read, std::uint32_t making);
+  void wait_for_listed(std::uint32_t read, std::uint32_t batch);
+  // It has ordered the read, and holds its staging memory.
+  void own(std::uint32_t read, std::uint32_t making);
+  void own_listed(std::uint32_t read, std::uint32_t batch);
+  // It waits for a sample that others have ordered, and holds that.
+  void hold(std::uint32_t shown, std::uint32_t making);
+  void hold_listed(std::uint32_t shown, std::uint32_t batch);
+  // The second making holds what the first does, all of which is there.
+  void hold_likewise(const Making& first, std::uint32_t second);
+  // What the making, or the batch, holds is needed no more.
   void leave(Making& making, std::uint32_t index);
   void leave_listed(Batch& batch, std::uint32_t index);
 
@@ -87,23 +107,35 @@ class Reads {
   }
   static std::uint64_t sample_key(std::uint32_t shared, SampleId sample, Form form);
   void order(ReadJob& read);
+  void count(ReadJob& read, const Spec& spec);
+  void uncount(ReadJob& read, Bytes bytes);
+  void set_apart(ReadJob& read);
+  Bytes bytes_of(const ReadJob& read, SampleId sample) const;
+  bool add(ReadHolds& held, std::uint32_t read, std::uint32_t waiter, bool all);
+  void hold(ReadHolds& held, std::uint32_t shown);
+  void leave(ReadHolds& held, std::uint32_t waiter);
+  void release_samples(std::uint32_t read, std::span<const std::uint32_t> shown);
+  void release_unheld(std::uint32_t read);
   void show_samples(std::uint32_t read);
-  void forget_samples(std::uint32_t read);
+  void hide_samples(std::uint32_t read);
   void fail(std::uint32_t index, std::span<const SampleId> failed);
   bool are_of(const ReadJob& read, std::span<const SampleId> failed);
   void give_up_copies(std::uint32_t read);
   void end_without_result(std::uint32_t index, std::optional<Refusal> why);
   void unpin(ReadJob& read);
   void forget_items(const ReadJob& read);
-  void release_if_unused(std::uint32_t index);
+  void close_if_unused(std::uint32_t index);
 
   EngineState& s_;
   Listener& listener_;
   Pool<Shared> shared_;
   FlatMap shared_at_;  // by node and dataset
-  FlatMap in_flight_;  // reads, by sample and place in shared_
+  FlatMap in_flight_;  // places in shown_samples_, by sample and place in shared_
+  Pool<Shown> shown_samples_;
   FlatMap coming_;     // by share and item: a read, or a making with the highest bit set
   std::vector<std::uint32_t> told_;  // scratch
+  std::vector<std::uint32_t> unheld_;  // scratch
+  std::vector<SampleId> gone_;         // scratch
   std::vector<SampleId> asked_;      // scratch
   std::vector<Draw> draws_;          // scratch
 };

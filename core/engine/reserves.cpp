@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/engine/books.h"
 #include "core/engine/membership.h"
+#include "core/engine/staging.h"
 #include "core/saturating.h"
 
 namespace batchflow {
@@ -25,6 +26,7 @@ bool Membership::fits(const Job& job, std::uint32_t credits, std::uint64_t& need
     const SharePart& share = s_.memory[part.share];
     const unsigned __int128 need =
         static_cast<unsigned __int128>(least - share.least) * share.spec.slot_bytes +
+        more_staging(s_, stream, place) +
         (own ? static_cast<unsigned __int128>(ranks) * credits * batch : 0);
     const Bytes promised = s_.memory.promised(place);
     const Bytes capacity = s_.memory.capacity(place);
@@ -34,7 +36,52 @@ bool Membership::fits(const Job& job, std::uint32_t credits, std::uint64_t& need
     available = left;
     return false;
   }
-  return can_be_made(job, needed, available);
+  return fits_listed(job, credits, needed, available) && can_be_made(job, needed, available);
+}
+
+// What batches of a listed order may stage on the node.
+Bytes Membership::listed_bytes(const Job& job, NodeId node, std::uint32_t credits) const {
+  const Bytes batch = saturating_product(largest_staged(s_, s_.datasets[job.dataset]),
+                                         job.batch_samples);
+  return saturating_product(batch, std::uint64_t{ranks_on(job, node)} * credits);
+}
+
+// A listed order has no blocks: its batches hold what they have read until they are released.
+bool Membership::fits_listed(const Job& job, std::uint32_t credits, std::uint64_t& needed,
+                             std::uint64_t& available) const {
+  if (job.order != Order::listed || !s_.config.count_staging) return true;
+  for (const RankState& rank : job.ranks) {
+    const Place place = dram_of(rank.node);
+    const Bytes promised = s_.memory.promised(place);
+    const Bytes capacity = s_.memory.capacity(place);
+    const Bytes left = capacity > promised ? capacity - promised : 0;
+    const Bytes need = listed_bytes(job, rank.node, credits);
+    if (need <= left) continue;
+    needed = need;
+    available = left;
+    return false;
+  }
+  return true;
+}
+
+void Membership::take_listed(Job& job) {
+  if (job.order != Order::listed || !s_.config.count_staging) return;
+  for (const RankState& rank : job.ranks) {
+    const bool known = std::any_of(job.listed.begin(), job.listed.end(),
+                                   [&](const Job::Listed& one) { return one.node == rank.node; });
+    if (known) continue;
+    job.listed.push_back({rank.node, listed_bytes(job, rank.node, job.credits)});
+    s_.memory.promise_listed(dram_of(rank.node), job.listed.back().bytes);
+    holders_[{rank.node, job.serial}] = job.index;
+  }
+}
+
+// REQUIRES: none of its batches is out any more
+void Membership::give_up_listed(Job& job) {
+  for (const Job::Listed& one : job.listed) {
+    s_.memory.give_back_listed(dram_of(one.node), one.bytes);
+  }
+  job.listed.clear();
 }
 
 // A node that prepares must have a slot for a block: where the job has ranks, or any other.
@@ -43,16 +90,22 @@ bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
   const Stream& stream = s_.streams[job.stream];
   const auto prepares = [](const Node& node) { return node.takes_work && node.workers > 0; };
   if (std::none_of(s_.nodes.begin(), s_.nodes.end(), prepares)) return true;
+  if (job.order == Order::listed) return true;
   needed = stream.block_bytes;
   available = 0;
   for (const StreamNode& part : stream.nodes) {
     if (!prepares(s_.nodes[part.index])) continue;
     if (ranks_on(job, part.node) > 0 || part.jobs > 0 || part.standby) return true;
+    const Bytes here =
+        saturating_sum(stream.block_bytes, more_staging(s_, stream, dram_of(part.node)));
     const Bytes promised = s_.memory.promised(dram_of(part.node));
     const Bytes capacity = s_.memory.capacity(dram_of(part.node));
     const Bytes left = capacity > promised ? capacity - promised : 0;
-    if (needed <= left) return true;
-    available = std::max(available, left);
+    if (here <= left) return true;
+    if (left >= available) {
+      needed = here;
+      available = left;
+    }
   }
   return false;
 }
@@ -95,10 +148,12 @@ bool Membership::stand_by(const Node& node) {
     Stream& stream = s_.streams[index];
     StreamNode& part = node_of(stream, node.id);
     if (stream.jobs.empty() || part.jobs > 0 || part.standby) continue;
-    if (saturating_sum(s_.memory.promised(place), stream.block_bytes) > s_.memory.capacity(place))
-      continue;
+    const Bytes needed = saturating_sum(stream.block_bytes, more_staging(s_, stream, place));
+    if (saturating_sum(s_.memory.promised(place), needed) > s_.memory.capacity(place)) continue;
     part.standby = true;
     s_.memory.promise(part.share, 1);
+    raise_staging(s_, stream, place);
+    s_.plan_staging(part.index);
     changed = true;
   }
   return changed;
@@ -133,7 +188,9 @@ void Membership::take_reserve(Job& job) {
     ++part.jobs;
     part.ranks += ranks;
     promise(part);
+    raise_staging(s_, stream, dram_of(part.node));
   }
+  take_listed(job);
 }
 
 void Membership::give_up_reserve(Job& job) {
@@ -160,6 +217,8 @@ void Membership::give_up_reserve(Job& job) {
     }
   }
   job.reserved.clear();
+  for (const Job::Listed& one : job.listed) holders_.erase({one.node, job.serial});
+  if (job.held.empty()) give_up_listed(job);
   for (const std::uint32_t share : job.batch_shares) {
     // Batches that are still read keep their share until the last is released.
     if (s_.memory[share].share->used() > 0) {
@@ -249,11 +308,10 @@ bool Membership::settle() {
       if (!reserve_resized(s_.jobs[index])) continue;
       changed = true;  // what it was promised is still to be planned for
     }
-    const bool ready = std::all_of(s_.jobs[index].reserved.begin(), s_.jobs[index].reserved.end(),
-                                   [&](const Job::Reserved& reserved) {
-                                     return s_.memory.promises_kept(dram_of(reserved.node));
-                                   });
-    if (!ready) {
+    const Job& job = s_.jobs[index];
+    const auto kept = [&](const auto& one) { return s_.memory.promises_kept(dram_of(one.node)); };
+    if (!std::all_of(job.reserved.begin(), job.reserved.end(), kept) ||
+        !std::all_of(job.listed.begin(), job.listed.end(), kept)) {
       joining_.push_back(index);
       continue;
     }
@@ -279,6 +337,7 @@ Bytes Membership::promised_to(const Job& job, Place place) const {
       if (part.node == one.node) count(part.share, one.slots);
   }
   for (const std::uint32_t share : job.batch_shares) count(share, s_.memory[share].least);
+  for (const Job::Listed& one : job.listed) bytes += dram_of(one.node) == place ? one.bytes : 0;
   return bytes;
 }
 

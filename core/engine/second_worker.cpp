@@ -29,7 +29,7 @@ std::optional<Duration> Preparation::late_after(const Stream& stream) const {
 // One alarm a stream, for the preparation that began first: most are over when it fires.
 void Preparation::watch(Stream& stream, std::uint32_t index) {
   const Making& making = s_.makings[index];
-  if (s_.config.late_after_p99 == 0 || making.second) return;
+  if (s_.config.late_after_p99 == 0 || making.second || !making.whole || making.mends) return;
   const auto limit = late_after(stream);
   if (!limit) return;
   stream.begun.push_back({index, making.serial, s_.now});
@@ -69,11 +69,12 @@ void Preparation::look_for_late(std::uint32_t index) {
   }
 }
 
-// False: there is no worker or slot to spare. A block that is prepared again in part, or of which
-// samples go into the cache of decoded ones, has one worker: both would write to the same slots.
+// False: there is no worker or slot to spare. A block that is prepared in parts, or of which samples
+// go into the cache of decoded ones, has one worker: both would write to the same slots.
 bool Preparation::start_second(Stream& stream, std::uint32_t index) {
   const Making& first = s_.makings[index];
-  if (!first.patch.empty() || !first.decoding.empty()) return true;  // nothing to try again
+  const bool in_parts = !first.whole || first.mends;
+  if (in_parts || !first.decoding.empty()) return true;  // nothing to try again
   Node& node = s_.nodes[first.node];
   if (!node.takes_work || node.idle.empty() || !node.ready.empty()) return false;
   StreamNode& part = node_of(stream, node.id);
@@ -114,9 +115,12 @@ bool Preparation::start_second(Stream& stream, std::uint32_t index) {
   second.ingredients = making.ingredients;
   second.staging = making.staging;
   second.suspects = making.suspects;
+  second.next = making.next;
+  second.part = making.part;
+  second.whole = true;
   second.pins = making.pins;
   for (const ItemPin& pin : second.pins) s_.memory[pin.share].share->pin(pin.item);
-  for (const std::uint32_t read : making.reads) reads_.use(read, second_index);
+  reads_.hold_likewise(making, second_index);
   BF_CHECK(second.waiting == 0);
   second.worker = node.idle.back();
   node.idle.pop_back();

@@ -28,7 +28,10 @@ EngineState::EngineState(const EngineConfig& engine_config, const PolicyList& po
       catalogues(known),
       random(hash(engine_config.seed)),
       memory(policies.choose(PolicyKind::allocation, engine_config.policies.allocation),
-             eviction_choices(engine_config, policies), engine_config.seed, explain) {}
+             eviction_choices(engine_config, policies), engine_config.seed, explain) {
+  // What leaves while a block is made of it may have to be read again, and again.
+  config.count_staging = config.count_staging && config.hold_ingredients;
+}
 
 void EngineState::ask_again(Instant wanted, Instant& at, Alarm alarm) {
   constexpr Duration kLeast = std::chrono::microseconds(10);  // it cannot keep a backend busy

@@ -79,7 +79,11 @@ struct EngineState {
 
   std::vector<std::uint32_t> weighted_jobs;
   std::vector<std::uint32_t> contradicting_jobs;  // to be refused before the step ends
-  std::uint64_t samples_gathered = 0;             // looked up in this step
+  // After so many samples looked up nothing is begun any more in a step. Each may be the first to
+  // touch a page of memory. Two blocks of images' usual size: with one, steps are half as many
+  // again.
+  static constexpr std::uint64_t kSamplesAStep = 512;
+  std::uint64_t samples_gathered = 0;  // in this step
   bool starts_put_off = false;
   std::size_t draws_left = 0;  // that may be listed for batches in this step
   // What this step's commands refer to.
@@ -99,6 +103,16 @@ struct EngineState {
   void room_on(NodeId node) {
     const std::uint32_t found = node_of.find(node.value);
     if (found != kNone) room_on(found);
+  }
+  // Staging memory of the nodes is free, or another size: makings may wait for it.
+  std::vector<std::uint32_t> nodes_to_stage;
+  void staging_changed(std::uint32_t node) {
+    if (!std::exchange(nodes[node].staging_changed, true)) nodes_to_stage.push_back(node);
+  }
+  // What streams need of it on the nodes, or how many workers there are, has changed.
+  std::vector<std::uint32_t> nodes_to_plan;
+  void plan_staging(std::uint32_t node) {
+    if (!std::exchange(nodes[node].staging_due, true)) nodes_to_plan.push_back(node);
   }
   void sort_by_joining(std::vector<std::uint32_t>& some) const {
     std::sort(some.begin(), some.end(),

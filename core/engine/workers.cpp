@@ -24,6 +24,7 @@ void Preparation::joined(const WorkerJoined& event) {
   s_.nodes[node].staff.push_back(index);
   s_.nodes[node].idle.push_back(index);
   ++s_.nodes[node].workers;
+  s_.plan_staging(node);
   s_.room_on(node);
   assign(node);
 }
@@ -36,6 +37,7 @@ void Preparation::lost(const WorkerLost& event) {
   Node& node = s_.nodes[worker.node];
   std::erase(node.idle, found->second);
   --node.workers;
+  s_.plan_staging(worker.node);
   s_.changed_on(worker.node);
   std::uint32_t making = worker.making;
   worker.state = Worker::State::lost;
@@ -102,6 +104,7 @@ void Preparation::lose_node(std::uint32_t node_index) {
   Node& node = s_.nodes[node_index];
   node.idle.clear();
   node.ready.clear();
+  node.unstaged.clear();
   node.workers = 0;
   for (const std::uint32_t index : node.staff) {
     Worker& worker = s_.workers[index];

@@ -28,6 +28,7 @@
 #include "runtime/service/inbox.h"
 #include "runtime/service/item_store.h"
 #include "runtime/service/memory_budget.h"
+#include "runtime/service/own_pages.h"
 #include "runtime/service/service_log.h"
 #include "runtime/service/slot_memory.h"
 #include "runtime/service/spill.h"
@@ -64,7 +65,7 @@ struct BackendCounters {
   std::uint64_t copied_samples = 0;
   std::uint64_t delivered_batches = 0;
   std::uint64_t delivered_samples = 0;
-  std::uint64_t unregistered_staging = 0;  // reads that found no room in the staging memory
+  std::uint64_t unregistered_staging = 0;  // samples that found no room in the staging memory
   std::uint64_t not_kept = 0;              // samples that were to be kept, and found no memory
   std::uint64_t no_memory = 0;  // blocks and batches that had to wait for memory, or got none
 };
@@ -103,6 +104,8 @@ class Backend {
   std::string_view storage() const { return reader_->description(); }
   Bytes item_bytes() const { return items_.bytes(); }
   Bytes slot_bytes() const { return slots_.bytes(); }
+  Bytes staged_bytes() const { return staged_bytes_; }  // by reads, in whole sectors
+  Bytes staged_bytes_most() const { return staged_bytes_most_; }  // at any time
   MemoryBudget& budget() { return budget_; }
   const Spill* spill() const { return spill_.get(); }  // null: there is none
   std::uint32_t workers() const { return workers_there_; }
@@ -133,7 +136,9 @@ class Backend {
   // One sample of a read: where its bytes are once they are there.
   struct Staged {
     SampleId sample;
-    std::byte* memory = nullptr;
+    std::byte* memory = nullptr;  // null: it is released
+    OwnPages own;                 // where the engine of reads had none
+    Bytes room = 0;
     Bytes lead = 0;
     Bytes bytes = 0;
     bool failed = false;
@@ -153,10 +158,6 @@ class Backend {
     bool written = false;  // to the spill file, as far as it is to be
     bool cancelled = false;
     std::uint32_t left = 0;  // reads, then writes
-    std::byte* area = nullptr;
-    std::unique_ptr<std::byte[]> own_area;  // where the engine of reads had none
-    MemoryCharge own_charge;                // as far as the budget has room for it
-    Bytes area_bytes = 0;
     std::vector<Staged> samples;
     std::size_t found_last = 0;  // of these, as blocks ask for them in the same order
   };
@@ -170,6 +171,7 @@ class Backend {
     std::uint64_t audience;
     ShareId decoded_share;  // of what is kept decoded
     Clock::time_point since;
+    bool ends = true;  // the block's last part
   };
   struct Unplaced {  // a block that waits for memory
     PreparationOrder order;
@@ -230,6 +232,8 @@ class Backend {
   void fail_waiting(WorkerId worker);
   void read_done(std::span<const ReadResult> results);
   void finish_read(std::uint32_t index);
+  bool stage(Staged& one);
+  void unstage(Staged& one);
   void free_staging(std::uint32_t index);
   void note_kept(DatasetId dataset, Digest prefix, ShareId share);
   void measure_decoded();
@@ -238,7 +242,7 @@ class Backend {
   void add_sample(PreparationOrder& out, const Prepare& order, const ServedDataset& dataset,
                   std::uint32_t place, SampleId used, SampleId wanted, std::uint32_t occurrence,
                   Form form, Reading* reading);
-  static const Staged* staged(Reading& reading, SampleId sample);
+  static Staged* staged(Reading& reading, SampleId sample);
   void take_made();
   void prepared(PreparationReport& report);
   void gather(const Transfer& order, Clock::time_point since);
@@ -259,6 +263,8 @@ class Backend {
   BackendCounters counters_;
   Troubles troubles_;
   MemoryBudget& budget_;
+  Bytes staged_bytes_ = 0;
+  Bytes staged_bytes_most_ = 0;
   Bytes used_before_ = 0;  // of it, when orders were last carried out
   SlotMemory slots_;
   ItemStore items_;

@@ -7,6 +7,15 @@
 #include "runtime/service/backend.h"
 
 namespace batchflow {
+namespace {
+
+bool is_last_part(const Prepare& order) {
+  if (order.ingredients.empty()) return true;
+  return !order.mends && order.ingredients.back().place + 1 == order.lineage.samples;
+}
+
+}  // namespace
+
 std::optional<Slot> Backend::slot_of(ShareId share, SlotId slot, PipelineId pipeline,
                                      std::uint32_t samples, std::uint64_t audience) {
   constexpr int kTries = 8;  // workers may keep what has just been dropped for this
@@ -56,7 +65,7 @@ void Backend::on(const Prepare& order) {
     for (std::uint32_t place = 0; place < ids.size(); ++place)
       add_sample(out, order, dataset, place, ids[place], ids[place], 0, Form::encoded, reading);
   } else {
-    out.anew = order.ingredients.size() == order.lineage.samples;
+    out.anew = !order.mends;
     for (const Ingredient& one : order.ingredients) {
       Reading* reading = one.staging.is_none() ? nullptr : reading_of(one.staging);
       SampleId wanted = one.sample;
@@ -76,7 +85,8 @@ void Backend::on(const Prepare& order) {
                         order.lineage.block_samples,
                         audience,
                         order.decoded_share,
-                        Clock::now()};
+                        Clock::now(),
+                        is_last_part(order)};
   if (slot) {
     out.slot = *slot;
     return hand_to_worker(std::move(out), entry);
@@ -108,7 +118,7 @@ void Backend::add_sample(PreparationOrder& out, const Prepare& order, const Serv
           : draw_key(root, order.lineage.name.generation, order.lineage.name.pass, wanted);
   if (reading) {
     const Staged* one = staged(*reading, used);
-    if (one) sample.input.bytes = {one->memory + one->lead, one->bytes};
+    if (one && one->memory) sample.input.bytes = {one->memory + one->lead, one->bytes};
   } else {
     sample.is_kept = true;
     // What was read for this very block is no hit.
@@ -186,7 +196,7 @@ void Backend::prepared(PreparationReport& report) {
       ++counters_.not_kept;
   }
   counters_.prepared_samples += report.samples;
-  ++counters_.prepared_blocks;
+  if (entry.ends) ++counters_.prepared_blocks;
   measure_decoded();
   inbox_.add(
       PreparationDone{report.request, report.outcome, inbox_.keep(std::vector(report.corrupt))});

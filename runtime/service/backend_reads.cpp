@@ -67,8 +67,8 @@ void Backend::on(const Read& order) {
     Staged one;
     one.sample = sample;
     one.bytes = extent.bytes;
-    reading.samples.push_back(one);
-    reading.area_bytes += staged_room(*dataset.index, extent);
+    one.room = staged_room(*dataset.index, extent);
+    reading.samples.push_back(std::move(one));
   }
   reading_of_[order.request.id.value] = index;
   stalls_.reading(reading.pipeline, 1);
@@ -96,31 +96,45 @@ void Backend::read_rest(std::uint32_t index, const Read& order) {
 
 void Backend::submit(std::uint32_t index) {
   Reading& reading = readings_[index];
-  const ServedDataset& dataset = datasets_.dataset(reading.dataset);
-  if (reading.area_bytes <= reader_->staging_bytes())
-    reading.area = reader_->stage(reading.area_bytes);
-  std::byte* memory = reading.area;
-  if (!memory) {
-    // Rather than wait for others, which may wait for this one: the engine bounds how many blocks
-    // are in the making.
-    ++counters_.unregistered_staging;
-    reading.own_charge = MemoryCharge(budget_, reading.area_bytes);
-    reading.own_area = std::make_unique_for_overwrite<std::byte[]>(reading.area_bytes + kSector);
-    void* aligned = reading.own_area.get();
-    std::size_t space = reading.area_bytes + kSector;
-    memory = static_cast<std::byte*>(std::align(kSector, reading.area_bytes, aligned, space));
+  const bool there = std::all_of(reading.samples.begin(), reading.samples.end(),
+                                 [this](Staged& one) { return stage(one); });
+  if (!there) {  // the machine has no pages: it is tried again
+    stalls_.reading(reading.pipeline, -1);
+    inbox_.add(ReadDone{reading.request, Outcome::failed, {}});
+    reading_of_.erase(reading.request.id.value);
+    return free_staging(index);
   }
   pieces_.clear();
   reading.left = static_cast<std::uint32_t>(reading.samples.size());
   BF_CHECK(reading.samples.size() < (std::size_t{1} << kSampleBits));
   for (std::size_t i = 0; i < reading.samples.size(); ++i) {
-    Staged& one = reading.samples[i];
-    const Extent extent = dataset.index->extent(one.sample);
-    one.memory = memory;
     pieces_.push_back(reading.from_spill ? spill_piece(index, i) : source_piece(index, i));
-    memory += staged_room(*dataset.index, extent);
   }
   reader_->submit(pieces_);
+}
+
+// Each sample by itself, so that it can be released by itself. The engine has counted it: rather
+// than wait for others, which may wait for this one, it has pages of its own where the staging
+// memory has no run of its length.
+bool Backend::stage(Staged& one) {
+  one.memory = one.room <= reader_->staging_bytes() ? reader_->stage(one.room) : nullptr;
+  if (!one.memory) {
+    ++counters_.unregistered_staging;
+    one.own = OwnPages(budget_, std::max(one.room, kSector));
+    one.memory = one.own.memory();
+  }
+  if (!one.memory) return false;
+  staged_bytes_ += one.room;
+  staged_bytes_most_ = std::max(staged_bytes_most_, staged_bytes_);
+  return true;
+}
+
+void Backend::unstage(Staged& one) {
+  if (!one.memory) return;
+  staged_bytes_ -= one.room;
+  if (!one.own.memory()) reader_->unstage(one.memory);
+  one.own = {};
+  one.memory = nullptr;
 }
 
 // From where the dataset has it.
@@ -213,7 +227,7 @@ void Backend::finish_read(std::uint32_t index) {
 
 void Backend::free_staging(std::uint32_t index) {
   Reading& reading = readings_[index];
-  if (reading.area) reader_->unstage(reading.area);
+  for (Staged& one : reading.samples) unstage(one);
   reading = Reading();
   free_readings_.push_back(index);
 }
@@ -222,6 +236,12 @@ void Backend::on(const Release& order) {
   const auto found = reading_of_.find(order.request.id.value);
   if (found == reading_of_.end()) return;
   const std::uint32_t index = found->second;
+  if (!order.samples.empty()) {
+    for (const SampleId sample : order.samples) {
+      if (Staged* one = staged(readings_[index], sample)) unstage(*one);
+    }
+    return;
+  }
   reading_of_.erase(found);
   if (readings_[index].left > 0) {
     readings_[index].cancelled = true;
@@ -230,7 +250,7 @@ void Backend::on(const Release& order) {
   }
 }
 
-const Backend::Staged* Backend::staged(Reading& reading, SampleId sample) {
+Backend::Staged* Backend::staged(Reading& reading, SampleId sample) {
   const std::size_t count = reading.samples.size();
   for (std::size_t tried = 0; tried < count; ++tried) {
     const std::size_t at = (reading.found_last + tried) % count;

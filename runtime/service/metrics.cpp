@@ -151,6 +151,10 @@ std::string metrics_text(const Snapshot& now) {
   for (const Kept& one : kept) text.value("cache_items", one.labels, number(one.items));
   text.one("cache_used_bytes", "gauge", "Memory in use, with what jobs have not yet unmapped.",
            number(now.used_bytes));
+  text.one("staged_bytes", "gauge", "Memory of samples that are read and not yet prepared or kept.",
+           number(now.staged_bytes));
+  text.one("staging_limit_bytes", "gauge", "What is set apart for these.",
+           number(now.staging_bytes));
   text.head("cache_limit_bytes", "gauge", "What these may take together.");
   text.value("cache_limit_bytes", label("tier", "dram"), number(now.cache_bytes));
   text.value("cache_limit_bytes", label("tier", "nvme"), number(now.spill_limit_bytes));

@@ -330,6 +330,8 @@ void choose_policy(EngineConfig& config, std::string_view text) {
 EngineConfig NodeConfig::engine_told() const {
   EngineConfig told = engine;
   told.corrupt_ratio_max = std::max(told.corrupt_ratio_max, corrupt_ratio_allowed);
+  told.staging_bytes = staging_told();
+  told.staging_sector_bytes = kSector;
   return told;
 }
 

@@ -84,9 +84,12 @@ struct NodeConfig {
   Bytes cache_bytes() const;
   // How `scratch` is divided.
   ScratchLimits scratch_limits() const;
-  // What of it the engine divides. The rest covers what it does not count: slabs with slots that
-  // nobody has, entries of tables, what a job has not yet unmapped.
-  Bytes engine_bytes() const { return cache_bytes() - cache_bytes() / 16; }
+  // What of the staging memory the engine reads into. The rest covers gaps between samples.
+  Bytes staging_told() const { return storage.staging - storage.staging / 4; }
+  // What the engine divides: that, and what it counts of the cache. The rest of the cache covers
+  // what it does not count: slabs with slots that no job has, entries of tables, what a job has not
+  // yet unmapped.
+  Bytes engine_bytes() const { return staging_told() + cache_bytes() - cache_bytes() / 16; }
 };
 
 // Throws ConfigError for what no service would take, on whatever machine.

@@ -20,6 +20,9 @@ Snapshot Service::Parts::snapshot() const {
   all.waits_for_memory = backend->waits_for_memory();
   all.item_bytes = backend->item_bytes();
   all.block_bytes = backend->slot_bytes();
+  all.staged_bytes = backend->staged_bytes();
+  all.staged_bytes_most = backend->staged_bytes_most();
+  all.staging_bytes = config.storage.staging;
   if (const Spill* spill = backend->spill()) {
     all.spill_limit_bytes = spill->capacity();
     all.spill_bytes = spill->used();

@@ -40,6 +40,9 @@ struct Snapshot {
   Bytes used_bytes = 0;              // of these, with what jobs have not yet unmapped
   Bytes item_bytes = 0;
   Bytes block_bytes = 0;
+  Bytes staged_bytes = 0;       // by reads, now
+  Bytes staged_bytes_most = 0;  // at any time
+  Bytes staging_bytes = 0;      // that are set apart for them
   Bytes spill_limit_bytes = 0;  // 0: there is no second tier
   Bytes spill_bytes = 0;
   SpillCounters spill;

@@ -101,6 +101,7 @@ std::string memory_table(const Snapshot& now) {
   };
   line("blocks ready to train on", now.block_bytes, now.cache_bytes);
   line("samples, as stored or decoded", now.item_bytes, now.cache_bytes);
+  line("what is read and not yet prepared or kept", now.staged_bytes, now.staging_bytes);
   line("all of it, with what jobs still map", now.used_bytes, now.cache_bytes);
   if (now.spill_limit_bytes > 0)
     line("samples as stored, on the local drive", now.spill_bytes, now.spill_limit_bytes);

@@ -249,7 +249,9 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, Preparer& prepa
   }
   if (ragged && order.anew) {
     // The last block of an epoch is short: what it lacks has no rows.
-    for (std::uint32_t place = report.samples; place < layout.samples; ++place) {
+    // So it is with what later parts of a block bring.
+    const std::uint32_t end = order.samples.empty() ? 0 : order.samples.back().place + 1;
+    for (std::uint32_t place = end; place < layout.samples; ++place) {
       for (std::size_t i = 0; i < layout.fields.size(); ++i) {
         if (!layout.fields[i].ragged) continue;
         block.begin_rows(i, place);

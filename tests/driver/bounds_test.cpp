@@ -21,7 +21,8 @@ Scenario jobs_alone(std::uint32_t jobs, std::uint32_t cores, std::uint32_t epoch
   Scenario scenario = small_scenario();
   scenario.timings.jitter = false;
   scenario.nodes[0].cores = cores;
-  scenario.nodes[0].dram = jobs * 64 * 512;
+  // And for four cores to read two blocks each: 8 * 800 bytes are an eighth of this.
+  scenario.nodes[0].dram = jobs * 64 * 512 + 8 * 6400;
   for (std::uint32_t i = 0; i < jobs; ++i) {
     JobPlan job;
     job.user = i + 1;

@@ -146,6 +146,7 @@ Outcomes Driver::outcomes() {
   result.digest = digest_.value();
   result.steps = steps_;
   result.samples_read_from_store = machine_.samples_read_from_store;
+  result.staged_most = machine_.staged_most();
   result.refusals = refusals_;
   result.jobs_without_room = without_room_;
   result.end = end_ == Instant{} ? now_ : end_;
@@ -312,7 +313,10 @@ void Driver::on(const Prepare& order) {
     if (is_bad && std::find(bad.begin(), bad.end(), sample) == bad.end()) bad.push_back(sample);
   }
   const Request request = order.request;
-  start(Kind::prepare, request, drawn(scenario_.timings.prepare),
+  // A part takes its part of the time.
+  const auto takes = scenario_.timings.prepare * static_cast<std::int64_t>(used.size()) /
+                     static_cast<std::int64_t>(order.lineage.samples);
+  start(Kind::prepare, request, drawn(takes),
         [this, request, id = order.worker.value, bad] {
           const bool well = !fails(scenario_.failures.prepare);
           machine_.prepare_over(request.id, well, bad);
@@ -385,7 +389,7 @@ void Driver::on(const Cancel& order) {
 }
 
 void Driver::on(const Release& order) {
-  machine_.release(order.request.id);
+  machine_.release(order);
 }
 
 void Driver::on(const SetTimer& order) {

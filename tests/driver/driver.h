@@ -32,6 +32,7 @@ struct Outcomes : Counts {
   std::uint64_t digest = 0;  // over all commands
   std::uint64_t steps = 0;   // of the engine
   std::uint64_t samples_read_from_store = 0;
+  Bytes staged_most = 0;  // by reads, at any time
   std::uint64_t refusals = 0;
   std::uint64_t jobs_done = 0;
   std::uint64_t jobs_without_room = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace batchflow::test {
 
@@ -71,6 +72,7 @@ void Machine::lose_node(NodeId node) {
   std::erase_if(capacity_, [&](const auto& entry) { return entry.first.node == node; });
   for (auto& [id, staging] : stagings_) {
     if (staging.node != node) continue;
+    staged_ -= std::exchange(staging.held, 0);
     staging.samples.clear();
     staging.there = false;
   }
@@ -81,6 +83,7 @@ void Machine::clear() {
   items_.clear();
   shares_.clear();
   used_.clear();
+  staged_ = 0;
   stagings_.clear();
   preparations_.clear();
   copies_.clear();
@@ -122,6 +125,15 @@ Machine::ItemKey Machine::find_item(Place place, Form form, DatasetId dataset, D
 // ---------------------------------------------------------------------------------------- reads
 // ----
 
+// What a read brings takes memory from when it is ordered, wherever it is kept afterwards.
+void Machine::hold(Staging& staging, Bytes bytes) {
+  remove(staging.at, staging.held);
+  staged_ = staged_ - staging.held + bytes;
+  staged_most_ = std::max(staged_most_, staged_);
+  staging.held = bytes;
+  add(staging.at, bytes);
+}
+
 void Machine::read(const Read& order) {
   Staging& staging = stagings_[order.request.id.value];
   if (staging.running) violated("a read is ordered again while it runs");
@@ -142,6 +154,10 @@ void Machine::read(const Read& order) {
     }
   }
   const std::vector<SampleId>& samples = rest ? staging.missing : staging.samples;
+  staging.at = order.to;
+  staging.each = order.form == Form::decoded ? pipeline(order.lineage.pipeline).decoded_bytes
+                                             : dataset(order.dataset).bytes;
+  hold(staging, staging.each * staging.samples.size());
   staging.staged = order.keep.is_none() || order.keep_at != order.to;
   staging.running = true;
   staging.from = order.from;
@@ -194,22 +210,51 @@ void Machine::read_over(RequestId request, bool well, std::vector<SampleId> fail
   }
   staging.kept.clear();
   staging.there = well;
+  if (!well || !staging.staged) hold(staging, 0);
   if (well && !staging.staged) stagings_.erase(request.value);
 }
 
-void Machine::release(RequestId request) {
-  const auto found = stagings_.find(request.value);
-  if (found == stagings_.end()) violated("the release of a read that has no staging memory");
-  if (found->second.running) violated("staging memory is released while it is read into");
-  for (const auto& [delivery, stagings] : borrowed_) {
-    if (std::find(stagings.begin(), stagings.end(), request.value) != stagings.end()) {
-      violated(fmt::format("staging memory of delivery {:x} is released", delivery));
+void Machine::check_unused(std::uint64_t read, const std::vector<SampleId>& samples) const {
+  const auto is_one = [&](SampleId sample) {
+    return std::find(samples.begin(), samples.end(), sample) != samples.end();
+  };
+  for (const auto& [delivery, staged] : borrowed_) {
+    for (const auto& [of, sample] : staged) {
+      if (of == read && is_one(sample))
+        violated(fmt::format("staging memory of delivery {:x} is released", delivery));
     }
   }
-  for (const ItemKey& key : found->second.kept) {
-    const auto item = items_.find(key);
-    if (item != items_.end() && item->second.filler == request.value) erase_item(key);
+  for (const auto& [id, preparation] : preparations_) {
+    if (!preparation.running) continue;
+    for (const auto& [of, sample] : preparation.staged) {
+      if (of == read && is_one(sample))
+        violated(fmt::format("staging memory is released while preparation {:x} reads it", id));
+    }
   }
+}
+
+void Machine::release(const Release& order) {
+  const std::uint64_t id = order.request.id.value;
+  const auto found = stagings_.find(id);
+  if (found == stagings_.end()) violated("the release of a read that has no staging memory");
+  Staging& staging = found->second;
+  if (staging.running) violated("staging memory is released while it is read into");
+  if (!order.samples.empty()) {
+    const std::vector<SampleId> gone(order.samples.begin(), order.samples.end());
+    check_unused(id, gone);
+    for (const SampleId sample : gone) {
+      const auto at = std::find(staging.samples.begin(), staging.samples.end(), sample);
+      if (at == staging.samples.end()) violated("the release of a sample that is not there");
+      staging.samples.erase(at);
+    }
+    return hold(staging, staging.each * staging.samples.size());
+  }
+  check_unused(id, staging.samples);
+  for (const ItemKey& key : staging.kept) {
+    const auto item = items_.find(key);
+    if (item != items_.end() && item->second.filler == id) erase_item(key);
+  }
+  hold(staging, 0);
   stagings_.erase(found);
 }
 

@@ -42,7 +42,7 @@ class Machine {
   void read_over(RequestId request, bool well, std::vector<SampleId> failed = {});
   // What a read under way brings.
   const std::vector<SampleId>& reads(RequestId request) const;
-  void release(RequestId request);
+  void release(const Release& order);
 
   void prepare(const Prepare& order);
   // `corrupt`: those of the order whose bytes were bad are left out.
@@ -69,6 +69,8 @@ class Machine {
   // Nobody uses anything any more: no staging memory may be left, no slot be held.
   void check_idle() const;
   Bytes used(Place place) const;
+  // Of all places: the most that reads took at any time, of what was kept and what was not.
+  Bytes staged_most() const { return staged_most_; }
 
   std::uint64_t samples_read_from_store = 0;
   Instant now{};
@@ -106,6 +108,9 @@ class Machine {
     std::vector<SampleId> missing;  // of an attempt that failed in part
     bool there = false;
     bool staged = false;
+    Place at;
+    Bytes each = 0;  // of a sample
+    Bytes held = 0;  // of the place, by what is there or on its way
     Place from;
     std::vector<ItemKey> kept;
     std::vector<ItemKey> sources;  // items of a peer or device it is read from
@@ -118,6 +123,7 @@ class Machine {
     std::vector<ItemKey> decoded;
     std::vector<std::pair<std::uint32_t, std::uint64_t>> tokens;  // place, token
     std::vector<std::pair<std::uint32_t, SampleId>> used;         // place, sample
+    std::vector<std::pair<std::uint64_t, SampleId>> staged;       // read, sample
     bool running = false;
   };
   struct Copy {
@@ -136,6 +142,8 @@ class Machine {
   void learn(const Prepare& order);
   ItemKey find_item(Place place, Form form, DatasetId dataset, Digest prefix,
                     SampleId sample) const;
+  void hold(Staging& staging, Bytes bytes);
+  void check_unused(std::uint64_t read, const std::vector<SampleId>& samples) const;
   bool in_staging(RequestId request, NodeId node, SampleId sample, Form form) const;
   void end_preparation(Preparation& preparation);
 
@@ -148,6 +156,8 @@ class Machine {
   };
   std::map<Place, Limit> limit_;  // of a place that was larger before
   std::map<Place, Bytes> used_;
+  Bytes staged_ = 0;
+  Bytes staged_most_ = 0;
   std::map<SlotKey, Slot> slots_;
   std::map<ItemKey, Item> items_;
   // Which share is what, as commands have told: (form, dataset, prefix, place) to share.
@@ -168,8 +178,9 @@ class Machine {
   std::map<std::uint64_t, Preparation> preparations_;
   std::map<std::uint64_t, Copy> copies_;
   std::map<std::uint64_t, SlotKey> deliveries_;
-  std::map<std::uint64_t, std::vector<ItemKey>> listed_;          // deliveries of stored samples
-  std::map<std::uint64_t, std::vector<std::uint64_t>> borrowed_;  // staging they hold
+  std::map<std::uint64_t, std::vector<ItemKey>> listed_;  // deliveries of stored samples
+  // What they hold of staging memory: read, sample.
+  std::map<std::uint64_t, std::vector<std::pair<std::uint64_t, SampleId>>> borrowed_;
 };
 
 }  // namespace batchflow::test

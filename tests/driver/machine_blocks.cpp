@@ -81,17 +81,23 @@ const std::vector<Draw>& Machine::contents(const Lineage& lineage) {
   return contents_;
 }
 
+// Of a block that is made part by part, what each part tells.
 void Machine::learn(const Prepare& order) {
-  if (order.lineage.order != Order::weighted || order.ingredients.size() < order.lineage.samples) {
-    return;
-  }
-  std::vector<Draw> draws(order.lineage.samples, {SampleId(UINT64_MAX), 0});
+  if (order.lineage.order != Order::weighted) return;
+  constexpr SampleId kUnknown(UINT64_MAX);
+  std::vector<Draw>& known = weighted_[key_of(order.lineage)];
+  known.resize(order.lineage.samples, {kUnknown, 0});
   for (const Ingredient& one : order.ingredients) {
-    draws.at(one.place) = {one.sample, one.occurrence};
+    Draw draw{one.sample, one.occurrence};
+    for (const Replacement& instead : order.replacements) {
+      if (instead.place == one.place) draw.sample = instead.corrupt;
+    }
+    Draw& here = known.at(one.place);
+    if (here.sample != kUnknown && here != draw) {
+      violated(name(order.lineage.name) + " is made otherwise");
+    }
+    here = draw;
   }
-  for (const Replacement& one : order.replacements) draws.at(one.place).sample = one.corrupt;
-  const auto [at, fresh] = weighted_.try_emplace(key_of(order.lineage), draws);
-  if (!fresh && at->second != draws) violated(name(order.lineage.name) + " is made otherwise");
 }
 
 // ----------------------------------------------------------------------------------- preparation
@@ -144,6 +150,7 @@ void Machine::prepare(const Prepare& order) {
       if (!in_staging(order.staging, order.node, draws[place].sample, Form::encoded)) {
         violated("a block is prepared from staging memory that does not hold it");
       }
+      mine.staged.emplace_back(order.staging.value, draws[place].sample);
       take(place, draws[place].sample);
     }
   }
@@ -155,6 +162,7 @@ void Machine::prepare(const Prepare& order) {
         violated(fmt::format("sample {} is not in the staging memory of its read",
                              ingredient.sample.value));
       }
+      mine.staged.emplace_back(ingredient.staging.value, ingredient.sample);
     } else {
       const Digest prefix = ingredient.form == Form::decoded ? info.prefix_hash : 0;
       const ItemKey item = find_item(dram, ingredient.form, of, prefix, ingredient.sample);
@@ -322,7 +330,7 @@ void Machine::deliver_stored(const Deliver& order, DatasetId dataset) {
       if (!in_staging(ingredient.staging, order.place.node, ingredient.sample, Form::encoded)) {
         violated("a stored sample is delivered from where it is not");
       }
-      borrowed_[id].push_back(ingredient.staging.value);
+      borrowed_[id].emplace_back(ingredient.staging.value, ingredient.sample);
       continue;
     }
     const ItemKey item = find_item(order.place, Form::encoded, dataset, 0, ingredient.sample);

@@ -157,6 +157,7 @@ TEST_CASE("a dispatch policy that waits for time alone is asked when it is over"
   const PolicyList list = canaries.list();
   Scenario scenario = small_scenario();
   scenario.config.policies.dispatch = "waits";
+  scenario.nodes[0].dram = 8 * 3200;  // two cores read two blocks each within an eighth of it
   scenario.timings.jitter = false;
   scenario.jobs = {one_rank(Order::strict, 1)};
   const Outcomes out = Driver(scenario, list).run();

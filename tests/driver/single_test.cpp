@@ -107,9 +107,10 @@ TEST_CASE("ranks with barriers in the least memory a join is accepted with") {
         job.credits = credits;
         job.epochs = 2;
         job.hold = us(700);
-        // One batch a rank and one block; a batch up to a block takes a block's slot.
+        // One batch a rank, one block, and a sample that is read; a batch up to a block takes a
+        // block's slot.
         const Bytes slot = batch > 8 ? batch * 64 : 512;
-        scenario.nodes[0].dram = job.ranks.size() * slot + 512;
+        scenario.nodes[0].dram = job.ranks.size() * slot + 512 + 100;
         scenario.jobs = {job};
         CAPTURE(credits);
         CAPTURE(batch);
@@ -131,6 +132,7 @@ TEST_CASE("time is bounded by hand: steps after one another, and nothing else") 
   JobPlan job = one_rank(Order::strict);
   job.compute = ms(10);
   scenario.jobs = {job};
+  scenario.nodes[0].dram = 8 * 3200;  // two cores read two blocks each within an eighth of it
   const Outcomes out = run(scenario);
   // 16 steps of 10 ms; preparation hides behind them but for the first block: read 1 ms, prepare
   // 2 ms, deliver .1 ms, workers after 1 ms.

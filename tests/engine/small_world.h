@@ -191,15 +191,17 @@ class SmallWorld {
   void carry_out(const Prepare& order) {
     ++moves_;
     const SlotKey slot{order.share.value, order.slot.value};
-    REQUIRE_MESSAGE(content_.count(slot) == 0, "a slot is written that is not free");
+    // Further attempts go on where the first was: what failed, or the next part of the block.
+    if (order.request.attempt == 0) {
+      REQUIRE_MESSAGE(content_.count(slot) == 0, "a slot is written that is not free");
+      content_[slot] = {};  // taken, nothing in it
+    }
     expander_.expand(order.lineage, plan_.samples, making_[order.request.id.value].samples);
     making_slot_[order.request.id.value] = slot;
-    content_[slot] = {};  // taken, nothing in it
     if (one_in(plan_.lost_one_in)) return lose(order);
     const std::uint64_t late = one_in(plan_.late_one_in) ? 100 + random_.below(100) : 0;
     const bool fails = one_in(plan_.failed_one_in);
     if (fails) making_.erase(order.request.id.value);
-    if (fails) content_.erase(slot);
     if (!order.decoded_share.is_none()) decoded_in_ = order.decoded_share;
     if (!decoded_in_.is_none() && one_in(plan_.resized_one_in))
       measure_decoded(1 + random_.below(5 * kSampleBytes));

@@ -88,7 +88,7 @@ void check_bound(const Data& data, const std::string& memory, Bytes bytes, int r
   std::vector<std::string> arguments = data.arguments(memory);
   arguments.insert(arguments.end(), more.begin(), more.end());
   Daemon daemon(arguments, data.socket);
-  Watch watch(daemon.process());
+  MemoryWatch watch(daemon.process());
   load(data, rounds, at_once, batches);
   const auto status = status_of(data.socket);
   const Bytes most = watch.end();

@@ -74,16 +74,17 @@ inline Bytes memory_of(pid_t service) {
   return own;
 }
 
-class Watch {
+// The most of it, looked at a hundred times a second.
+class MemoryWatch {
  public:
-  explicit Watch(pid_t service)
+  explicit MemoryWatch(pid_t service)
       : thread_([this, service] {
           while (!ending_) {
             most_ = std::max<Bytes>(most_, memory_of(service));
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
           }
         }) {}
-  ~Watch() { end(); }
+  ~MemoryWatch() { end(); }
   Bytes end() {
     ending_ = true;
     if (thread_.joinable()) thread_.join();

@@ -187,7 +187,7 @@ void check_random_pipelines(std::uint64_t seed, std::uint64_t first, std::uint64
   Daemon daemon(served.arguments(), served.socket);
   const Asked usual{"ordinary", "imagenet-val", 4, BF_STRICT};
   REQUIRE(take(served, usual, UINT64_MAX).problem == "");
-  Watch watch(daemon.process());
+  MemoryWatch watch(daemon.process());
   std::atomic<std::uint64_t> next{first};
   std::mutex mutex;
   std::map<std::string, std::uint64_t> kinds;

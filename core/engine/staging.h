@@ -1,0 +1,107 @@
+// How much of a node's memory reads land in, and how much of it a making may have at a time.
+//
+// Staging memory is a part of the node's place. It holds at least the largest sample of every data
+// set that streams on the node, so each block can be made, if need be sample by sample. A making
+// takes what the next part of its block needs all at once, in the order in which makings came, and
+// holds none while it waits: so none keeps from another what that one waits for. What it holds is
+// free again when a worker has prepared the part; until then it waits for reads, for a worker, and
+// for makings whose part was begun before its own, and each of these comes.
+#pragma once
+
+#include <algorithm>
+
+#include "core/engine/books.h"
+#include "core/saturating.h"
+
+namespace batchflow {
+
+// What a sample of so many bytes takes: where whole sectors are read, all that it may touch.
+inline Bytes staged_bytes(const EngineState& s, Bytes bytes) {
+  const Bytes sector = s.config.staging_sector_bytes;
+  if (sector == 1) return bytes;
+  const Bytes touched = saturating_sum(bytes, 2 * sector - 1);
+  return touched / sector * sector;
+}
+inline Bytes staged_bytes(const EngineState& s, const Dataset& dataset, SampleId sample) {
+  return staged_bytes(s, dataset.catalogue->bytes(sample));
+}
+inline Bytes largest_staged(const EngineState& s, const Dataset& dataset) {
+  return staged_bytes(s, dataset.catalogue->largest_bytes());
+}
+inline Bytes largest_staged(const EngineState& s, const Stream& stream) {
+  return largest_staged(s, s.datasets[stream.dataset]);
+}
+
+// Blocks of a node that may be read or in preparation at a time.
+inline std::uint32_t blocks_at_once(const EngineState& s, const Node& node) {
+  const std::uint32_t workers = std::max(1u, node.workers);
+  return s.config.workers_held_during_reads ? workers
+                                            : workers * s.config.blocks_in_flight_per_worker;
+}
+
+// A block of samples that are larger than the mean by chance still fits.
+inline Bytes block_staged(const EngineState& s, const Stream& stream) {
+  const Dataset& dataset = s.datasets[stream.dataset];
+  const Bytes largest = largest_staged(s, dataset);
+  const Bytes mean = staged_bytes(s, dataset.catalogue->mean_bytes());
+  const Bytes most = saturating_product(largest, stream.block_samples);
+  const Bytes usual = saturating_product(mean, stream.block_samples);
+  return std::min(most, saturating_sum(saturating_sum(usual, usual / 4), largest));
+}
+
+// What is needed more, of a place that streams use already, for this one.
+inline Bytes more_staging(const EngineState& s, const Stream& stream, Place place) {
+  if (!s.config.count_staging) return 0;
+  const Bytes largest = largest_staged(s, stream);
+  const Bytes least = s.memory.staging(place).least;
+  return largest > least ? largest - least : 0;
+}
+
+inline void raise_staging(EngineState& s, const Stream& stream, Place place) {
+  if (s.config.count_staging) s.memory.raise_staging(place, largest_staged(s, stream));
+}
+
+// Of all streams that may have blocks made on the node.
+inline void plan_staging(EngineState& s, const Node& node) {
+  const Place place = dram_of(node.id);
+  if (!s.config.count_staging || !s.memory.has(place)) return;
+  Bytes least = 0;
+  Bytes block = 0;
+  for (const std::uint32_t index : node.streams) {
+    Stream& stream = s.streams[index];
+    const StreamNode& part = node_of(stream, node.id);
+    if (part.jobs == 0 && part.reserve == 0 && !part.standby) continue;
+    least = std::max(least, largest_staged(s, stream));
+    block = std::max(block, block_staged(s, stream));
+  }
+  constexpr Bytes kPart = 8;  // of a place, at most, where no sample is larger
+  Bytes wish = std::min(saturating_product(block, blocks_at_once(s, node)),
+                        s.memory.capacity(place) / kPart);
+  // What does not fit into what is set apart has memory beside it.
+  const Bytes fixed = s.config.staging_bytes;
+  if (fixed > 0) wish = least > fixed ? saturating_sum(fixed, least) : fixed;
+  s.memory.plan_staging(place, least, std::max(least, wish));
+}
+
+// What a part may take.
+inline Bytes part_bytes(const EngineState& s, const Node& node, const Stream& stream) {
+  const StagingPart& staging = s.memory.staging(dram_of(node.id));
+  return std::max(staging.room() / blocks_at_once(s, node), largest_staged(s, stream));
+}
+
+// Whether a sample of the stream can be staged on the node at all.
+inline bool can_stage(const EngineState& s, const Node& node, const Stream& stream) {
+  return !s.config.count_staging ||
+         s.memory.staging(dram_of(node.id)).room() >= largest_staged(s, stream);
+}
+
+inline void stage(EngineState& s, std::uint32_t node, Bytes bytes) {
+  if (bytes > 0) s.memory.stage(dram_of(s.nodes[node].id), bytes);
+}
+inline void unstage(EngineState& s, std::uint32_t node, Bytes bytes) {
+  if (bytes == 0) return;
+  s.memory.unstage(dram_of(s.nodes[node].id), bytes);
+  s.staging_changed(node);
+}
+
+}  // namespace batchflow
