@@ -238,6 +238,9 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
 void Membership::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
   for (const NodeId node : ranks) add_node(stream, node);
   add_helpers(stream);
+  for (const StreamNode& part : stream.nodes) {
+    if (stream.jobs.empty() && !part.standby) standby_nodes_.push_back(part.index);
+  }
   open_homes(stream, ranks);
   items_.settle(s_.datasets[stream.dataset]);
   maybe_stranded_.push_back(stream.id.value);

@@ -117,8 +117,14 @@ void Membership::node_lost(const NodeLost& event) {
 }
 
 void Membership::close_if_empty(std::uint32_t index) {
-  if (!s_.streams[index].jobs.empty()) return;
+  Stream& stream = s_.streams[index];
+  if (!stream.jobs.empty()) return;
   preparation_.abandon(index);
+  // Nobody needs help any more: what it was promised for that is there for others at once.
+  for (StreamNode& part : stream.nodes) {
+    part.standby = false;
+    keep_promise(s_, part);
+  }
   if (std::find(closing_.begin(), closing_.end(), index) == closing_.end())
     closing_.push_back(index);
 }

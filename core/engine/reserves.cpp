@@ -37,16 +37,18 @@ bool Membership::fits(const Job& job, std::uint32_t credits, std::uint64_t& need
   return can_be_made(job, needed, available);
 }
 
-// A node that prepares must have a slot for a block: where the job has ranks, or any other.
+// Of the nodes that can prepare for the job one must have a slot for a block: where the job has
+// ranks, or any other. If none of them prepares, some may yet: it waits as a stranded job does.
 bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
                              std::uint64_t& available) const {
   const Stream& stream = s_.streams[job.stream];
-  const auto prepares = [](const Node& node) { return node.takes_work && node.workers > 0; };
-  if (std::none_of(s_.nodes.begin(), s_.nodes.end(), prepares)) return true;
+  bool any = false;
   needed = stream.block_bytes;
   available = 0;
   for (const StreamNode& part : stream.nodes) {
-    if (!prepares(s_.nodes[part.index])) continue;
+    const Node& node = s_.nodes[part.index];
+    if (!node.takes_work || node.workers == 0) continue;
+    any = true;
     if (ranks_on(job, part.node) > 0 || part.jobs > 0 || part.standby) return true;
     const Bytes promised = s_.memory.promised(dram_of(part.node));
     const Bytes capacity = s_.memory.capacity(dram_of(part.node));
@@ -54,7 +56,7 @@ bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
     if (needed <= left) return true;
     available = std::max(available, left);
   }
-  return false;
+  return !any;
 }
 
 void Membership::promise(const StreamNode& part) {

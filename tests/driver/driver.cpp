@@ -25,7 +25,7 @@ Driver::Driver(const Scenario& scenario, const PolicyList& policies, Hooks hooks
     catalogues_.add(plan.id, Catalogue::uniform("d", plan.version, plan.samples, plan.bytes));
   }
   for (const PipelinePlan& plan : scenario_.pipelines) catalogues_.add(plan.id, plan.info);
-  for (const NodePlan& plan : scenario_.nodes) nodes_.push_back({plan, false, 0, 0});
+  for (const NodePlan& plan : scenario_.nodes) nodes_.push_back({plan});
   for (const JobPlan& plan : scenario_.jobs) {
     Client client;
     client.index = clients_.size();
@@ -114,6 +114,8 @@ bool Driver::step_once() {
     carry_out(commands);
   }
   note_promises();
+  room_.stepped();
+  let_go_.clear();
   if (hooks_.after_step) hooks_.after_step(*engine_);
   return true;
 }
@@ -148,6 +150,7 @@ Outcomes Driver::outcomes() {
   result.samples_read_from_store = machine_.samples_read_from_store;
   result.refusals = refusals_;
   result.jobs_without_room = without_room_;
+  result.jobs_given_up = given_up_;
   result.end = end_ == Instant{} ? now_ : end_;
   result.longest_wait = longest_wait_;
   for (const Client& client : clients_) {
@@ -355,7 +358,7 @@ void Driver::on(const Cancel& order) {
     Client& client = clients_[of->second];
     const Held* mine = held(client, order.request.id);
     if (mine == nullptr || mine->arrived) return;
-    machine_.let_go(order.request.id);
+    let_go(*mine);
     std::erase_if(client.held, [&](const Held& one) { return one.request == order.request.id; });
     return;
   }
@@ -369,8 +372,8 @@ void Driver::on(const Cancel& order) {
     case Kind::transfer:
       return machine_.transfer_over(order.request.id, false);
     case Kind::deliver: {
-      machine_.let_go(order.request.id);
       Client& client = clients_[delivery_of_.at(order.request.id.value)];
+      if (const Held* mine = held(client, order.request.id)) let_go(*mine);
       std::erase_if(client.held, [&](const Held& one) { return one.request == order.request.id; });
       return;
     }
@@ -421,16 +424,15 @@ void Driver::bring_up(std::size_t index) {
   Node& node = nodes_[index];
   if (node.up || engine_down_) return;
   node.up = true;
+  node.rests = false;
   node.workers_wanted = 0;
   ++node.incarnation;
   report(NodeJoined{node.plan.id, node.plan.cores});
   const Place dram{node.plan.id, Tier::dram, 0};
-  machine_.set_capacity(dram, node.plan.dram);
-  report(CapacityChanged{dram, node.plan.dram});
+  set_capacity(dram, node.plan.dram);
   if (node.plan.nvme == 0) return;
   const Place nvme{node.plan.id, Tier::nvme, 0};
-  machine_.set_capacity(nvme, node.plan.nvme);
-  report(CapacityChanged{nvme, node.plan.nvme});
+  set_capacity(nvme, node.plan.nvme);
 }
 
 void Driver::lose_node(std::size_t index, Duration back_after) {
@@ -443,6 +445,7 @@ void Driver::lose_node(std::size_t index, Duration back_after) {
     worker.quiet = true;
   }
   machine_.lose_node(node.plan.id);
+  room_.lose_node(node.plan.id);
   report(NodeLost{node.plan.id});
   check_rank_nodes(index);
   after(back_after, [this, index] { bring_up(index); });
@@ -467,7 +470,7 @@ void Driver::match_workers(std::size_t index) {
 }
 
 void Driver::add_worker(std::size_t index) {
-  workers_[next_worker_] = {nodes_[index].plan.id, true, false, RequestId::none()};
+  workers_[next_worker_] = {nodes_[index].plan.id, true, false, RequestId::none(), now_};
   report(WorkerJoined{WorkerId(next_worker_++), nodes_[index].plan.id});
 }
 

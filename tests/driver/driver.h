@@ -23,6 +23,7 @@
 #include "core/promise_log.h"
 #include "tests/driver/checker.h"
 #include "tests/driver/machine.h"
+#include "tests/driver/room_check.h"
 #include "tests/driver/scenario.h"
 
 namespace batchflow::test {
@@ -34,8 +35,9 @@ struct Outcomes : Counts {
   std::uint64_t samples_read_from_store = 0;
   std::uint64_t refusals = 0;
   std::uint64_t jobs_done = 0;
-  std::uint64_t jobs_without_room = 0;
-  Instant end{};             // of the last job, or of the run if it was cut short
+  std::uint64_t jobs_without_room = 0;  // that no memory there is would let in
+  std::uint64_t jobs_given_up = 0;      // that were refused again and again for another reason
+  Instant end{};                        // of the last job, or of the run if it was cut short
   Duration longest_wait{0};  // of a job that nothing was wrong with, between two of its steps
 };
 
@@ -65,10 +67,12 @@ class Driver {
     bool alive = true;  // as the engine knows it
     bool quiet = false;
     RequestId order = RequestId::none();
+    Instant joined{};
   };
   struct Node {
     NodePlan plan;
     bool up = false;
+    bool rests = false;
     std::uint32_t workers_wanted = 0;
     std::uint64_t incarnation = 0;
   };
@@ -90,6 +94,7 @@ class Driver {
     std::uint32_t lane_blocks = 0;
     Digest drawn_from = 0;
     bool rehearses = false;
+    RoomCheck::Leftover room;  // if its step counts no more
   };
   struct RankState {
     NodeId node;
@@ -111,6 +116,7 @@ class Driver {
     std::uint32_t credits = 0;
     std::uint32_t batch_samples = 1;
     std::vector<NodeId> nodes;
+    RoomCheck::Asked asked;
     std::vector<RankState> ranks;
     std::vector<Held> held;
     Position position;
@@ -118,7 +124,7 @@ class Driver {
     Instant stopped_until{};
     Instant last_progress{};
     std::vector<SampleId> exemplars;  // as it has reported them to the service there is
-    std::uint32_t attempts = 0;       // joins that were refused
+    std::uint32_t attempts = 0;       // refused since its last step
     bool joins_anew = false;          // it has joined, and was not admitted yet
     std::uint64_t listed_sent = 0;
     std::uint64_t listed_consumed = 0;
@@ -149,6 +155,7 @@ class Driver {
   void carry_out(std::span<const Command> commands);
   void on(const Admit& order);
   void on(const Refuse& order);
+  void rejoin_or_give_up(Client& client, Refusal why);
   void on(const Read& order);
   void on(const Prepare& order);
   void on(const Transfer& order);
@@ -202,6 +209,15 @@ class Driver {
   std::vector<Handed> expand(Client& client, const Deliver& order,
                              std::vector<std::uint64_t>& tokens);
 
+  // ---- room
+  RoomCheck::Asked asked_of(const Client& client) const;
+  void ask_for_room(Client& client, std::uint32_t credits);
+  void let_go(const Held& batch);
+  std::vector<RoomCheck::Leftover> leftovers() const;
+  std::vector<NodeId> preparing() const;
+  std::vector<NodeId> may_prepare() const;
+  void set_capacity(Place place, Bytes bytes);
+
   // ---- faults
   void plan_faults();
   void strike(const Fault& fault);
@@ -225,6 +241,8 @@ class Driver {
   Hooks hooks_;
   Catalogues catalogues_;
   Machine machine_;
+  RoomCheck room_;
+  std::vector<RoomCheck::Leftover> let_go_;  // in this step
   std::unique_ptr<Engine> engine_;
   std::uint64_t engine_incarnation_ = 0;
   bool engine_down_ = false;
@@ -268,6 +286,7 @@ class Driver {
   std::uint64_t steps_ = 0;
   std::uint64_t refusals_ = 0;
   std::uint64_t without_room_ = 0;
+  std::uint64_t given_up_ = 0;
   EngineCounters lost_counters_;
 };
 

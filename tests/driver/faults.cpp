@@ -83,6 +83,7 @@ void Driver::strike_node(const Fault& fault) {
   if (!node.up) return;
   if (fault.kind == Fault::Kind::node_quiesced) {
     report(NodeQuiesced{node.plan.id});
+    node.rests = true;
     if (fault.later.count() == 0) return;
     return after(fault.later, [this, index, incarnation = node.incarnation] {
       if (nodes_[index].incarnation == incarnation) lose_node(index, ms(5));
@@ -90,8 +91,7 @@ void Driver::strike_node(const Fault& fault) {
   }
   const Place place{node.plan.id, Tier::dram, 0};
   // What is in use beyond it may stay until it is let go; nothing may be added.
-  machine_.set_capacity(place, fault.bytes);
-  report(CapacityChanged{place, fault.bytes});
+  set_capacity(place, fault.bytes);
 }
 
 // Nobody resizes the job: in time all its ranks get their answer.
@@ -165,6 +165,7 @@ void Driver::lose_coordinator(Duration back_after) {
   engine_down_ = true;
   ++engine_incarnation_;
   machine_.clear();
+  room_.clear();
   running_.clear();
   delivery_of_.clear();
   facts_.clear();
