@@ -46,6 +46,10 @@ std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
   for (const Slice& slice : order.slices) {
     const Lineage lineage = lineage_of(client, order, slice);
     const std::vector<Draw>& contents = machine_.contents(lineage);
+    const std::uint64_t lane = std::uint64_t{lineage.lane_blocks} * lineage.block_samples;
+    const std::uint64_t lane_samples =
+        std::min(lane, dataset_of(client).samples -
+                           std::min(dataset_of(client).samples, slice.name.lane * lane));
     for (std::uint32_t place = slice.from; place < slice.to; ++place) {
       const Draw& draw = contents.at(place);
       const SampleId id = draw.sample;
@@ -54,6 +58,7 @@ std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
       sample.lane = slice.name.lane;
       sample.block = slice.name.block;
       sample.block_samples = lineage.samples;
+      sample.lane_samples = lane_samples;
       sample.place = place;
       if (lineage.order == Order::weighted) {
         if (drawn >= order.samples.size() || order.samples[drawn++] != id) {
