@@ -60,12 +60,15 @@ void Membership::capacity_changed(const CapacityChanged& event) {
     return s_.protocol_error();
   }
   const bool known = s_.memory.has(event.place);
+  const bool changed = !known || s_.memory.capacity(event.place) != event.bytes;
   s_.memory.set_capacity(event.place, event.bytes);
   if (event.place.tier == Tier::dram) {
     s_.nodes[s_.node_of.at(event.place.node.value)].has_memory = true;
     standby_nodes_.push_back(s_.node_of.at(event.place.node.value));
     helpers_due_ = helpers_due_ || !known;
   }
+  const bool keeps = event.place.tier == Tier::dram || event.place.tier == Tier::nvme;
+  if (changed && keeps) items_.capacity_changed(event.place);
   if (known && !keep_promises(event.place)) over_promised_.push_back(event.place);
 }
 

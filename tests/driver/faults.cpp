@@ -29,6 +29,7 @@ void Driver::strike(const Fault& fault) {
     case Fault::Kind::node_lost:
     case Fault::Kind::node_quiesced:
     case Fault::Kind::capacity:
+    case Fault::Kind::drive:
       return strike_node(fault);
     case Fault::Kind::rank_abandoned:
       if (client->state != Client::State::running) return;
@@ -89,7 +90,8 @@ void Driver::strike_node(const Fault& fault) {
       if (nodes_[index].incarnation == incarnation) lose_node(index, ms(5));
     });
   }
-  const Place place{node.plan.id, Tier::dram, 0};
+  const Tier tier = fault.kind == Fault::Kind::drive ? Tier::nvme : Tier::dram;
+  const Place place{node.plan.id, tier, 0};
   // What is in use beyond it may stay until it is let go; nothing may be added.
   set_capacity(place, fault.bytes);
 }
