@@ -78,7 +78,7 @@ bool Driver::fails(std::uint32_t chance_in_1000) {
 
 // Everything of the next instant. False: nothing is left to happen.
 bool Driver::step_once() {
-  if (heap_.empty() && facts_.empty() && completions_.empty()) return false;
+  if (heap_.empty() && facts_.empty() && completions_.empty() && last_facts_.empty()) return false;
   if (!heap_.empty()) {
     now_ = std::max(now_, heap_.top().when);
     machine_.now = now_;
@@ -92,8 +92,10 @@ bool Driver::step_once() {
                    [](const Completion& a, const Completion& b) { return a.id < b.id; });
   std::vector<Event> events = std::move(facts_);
   for (const Completion& completion : completions_) events.push_back(completion.event);
+  events.insert(events.end(), last_facts_.begin(), last_facts_.end());
   facts_.clear();
   completions_.clear();
+  last_facts_.clear();
   if (engine_down_ || events.empty()) return true;
   if (hooks_.before_step) hooks_.before_step(now_, events);
   ++steps_;
@@ -247,6 +249,10 @@ void Driver::carry_out(std::span<const Command> commands) {
     if (hooks_.ordered) hooks_.ordered(command);
     std::visit([&](const auto& order) { on(order); }, command);
   }
+  for (const RequestId id : for_gone_) {
+    if (running_.count(id.value) != 0) violated("an order for a worker that is gone");
+  }
+  for_gone_.clear();
 }
 
 void Driver::start(Kind kind, const Request& request, Duration takes, std::function<void()> over) {
@@ -294,7 +300,11 @@ void Driver::on(const Read& order) {
 
 void Driver::on(const Prepare& order) {
   const auto worker = workers_.find(order.worker.value);
-  if (worker == workers_.end() || !worker->second.alive) violated("an order for no worker");
+  if (worker == workers_.end()) violated("an order for no worker");
+  // It was given before the engine heard, in the same step, that the worker has gone.
+  const bool gone = !worker->second.alive;
+  if (gone && worker->second.left_in != steps_) violated("an order for a worker that is gone");
+  if (gone) for_gone_.push_back(order.request.id);
   if (!worker->second.order.is_none()) violated("a second order for a busy worker");
   if (worker->second.node != order.node) violated("a worker of another node");
   machine_.prepare(order);
@@ -462,11 +472,17 @@ void Driver::match_workers(std::size_t index) {
   for (auto& [id, worker] : workers_) {
     if (alive <= node.workers_wanted) break;
     if (worker.node != node.plan.id || !worker.alive || !worker.order.is_none()) continue;
-    worker.alive = false;
-    worker.quiet = true;
-    report(WorkerQuiesced{WorkerId(id)});
+    retire(id);
     --alive;
   }
+}
+
+void Driver::retire(std::uint32_t id) {
+  Worker& worker = workers_.at(id);
+  worker.alive = false;
+  worker.quiet = true;
+  worker.left_in = steps_ + 1;
+  last_facts_.push_back(WorkerQuiesced{WorkerId(id)});
 }
 
 void Driver::add_worker(std::size_t index) {

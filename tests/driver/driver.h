@@ -68,6 +68,7 @@ class Driver {
     bool quiet = false;
     RequestId order = RequestId::none();
     Instant joined{};
+    std::uint64_t left_in = 0;  // the step in which the engine hears that it is quiet
   };
   struct Node {
     NodePlan plan;
@@ -174,6 +175,7 @@ class Driver {
   void lose_node(std::size_t node, Duration back_after);
   void match_workers(std::size_t node);
   void add_worker(std::size_t node);
+  void retire(std::uint32_t id);
   void lose_worker(std::uint32_t id, Duration quiet_after);
   Node* node_of(NodeId id);
 
@@ -264,6 +266,8 @@ class Driver {
   Instant end_{};  // when all jobs were done
   std::vector<Event> facts_;
   std::vector<Completion> completions_;
+  std::vector<Event> last_facts_;    // of workers that go: what they have done comes before
+  std::vector<RequestId> for_gone_;  // orders of this step for workers that it hears are quiet
   std::deque<std::vector<SampleId>> lists_;  // what events refer to
   std::deque<std::vector<Score>> score_lists_;
   std::deque<std::vector<NodeId>> node_lists_;

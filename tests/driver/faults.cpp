@@ -172,6 +172,7 @@ void Driver::lose_coordinator(Duration back_after) {
   delivery_of_.clear();
   facts_.clear();
   completions_.clear();
+  last_facts_.clear();
   workers_.clear();
   for (Node& node : nodes_) node.up = false;
   for (Client& client : clients_) {
