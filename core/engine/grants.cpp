@@ -27,6 +27,7 @@ void Grants::begin(Job& job) {
     return begin_in_sequence(job);
   }
   open_run(job, position.epoch(), position.consumed());
+  if (job.node_local) job.runs.back().begun = BegunLanes(position);
 }
 
 // Orders that have one sequence of blocks an epoch. Of an epoch that is over nothing is needed,
@@ -217,6 +218,7 @@ bool Grants::take_next(Job& job, EpochRun& run) {
   const Cut& cut = run.plain.cut(*open, next.most);
   Grant& grant = run.plain.grant(*open);
   grant.unserved += fillers_in(run, cut);
+  if (job.node_local) run.begun.cut(grant.name.lane, grant.sizes, cut.count);
   if (grant.from == grant.to) {
     std::erase_if(run.open, [&](const EpochRun::Open& one) { return one.grant == *open; });
   }
@@ -230,7 +232,7 @@ std::optional<std::uint64_t> Grants::open_block(Job& job, EpochRun& run, NodeId 
   // All blocks are taken: what is left lies in those of other nodes.
   if (job.resumed.empty() && job.lanes_epoch > run.epoch) return largest_rest(run);
   auto taken = take_block(job, run, node);
-  if (!taken) return std::nullopt;
+  if (!taken) return is_full(run) ? largest_rest(run) : std::nullopt;
   run.open.push_back({node, add(run.plain, std::move(*taken))});
   return run.open.back().grant;
 }
@@ -258,10 +260,26 @@ void Grants::prefer_local(NodeId node) {
   std::erase_if(found_, [&](const Lanes::Candidate& one) { return !is_local(one); });
 }
 
+// A position would not hold more lanes that are begun, or more blocks that are used in part.
+bool Grants::is_full(const EpochRun& run) {
+  return run.begun.full() || run.open.size() >= Position::kPartBlocksMost;
+}
+
+// No lane is begun that a position would not hold. Then a node takes from lanes that are, or from
+// what is left of other nodes' blocks, as at the end of an epoch.
+void Grants::prefer_begun(const EpochRun& run) {
+  if (!is_full(run)) return;
+  const bool none = run.open.size() >= Position::kPartBlocksMost;
+  std::erase_if(found_, [&](const Lanes::Candidate& one) {
+    return none || !run.begun.has(s_.blocks[one.tag].name.lane);
+  });
+}
+
 // What the selection policy chooses of what the order allows, or null.
-const Lanes::Candidate* Grants::choose_block(Job& job, NodeId node) {
+const Lanes::Candidate* Grants::choose_block(Job& job, const EpochRun& run, NodeId node) {
   // A node's ranks choose among what is theirs, wherever in the list that stands.
   s_.streams[job.stream].lanes->candidates(job.member, found_, to_first_ready_ && node.is_none());
+  prefer_begun(run);
   if (found_.empty()) return nullptr;
   // A strict order leaves no choice.
   if (job.order != Order::relaxed) return found_.front().ready ? &found_.front() : nullptr;
@@ -297,7 +315,7 @@ std::optional<Grant> Grants::take_block(Job& job, EpochRun& run, NodeId node) {
     job.resumed.erase(job.resumed.begin());
     return grant;
   }
-  const Lanes::Candidate* chosen = choose_block(job, node);
+  const Lanes::Candidate* chosen = choose_block(job, run, node);
   if (!chosen) return std::nullopt;
   const Block& block = s_.blocks[chosen->tag];
   std::optional<Grant> taken(std::in_place);

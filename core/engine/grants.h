@@ -71,7 +71,9 @@ class Grants {
   std::optional<std::uint64_t> open_block(Job& job, EpochRun& run, NodeId node);
   static std::optional<std::uint64_t> largest_rest(EpochRun& run);
   std::optional<Grant> take_block(Job& job, EpochRun& run, NodeId node);
-  const Lanes::Candidate* choose_block(Job& job, NodeId node);
+  const Lanes::Candidate* choose_block(Job& job, const EpochRun& run, NodeId node);
+  static bool is_full(const EpochRun& run);
+  void prefer_begun(const EpochRun& run);
   std::size_t chosen(Job& job);
   void prefer_local(NodeId node);
   static void begin_rehearsal(Job& job, EpochRun& run, KeyRoot root);

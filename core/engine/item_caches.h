@@ -41,6 +41,10 @@ class ItemCaches {
     cache.next = std::exchange(first_[cache.node], static_cast<std::uint32_t>(all_.size()));
     all_.push_back(cache);
   }
+  // Of one of these.
+  void set_drive(const ItemCache& cache, std::uint32_t share) {
+    all_[static_cast<std::size_t>(&cache - all_.data())].nvme = share;
+  }
   void remove_node(std::uint32_t node) {
     if (first(node) == nullptr) return;
     remove_if([&](const ItemCache& cache) { return cache.node == node; });

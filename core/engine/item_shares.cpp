@@ -144,17 +144,43 @@ void Items::close_unused(std::span<const std::uint32_t> shares) {
   }
 }
 
-// The nodes that cache the dataset have changed: a new membership epoch. Where nodes share nothing
-// there are no homes: each keeps what it reads itself.
+// The nodes that cache the dataset have changed, or what they hold: a new membership epoch. Where
+// nodes share nothing there are no homes: each keeps what it reads itself.
 void Items::settle_homes(ItemCaches& caches) {
   caches.homes_known = true;
   caches.set_homes(std::nullopt);
   if (!s_.config.share_nodes) return;
-  std::vector<NodeId> members;
+  std::vector<Placement::Weighed> members;
   for (const ItemCache& cache : caches.all()) {
-    if (cache.prefix == 0) members.push_back(s_.nodes[cache.node].id);
+    if (cache.prefix != 0) continue;
+    const NodeId node = s_.nodes[cache.node].id;
+    members.push_back({node, room_of(node)});
   }
-  if (members.size() > 1) caches.set_homes(Placement(++epochs_, std::move(members)));
+  if (members.size() > 1) caches.set_homes(Placement(++epochs_, members));
+}
+
+// A node holds more, or less, than it did: it is the home of as many more samples, or fewer. What
+// it and others had of those that move leaves as policies say.
+void Items::capacity_changed(Place place) {
+  const std::uint32_t node = s_.node_of.at(place.node.value);
+  for (std::uint32_t index = 0; index < caches_.size(); ++index) {
+    if (caches_[index].first(node) == nullptr) continue;
+    open_drive(caches_[index], node);
+    settle_homes(caches_[index]);
+    count_jobs(s_.datasets[index]);
+  }
+}
+
+// A drive that came later than the first job has what it would have had.
+void Items::open_drive(ItemCaches& caches, std::uint32_t node) {
+  const Place drive{s_.nodes[node].id, Tier::nvme, 0};
+  if (!s_.memory.has(drive)) return;
+  for (const ItemCache* cache = caches.first(node); cache; cache = caches.next(*cache)) {
+    if (cache->nvme != kNone || cache->dram == kNone) continue;
+    ShareSpec spec = s_.memory[cache->dram].spec;
+    spec.place = drive;
+    caches.set_drive(*cache, s_.memory.add_share(spec));
+  }
 }
 
 bool Items::plain(const Stream& stream) const {

@@ -13,6 +13,7 @@
 #include "core/engine/item_caches.h"
 #include "core/engine/reads.h"
 #include "core/engine/state.h"
+#include "core/saturating.h"
 
 namespace batchflow {
 
@@ -39,6 +40,13 @@ class Items {
   // anybody uses them; true if they are new, and `settle` is to follow.
   bool open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline);
   void close_shares(std::uint32_t node);
+  // Of a node's memory or drive; a new one is used from here on.
+  void capacity_changed(Place place);
+  // What a node can keep samples in.
+  Bytes room_of(NodeId node) const {
+    return saturating_sum(s_.memory.capacity({node, Tier::dram, 0}),
+                          s_.memory.capacity({node, Tier::nvme, 0}));
+  }
   // Those that nobody uses and nothing is in.
   void close_unused(std::span<const std::uint32_t> shares);
   // What no job reads of the dataset leaves.
@@ -144,6 +152,7 @@ class Items {
   void order_groups(std::uint32_t making);
   void count_jobs(const Dataset& dataset);
   void settle_homes(ItemCaches& caches);
+  void open_drive(ItemCaches& caches, std::uint32_t node);
   void forsake(Making& making, const Making& failed);
   void regather(std::uint32_t making);
   void share_firsts(Making& making);

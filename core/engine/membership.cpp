@@ -238,20 +238,24 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
 void Membership::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
   for (const NodeId node : ranks) add_node(stream, node);
   add_helpers(stream);
+  for (const StreamNode& part : stream.nodes) {
+    if (stream.jobs.empty() && !part.standby) standby_nodes_.push_back(part.index);
+  }
   open_homes(stream, ranks);
   items_.settle(s_.datasets[stream.dataset]);
   maybe_stranded_.push_back(stream.id.value);
 }
 
-// So many of the nodes, or of those that can prepare: the same for all streams of a dataset, and
-// found as the homes of samples are: one that leaves changes no other.
-std::vector<NodeId> Membership::nodes_for(std::uint32_t dataset, std::size_t count,
-                                          bool to_prepare) {
+// Nodes, or those that can prepare, until there are enough: the same for all streams of a dataset,
+// and found as the homes of samples are: one that leaves changes no other. `enough(index)`: no more
+// are needed, not even that one.
+template <class Enough>
+std::vector<NodeId> Membership::nodes_for(std::uint32_t dataset, bool to_prepare, Enough enough) {
   std::vector<std::uint32_t> chosen;
   for (const std::uint32_t index : ranked(dataset)) {
-    if (chosen.size() == count) break;
     const Node& node = s_.nodes[index];
     if (!node.takes_work || !node.has_memory || (to_prepare && node.workers == 0)) continue;
+    if (enough(index)) break;
     chosen.push_back(index);
   }
   // So that a small cluster's nodes stand as they came.
@@ -282,7 +286,9 @@ const std::vector<std::uint32_t>& Membership::ranked(std::uint32_t dataset) {
 
 bool Membership::add_helpers(Stream& stream) {
   bool added = false;
-  for (const NodeId node : nodes_for(stream.dataset, s_.config.helper_nodes, true)) {
+  std::uint32_t helpers = 0;
+  const auto enough = [&](std::uint32_t /*node*/) { return helpers++ == s_.config.helper_nodes; };
+  for (const NodeId node : nodes_for(stream.dataset, true, enough)) {
     added = add_node(stream, node) || added;
   }
   return added;
@@ -301,11 +307,16 @@ bool Membership::open_homes(Stream& stream, std::span<const NodeId> ranks) {
     for (const NodeId node : ranks) opened = open(node) || opened;
     return opened;
   }
-  const std::size_t nodes = std::max<std::size_t>(1, s_.node_of.size());  // all may be lost
-  const Bytes mean = std::max<Bytes>(1, s_.memory.capacity_of_all() / nodes);
-  const std::uint64_t hold_it = saturating_product(2, dataset.catalogue->total_bytes()) / mean + 1;
-  const std::size_t count = std::max<std::size_t>(s_.config.helper_nodes, hold_it);
-  for (const NodeId node : nodes_for(stream.dataset, count, false)) opened = open(node) || opened;
+  const Bytes twice = saturating_product(2, dataset.catalogue->total_bytes());
+  Bytes room = 0;
+  std::uint32_t homes = 0;
+  const auto enough = [&](std::uint32_t node) {
+    if (homes >= s_.config.helper_nodes && room > twice) return true;
+    ++homes;
+    room = saturating_sum(room, items_.room_of(s_.nodes[node].id));
+    return false;
+  };
+  for (const NodeId node : nodes_for(stream.dataset, false, enough)) opened = open(node) || opened;
   return opened;
 }
 

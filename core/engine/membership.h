@@ -67,7 +67,8 @@ class Membership {
   Bytes sample_bytes(const JobJoined& event) const;
   std::uint32_t block_samples(const JobJoined& event, const Position& position) const;
   void cover_nodes(Stream& stream, std::span<const NodeId> ranks);
-  std::vector<NodeId> nodes_for(std::uint32_t dataset, std::size_t count, bool to_prepare);
+  template <class Enough>
+  std::vector<NodeId> nodes_for(std::uint32_t dataset, bool to_prepare, Enough enough);
   const std::vector<std::uint32_t>& ranked(std::uint32_t dataset);
   bool add_helpers(Stream& stream);
   // True: some are new, and the caches of its dataset are to be settled.

@@ -56,7 +56,6 @@ Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> evictio
 
 void Memory::set_capacity(Place place, Bytes bytes) {
   PlacePart& part = places_[place];
-  capacity_of_all_ += bytes - part.capacity;
   part.capacity = bytes;
   plan_again(place);
 }
@@ -75,7 +74,6 @@ void Memory::forget_node(NodeId node) {
   for (auto place = places_.begin(); place != places_.end();) {
     if (place->first.node == node) {
       BF_CHECK(place->second.shares.empty() && place->second.staging.used == 0);
-      capacity_of_all_ -= place->second.capacity;
       place = places_.erase(place);
     } else {
       ++place;

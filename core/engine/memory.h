@@ -105,7 +105,6 @@ class Memory {
   // ------------------------------------------------------------------------------ places ----
   void set_capacity(Place place, Bytes bytes);
   Bytes capacity(Place place) const;
-  Bytes capacity_of_all() const { return capacity_of_all_; }
   bool has(Place place) const { return places_.count(place) != 0; }
   // What all promises of a place take together.
   Bytes promised(Place place) const;
@@ -231,7 +230,6 @@ class Memory {
   std::vector<Place> grown_;
   std::vector<std::uint32_t> unused_;
   std::uint64_t left_idle_ = 0;
-  Bytes capacity_of_all_ = 0;
   std::vector<Place> planned_;
   std::vector<ShareView> views_;      // scratch
   std::vector<Slots> planned_slots_;  // scratch

@@ -60,6 +60,7 @@ void Membership::capacity_changed(const CapacityChanged& event) {
     return s_.protocol_error();
   }
   const bool known = s_.memory.has(event.place);
+  const bool changed = !known || s_.memory.capacity(event.place) != event.bytes;
   s_.memory.set_capacity(event.place, event.bytes);
   if (event.place.tier == Tier::dram) {
     s_.nodes[s_.node_of.at(event.place.node.value)].has_memory = true;
@@ -67,6 +68,8 @@ void Membership::capacity_changed(const CapacityChanged& event) {
     s_.plan_staging(s_.node_of.at(event.place.node.value));
     helpers_due_ = helpers_due_ || !known;
   }
+  const bool keeps = event.place.tier == Tier::dram || event.place.tier == Tier::nvme;
+  if (changed && keeps) items_.capacity_changed(event.place);
   if (known && !keep_promises(event.place)) over_promised_.push_back(event.place);
 }
 
@@ -119,8 +122,14 @@ void Membership::node_lost(const NodeLost& event) {
 }
 
 void Membership::close_if_empty(std::uint32_t index) {
-  if (!s_.streams[index].jobs.empty()) return;
+  Stream& stream = s_.streams[index];
+  if (!stream.jobs.empty()) return;
   preparation_.abandon(index);
+  // Nobody needs help any more: what it was promised for that is there for others at once.
+  for (StreamNode& part : stream.nodes) {
+    part.standby = false;
+    keep_promise(s_, part);
+  }
   if (std::find(closing_.begin(), closing_.end(), index) == closing_.end())
     closing_.push_back(index);
 }

@@ -84,17 +84,18 @@ void Membership::give_up_listed(Job& job) {
   job.listed.clear();
 }
 
-// A node that prepares must have a slot for a block: where the job has ranks, or any other.
+// Of the nodes that can prepare for the job one must have a slot for a block: where the job has
+// ranks, or any other. If none of them prepares, some may yet: it waits as a stranded job does.
 bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
                              std::uint64_t& available) const {
   const Stream& stream = s_.streams[job.stream];
-  const auto prepares = [](const Node& node) { return node.takes_work && node.workers > 0; };
-  if (std::none_of(s_.nodes.begin(), s_.nodes.end(), prepares)) return true;
-  if (job.order == Order::listed) return true;
+  bool any = false;
   needed = stream.block_bytes;
   available = 0;
   for (const StreamNode& part : stream.nodes) {
-    if (!prepares(s_.nodes[part.index])) continue;
+    const Node& node = s_.nodes[part.index];
+    if (!node.takes_work || node.workers == 0) continue;
+    any = true;
     if (ranks_on(job, part.node) > 0 || part.jobs > 0 || part.standby) return true;
     const Bytes here =
         saturating_sum(stream.block_bytes, more_staging(s_, stream, dram_of(part.node)));
@@ -107,7 +108,7 @@ bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
       available = left;
     }
   }
-  return false;
+  return !any;
 }
 
 void Membership::promise(const StreamNode& part) {

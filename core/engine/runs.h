@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/engine/begun_lanes.h"
 #include "core/event.h"
 #include "core/lanes.h"
 #include "core/pool.h"
@@ -115,6 +116,7 @@ struct EpochRun {
     std::uint64_t grant = 0;
   };
   std::vector<Open> open;
+  BegunLanes begun;  // where each node has a sequence of its own
 
   std::array<Sequence*, 2> sequences() { return {&plain, &rehearsed}; }
   Sequence& sequence_of(const Slice& slice) { return slice.rehearsed ? rehearsed : plain; }

@@ -1,6 +1,7 @@
 #include "sim/world/backend.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 #include "sim/world/chance.h"
@@ -45,6 +46,7 @@ void Backend::carry_out(std::span<const Command> commands) {
   for (const Command& command : commands) {
     std::visit([this](const auto& order) { on(order); }, command);
   }
+  for (const NodeId node : std::exchange(scaled_, {})) retire(node);
 }
 
 // An errand that counts as carried out only as long as nobody cancels the order.
@@ -150,6 +152,9 @@ void Backend::on(const Prepare& order) {
       order.ingredients.empty() ? order.lineage.samples : order.ingredients.size();
   const Workload::Preparation& preparation = workload_.preparation(order.lineage.pipeline);
   Worker& worker = workers_[order.worker.value];
+  // It was ordered before the engine heard, in the same step, that the worker is gone: a word later
+  // it is given up.
+  if (!worker.there) return;
   worker.busy = true;
   worker.request = order.request;
   worker.pipeline = order.lineage.pipeline;
@@ -257,19 +262,29 @@ void Backend::set_worker_speed(WorkerId id, double factor) {
   prepare_for(id.value, scaled(worker.ends - kernel_.now(), longer));
 }
 
-// A worker comes at once; one that is to go finishes what it has.
 void Backend::match_workers(NodeId id) {
+  hire(id);
+  retire(id);
+}
+
+// A worker comes at once.
+void Backend::hire(NodeId id) {
   Node& node = nodes_[index_of(id)];
   for (; node.there < node.wanted; ++node.there) {
     reports_.fact(WorkerJoined{WorkerId(static_cast<std::uint32_t>(workers_.size())), id});
     workers_.emplace_back().node = id;
   }
+}
+
+// One that is to go finishes what it has.
+void Backend::retire(NodeId id) {
+  Node& node = nodes_[index_of(id)];
   for (std::uint32_t i = 0; i < workers_.size() && node.there > node.wanted; ++i) {
     Worker& worker = workers_[i];
     if (worker.node != id || worker.busy || !worker.there) continue;
     worker.there = false;
     --node.there;
-    reports_.fact(WorkerQuiesced{WorkerId(i)});
+    reports_.gone(WorkerId(i));
   }
 }
 
@@ -281,7 +296,8 @@ void Backend::change_cores(NodeId id, std::int64_t more) {
 
 void Backend::on(const SetWorkers& order) {
   nodes_[index_of(order.node)].wanted = order.workers;
-  match_workers(order.node);
+  hire(order.node);
+  scaled_.push_back(order.node);  // others of these orders may be for those that are to go
 }
 
 // --------------------------------------------------------------------------------- batches ----

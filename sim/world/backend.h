@@ -123,6 +123,8 @@ class Backend {
                             std::uint64_t decodings) const;
   std::uint64_t decodings_of(const Prepare& order) const;
   void match_workers(NodeId node);
+  void hire(NodeId node);
+  void retire(NodeId node);
   std::size_t index_of(NodeId node) const { return node.value; }
 
   Kernel& kernel_;
@@ -138,6 +140,7 @@ class Backend {
   std::unordered_map<std::uint64_t, Running> running_;  // by request; looked up, never walked
   std::vector<Worker> workers_;
   std::vector<Node> nodes_;
+  std::vector<NodeId> scaled_;               // in the orders being carried out
   std::vector<Bytes> item_bytes_of_;         // by share of blocks
   std::vector<std::vector<double>> step_s_;  // core time, by preparation and step
 };

@@ -1,5 +1,6 @@
 // What the engine is to be told at the next step: facts in the order they came, then completions
-// in the order of their requests. Lists that events refer to are kept until the step is over.
+// in the order of their requests, then who has gone when all was done. Lists that events refer to
+// are kept until the step is over.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +16,12 @@ namespace batchflow::sim {
 
 class Reports {
  public:
-  bool empty() const { return facts_.empty() && completions_.empty(); }
+  bool empty() const { return facts_.empty() && completions_.empty() && gone_.empty(); }
 
   void fact(const Event& event) { facts_.push_back(event); }
   void completion(RequestId id, const Event& event) { completions_.emplace_back(id, event); }
+  // It has done before what it was at.
+  void gone(WorkerId worker) { gone_.push_back(worker); }
   template <class Id>
   std::span<const Id> keep(std::vector<Id> ids) {
     auto& lists = std::get<Lists<Id>>(lists_);
@@ -36,6 +39,8 @@ class Reports {
     facts_.clear();
     for (const auto& [id, event] : completions_) taken_.push_back(event);
     completions_.clear();
+    for (const WorkerId worker : gone_) taken_.push_back(WorkerQuiesced{worker});
+    gone_.clear();
     taken_lists_.swap(lists_);
     std::apply([](auto&... lists) { (lists.clear(), ...); }, lists_);
     return taken_;
@@ -47,6 +52,7 @@ class Reports {
 
   std::vector<Event> facts_;
   std::vector<std::pair<RequestId, Event>> completions_;
+  std::vector<WorkerId> gone_;
   std::tuple<Lists<NodeId>, Lists<SampleId>> lists_;
   std::vector<Event> taken_;
   std::tuple<Lists<NodeId>, Lists<SampleId>> taken_lists_;

@@ -84,7 +84,7 @@ void Checker::count(const Step& step) {
       count_sample(sample);
       if (!locality_) continue;
       locality_->count(rank, {sample.generation, sample.lane, sample.pass, sample.block},
-                       sample.block_samples, sample.place);
+                       sample.block_samples, sample.lane_samples, sample.place);
     }
   }
   ++counts_.counted_steps;

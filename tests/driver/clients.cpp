@@ -76,6 +76,8 @@ void Driver::join(std::size_t index) {
   event.ranks = node_lists_.back();
   const bool fresh = client.position.epoch() == 0 && client.position.consumed() == 0;
   if (fresh) begin_at_start(client);
+  client.asked = asked_of(client);
+  ask_for_room(client, client.plan.credits == 0 ? config_.credits : client.plan.credits);
   positions_.push_back(client.position);
   if (!fresh && client.plan.order != Order::listed) event.position = &positions_.back();
   report(event);
@@ -105,6 +107,7 @@ void Driver::rejoin_later(Client& client, Duration delay) {
 
 void Driver::leave(Client& client) {
   report(JobLeft{client.id});
+  room_.leaves(client.id);
   let_all_go(client, true);
   client.state = Client::State::away;
   ++client.incarnation;
@@ -113,7 +116,7 @@ void Driver::leave(Client& client) {
 // Every rank that has a batch lets go of it: at once, or when its device is done.
 void Driver::let_all_go(Client& client, bool at_once) {
   if (at_once) {
-    for (const Held& one : client.held) machine_.let_go(one.request);
+    for (const Held& one : client.held) let_go(one);
     client.held.clear();
     return;
   }
@@ -129,9 +132,9 @@ void Driver::on(const Admit& order) {
   Client* client = client_of(order.job);
   if (client == nullptr) return;  // it has left meanwhile
   if (client->state != Client::State::joining) violated("a job is admitted that did not ask");
+  room_.check_admission(client->id, order.credits);
   client->state = Client::State::running;
   client->credits = order.credits;
-  client->attempts = 0;
   client->ranks.assign(client->nodes.size(), {});
   client->consumed.clear();
   client->checker->began(client->nodes, client->batch_samples,
@@ -156,14 +159,10 @@ void Driver::on(const Refuse& order) {
   let_all_go(*client, false);
   client->listed_sent = client->listed_consumed;  // what is not consumed is asked for again
   if (client->state == Client::State::done) return;  // it was about to leave
-  const bool alone = std::none_of(clients_.begin(), clients_.end(), [&](const Client& other) {
-    return other.index != client->index &&
-           (other.state == Client::State::joining || other.state == Client::State::running ||
-            other.state == Client::State::degraded);
-  });
   switch (order.why) {
     case Refusal::no_room:
       if (order.needed <= order.available) violated("a refusal for want of room there is");
+      room_.check_refusal(client->id, leftovers(), preparing(), config_.helper_nodes);
       break;
     case Refusal::bad_request:
       if (!can_be_asked_for(*client)) {
@@ -185,11 +184,26 @@ void Driver::on(const Refuse& order) {
     default:
       break;
   }
-  client->attempts += alone || order.why != Refusal::no_room ? 1 : 0;
-  rejoin_later(*client, ms(20));
-  if (client->attempts < 10) return;
-  ++without_room_;
-  client->state = Client::State::done;
+  rejoin_or_give_up(*client, order.why);
+}
+
+// What others have in their hands becomes free; what there is not enough of without them does not.
+void Driver::rejoin_or_give_up(Client& client, Refusal why) {
+  const bool alone = std::none_of(clients_.begin(), clients_.end(), [&](const Client& other) {
+    return other.index != client.index &&
+           (other.state == Client::State::joining || other.state == Client::State::running ||
+            other.state == Client::State::degraded);
+  });
+  client.attempts += alone || why != Refusal::no_room ? 1 : 0;
+  const bool enough = client.attempts >= 10;
+  if (enough && why == Refusal::no_room && room_.fits_alone(client.id, may_prepare())) {
+    violated(fmt::format("job {} is never let in, though it would fit", client.id.value));
+  }
+  room_.leaves(client.id);
+  rejoin_later(client, ms(20));
+  if (!enough) return;
+  ++(why == Refusal::no_room ? without_room_ : given_up_);
+  client.state = Client::State::done;
 }
 
 // An epoch that leaves out its tail must have a step besides, and each batch something new.
@@ -212,7 +226,7 @@ void Driver::lose_rank(Client& client, Rank rank, bool resized_later) {
   client.consumed.clear();
   std::erase_if(client.held, [&](const Held& one) {
     if (one.rank != rank || one.incarnation != client.incarnation) return false;
-    machine_.let_go(one.request);
+    let_go(one);
     return true;
   });
   let_all_go(client, false);
@@ -254,6 +268,7 @@ void Driver::resize(Client& client, std::uint32_t batch_samples, std::vector<Nod
   client.consumed.clear();
   ++client.incarnation;
   client.state = Client::State::joining;
+  ask_for_room(client, std::max(client.credits, config_.credits));
   node_lists_.push_back(client.nodes);
   report(JobResized{client.id, batch_samples, node_lists_.back()});
 }
@@ -273,7 +288,7 @@ void Driver::check_rank_nodes(std::size_t node) {
       lose_rank(client, rank);
       std::erase_if(client.held, [&](const Held& one) {
         if (one.rank != rank || one.incarnation != client.incarnation) return false;
-        machine_.let_go(one.request);
+        let_go(one);
         return true;
       });
     }

@@ -25,7 +25,7 @@ Driver::Driver(const Scenario& scenario, const PolicyList& policies, Hooks hooks
     catalogues_.add(plan.id, Catalogue::uniform("d", plan.version, plan.samples, plan.bytes));
   }
   for (const PipelinePlan& plan : scenario_.pipelines) catalogues_.add(plan.id, plan.info);
-  for (const NodePlan& plan : scenario_.nodes) nodes_.push_back({plan, false, 0, 0});
+  for (const NodePlan& plan : scenario_.nodes) nodes_.push_back({plan});
   for (const JobPlan& plan : scenario_.jobs) {
     Client client;
     client.index = clients_.size();
@@ -78,7 +78,7 @@ bool Driver::fails(std::uint32_t chance_in_1000) {
 
 // Everything of the next instant. False: nothing is left to happen.
 bool Driver::step_once() {
-  if (heap_.empty() && facts_.empty() && completions_.empty()) return false;
+  if (heap_.empty() && facts_.empty() && completions_.empty() && last_facts_.empty()) return false;
   if (!heap_.empty()) {
     now_ = std::max(now_, heap_.top().when);
     machine_.now = now_;
@@ -92,8 +92,10 @@ bool Driver::step_once() {
                    [](const Completion& a, const Completion& b) { return a.id < b.id; });
   std::vector<Event> events = std::move(facts_);
   for (const Completion& completion : completions_) events.push_back(completion.event);
+  events.insert(events.end(), last_facts_.begin(), last_facts_.end());
   facts_.clear();
   completions_.clear();
+  last_facts_.clear();
   if (engine_down_ || events.empty()) return true;
   if (hooks_.before_step) hooks_.before_step(now_, events);
   ++steps_;
@@ -114,6 +116,8 @@ bool Driver::step_once() {
     carry_out(commands);
   }
   note_promises();
+  room_.stepped();
+  let_go_.clear();
   if (hooks_.after_step) hooks_.after_step(*engine_);
   return true;
 }
@@ -149,6 +153,7 @@ Outcomes Driver::outcomes() {
   result.staged_most = machine_.staged_most();
   result.refusals = refusals_;
   result.jobs_without_room = without_room_;
+  result.jobs_given_up = given_up_;
   result.end = end_ == Instant{} ? now_ : end_;
   result.longest_wait = longest_wait_;
   for (const Client& client : clients_) {
@@ -245,6 +250,10 @@ void Driver::carry_out(std::span<const Command> commands) {
     if (hooks_.ordered) hooks_.ordered(command);
     std::visit([&](const auto& order) { on(order); }, command);
   }
+  for (const RequestId id : for_gone_) {
+    if (running_.count(id.value) != 0) violated("an order for a worker that is gone");
+  }
+  for_gone_.clear();
 }
 
 void Driver::start(Kind kind, const Request& request, Duration takes, std::function<void()> over) {
@@ -292,7 +301,11 @@ void Driver::on(const Read& order) {
 
 void Driver::on(const Prepare& order) {
   const auto worker = workers_.find(order.worker.value);
-  if (worker == workers_.end() || !worker->second.alive) violated("an order for no worker");
+  if (worker == workers_.end()) violated("an order for no worker");
+  // It was given before the engine heard, in the same step, that the worker has gone.
+  const bool gone = !worker->second.alive;
+  if (gone && worker->second.left_in != steps_) violated("an order for a worker that is gone");
+  if (gone) for_gone_.push_back(order.request.id);
   if (!worker->second.order.is_none()) violated("a second order for a busy worker");
   if (worker->second.node != order.node) violated("a worker of another node");
   machine_.prepare(order);
@@ -359,7 +372,7 @@ void Driver::on(const Cancel& order) {
     Client& client = clients_[of->second];
     const Held* mine = held(client, order.request.id);
     if (mine == nullptr || mine->arrived) return;
-    machine_.let_go(order.request.id);
+    let_go(*mine);
     std::erase_if(client.held, [&](const Held& one) { return one.request == order.request.id; });
     return;
   }
@@ -373,8 +386,8 @@ void Driver::on(const Cancel& order) {
     case Kind::transfer:
       return machine_.transfer_over(order.request.id, false);
     case Kind::deliver: {
-      machine_.let_go(order.request.id);
       Client& client = clients_[delivery_of_.at(order.request.id.value)];
+      if (const Held* mine = held(client, order.request.id)) let_go(*mine);
       std::erase_if(client.held, [&](const Held& one) { return one.request == order.request.id; });
       return;
     }
@@ -425,16 +438,15 @@ void Driver::bring_up(std::size_t index) {
   Node& node = nodes_[index];
   if (node.up || engine_down_) return;
   node.up = true;
+  node.rests = false;
   node.workers_wanted = 0;
   ++node.incarnation;
   report(NodeJoined{node.plan.id, node.plan.cores});
   const Place dram{node.plan.id, Tier::dram, 0};
-  machine_.set_capacity(dram, node.plan.dram);
-  report(CapacityChanged{dram, node.plan.dram});
+  set_capacity(dram, node.plan.dram);
   if (node.plan.nvme == 0) return;
   const Place nvme{node.plan.id, Tier::nvme, 0};
-  machine_.set_capacity(nvme, node.plan.nvme);
-  report(CapacityChanged{nvme, node.plan.nvme});
+  set_capacity(nvme, node.plan.nvme);
 }
 
 void Driver::lose_node(std::size_t index, Duration back_after) {
@@ -447,6 +459,7 @@ void Driver::lose_node(std::size_t index, Duration back_after) {
     worker.quiet = true;
   }
   machine_.lose_node(node.plan.id);
+  room_.lose_node(node.plan.id);
   report(NodeLost{node.plan.id});
   check_rank_nodes(index);
   after(back_after, [this, index] { bring_up(index); });
@@ -463,15 +476,21 @@ void Driver::match_workers(std::size_t index) {
   for (auto& [id, worker] : workers_) {
     if (alive <= node.workers_wanted) break;
     if (worker.node != node.plan.id || !worker.alive || !worker.order.is_none()) continue;
-    worker.alive = false;
-    worker.quiet = true;
-    report(WorkerQuiesced{WorkerId(id)});
+    retire(id);
     --alive;
   }
 }
 
+void Driver::retire(std::uint32_t id) {
+  Worker& worker = workers_.at(id);
+  worker.alive = false;
+  worker.quiet = true;
+  worker.left_in = steps_ + 1;
+  last_facts_.push_back(WorkerQuiesced{WorkerId(id)});
+}
+
 void Driver::add_worker(std::size_t index) {
-  workers_[next_worker_] = {nodes_[index].plan.id, true, false, RequestId::none()};
+  workers_[next_worker_] = {nodes_[index].plan.id, true, false, RequestId::none(), now_};
   report(WorkerJoined{WorkerId(next_worker_++), nodes_[index].plan.id});
 }
 

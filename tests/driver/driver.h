@@ -23,6 +23,7 @@
 #include "core/promise_log.h"
 #include "tests/driver/checker.h"
 #include "tests/driver/machine.h"
+#include "tests/driver/room_check.h"
 #include "tests/driver/scenario.h"
 
 namespace batchflow::test {
@@ -35,8 +36,9 @@ struct Outcomes : Counts {
   Bytes staged_most = 0;  // by reads, at any time
   std::uint64_t refusals = 0;
   std::uint64_t jobs_done = 0;
-  std::uint64_t jobs_without_room = 0;
-  Instant end{};             // of the last job, or of the run if it was cut short
+  std::uint64_t jobs_without_room = 0;  // that no memory there is would let in
+  std::uint64_t jobs_given_up = 0;      // that were refused again and again for another reason
+  Instant end{};                        // of the last job, or of the run if it was cut short
   Duration longest_wait{0};  // of a job that nothing was wrong with, between two of its steps
 };
 
@@ -66,10 +68,13 @@ class Driver {
     bool alive = true;  // as the engine knows it
     bool quiet = false;
     RequestId order = RequestId::none();
+    Instant joined{};
+    std::uint64_t left_in = 0;  // the step in which the engine hears that it is quiet
   };
   struct Node {
     NodePlan plan;
     bool up = false;
+    bool rests = false;
     std::uint32_t workers_wanted = 0;
     std::uint64_t incarnation = 0;
   };
@@ -91,6 +96,7 @@ class Driver {
     std::uint32_t lane_blocks = 0;
     Digest drawn_from = 0;
     bool rehearses = false;
+    RoomCheck::Leftover room;  // if its step counts no more
   };
   struct RankState {
     NodeId node;
@@ -112,6 +118,7 @@ class Driver {
     std::uint32_t credits = 0;
     std::uint32_t batch_samples = 1;
     std::vector<NodeId> nodes;
+    RoomCheck::Asked asked;
     std::vector<RankState> ranks;
     std::vector<Held> held;
     Position position;
@@ -119,7 +126,7 @@ class Driver {
     Instant stopped_until{};
     Instant last_progress{};
     std::vector<SampleId> exemplars;  // as it has reported them to the service there is
-    std::uint32_t attempts = 0;       // joins that were refused
+    std::uint32_t attempts = 0;       // refused since its last step
     bool joins_anew = false;          // it has joined, and was not admitted yet
     std::uint64_t listed_sent = 0;
     std::uint64_t listed_consumed = 0;
@@ -150,6 +157,7 @@ class Driver {
   void carry_out(std::span<const Command> commands);
   void on(const Admit& order);
   void on(const Refuse& order);
+  void rejoin_or_give_up(Client& client, Refusal why);
   void on(const Read& order);
   void on(const Prepare& order);
   void on(const Transfer& order);
@@ -168,6 +176,7 @@ class Driver {
   void lose_node(std::size_t node, Duration back_after);
   void match_workers(std::size_t node);
   void add_worker(std::size_t node);
+  void retire(std::uint32_t id);
   void lose_worker(std::uint32_t id, Duration quiet_after);
   Node* node_of(NodeId id);
 
@@ -203,6 +212,15 @@ class Driver {
   std::vector<Handed> expand(Client& client, const Deliver& order,
                              std::vector<std::uint64_t>& tokens);
 
+  // ---- room
+  RoomCheck::Asked asked_of(const Client& client) const;
+  void ask_for_room(Client& client, std::uint32_t credits);
+  void let_go(const Held& batch);
+  std::vector<RoomCheck::Leftover> leftovers() const;
+  std::vector<NodeId> preparing() const;
+  std::vector<NodeId> may_prepare() const;
+  void set_capacity(Place place, Bytes bytes);
+
   // ---- faults
   void plan_faults();
   void strike(const Fault& fault);
@@ -226,6 +244,8 @@ class Driver {
   Hooks hooks_;
   Catalogues catalogues_;
   Machine machine_;
+  RoomCheck room_;
+  std::vector<RoomCheck::Leftover> let_go_;  // in this step
   std::unique_ptr<Engine> engine_;
   std::uint64_t engine_incarnation_ = 0;
   bool engine_down_ = false;
@@ -247,6 +267,8 @@ class Driver {
   Instant end_{};  // when all jobs were done
   std::vector<Event> facts_;
   std::vector<Completion> completions_;
+  std::vector<Event> last_facts_;    // of workers that go: what they have done comes before
+  std::vector<RequestId> for_gone_;  // orders of this step for workers that it hears are quiet
   std::deque<std::vector<SampleId>> lists_;  // what events refer to
   std::deque<std::vector<Score>> score_lists_;
   std::deque<std::vector<NodeId>> node_lists_;
@@ -269,6 +291,7 @@ class Driver {
   std::uint64_t steps_ = 0;
   std::uint64_t refusals_ = 0;
   std::uint64_t without_room_ = 0;
+  std::uint64_t given_up_ = 0;
   EngineCounters lost_counters_;
 };
 

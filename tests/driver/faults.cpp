@@ -29,6 +29,7 @@ void Driver::strike(const Fault& fault) {
     case Fault::Kind::node_lost:
     case Fault::Kind::node_quiesced:
     case Fault::Kind::capacity:
+    case Fault::Kind::drive:
       return strike_node(fault);
     case Fault::Kind::rank_abandoned:
       if (client->state != Client::State::running) return;
@@ -83,15 +84,16 @@ void Driver::strike_node(const Fault& fault) {
   if (!node.up) return;
   if (fault.kind == Fault::Kind::node_quiesced) {
     report(NodeQuiesced{node.plan.id});
+    node.rests = true;
     if (fault.later.count() == 0) return;
     return after(fault.later, [this, index, incarnation = node.incarnation] {
       if (nodes_[index].incarnation == incarnation) lose_node(index, ms(5));
     });
   }
-  const Place place{node.plan.id, Tier::dram, 0};
+  const Tier tier = fault.kind == Fault::Kind::drive ? Tier::nvme : Tier::dram;
+  const Place place{node.plan.id, tier, 0};
   // What is in use beyond it may stay until it is let go; nothing may be added.
-  machine_.set_capacity(place, fault.bytes);
-  report(CapacityChanged{place, fault.bytes});
+  set_capacity(place, fault.bytes);
 }
 
 // Nobody resizes the job: in time all its ranks get their answer.
@@ -165,10 +167,12 @@ void Driver::lose_coordinator(Duration back_after) {
   engine_down_ = true;
   ++engine_incarnation_;
   machine_.clear();
+  room_.clear();
   running_.clear();
   delivery_of_.clear();
   facts_.clear();
   completions_.clear();
+  last_facts_.clear();
   workers_.clear();
   for (Node& node : nodes_) node.up = false;
   for (Client& client : clients_) {

@@ -7,6 +7,14 @@
 
 namespace batchflow::test {
 
+namespace {
+
+// What a position holds, by the order rules; and blocks used in part.
+constexpr std::size_t kLanesMost = 64;
+constexpr std::uint64_t kBlocksMost = 1024;
+
+}  // namespace
+
 void LocalityCheck::began(std::vector<NodeId> nodes) {
   nodes_ = std::move(nodes);
   for (auto& [block, given] : given_) given.owned = false;
@@ -19,7 +27,7 @@ bool LocalityCheck::has_open(NodeId node) const {
 }
 
 void LocalityCheck::count(std::uint32_t rank, const Block& block, std::uint32_t block_samples,
-                          std::uint32_t place) {
+                          std::uint64_t lane_samples, std::uint32_t place) {
   const NodeId node = nodes_.at(rank);
   const auto [at, fresh] = given_.try_emplace(block);
   Given& given = at->second;
@@ -37,9 +45,18 @@ void LocalityCheck::count(std::uint32_t rank, const Block& block, std::uint32_t 
     ++cut_;
   }
   ++given.used;
+  const auto lane = begun_.try_emplace(block[1], lane_samples).first;
+  if (begun_.size() > kLanesMost) violated("more lanes are begun than a position holds");
+  if (--lane->second == 0) begun_.erase(lane);
+}
+
+std::uint64_t LocalityCheck::open_blocks() const {
+  return static_cast<std::uint64_t>(std::count_if(
+      given_.begin(), given_.end(), [](const auto& entry) { return entry.second.is_open(); }));
 }
 
 void LocalityCheck::check_cut(NodeId node) const {
+  if (begun_.size() >= kLanesMost || open_blocks() >= kBlocksMost) return;
   if (given_samples_ < samples_) violated("a block of another node, though blocks are left");
   if (has_open(node)) violated("a block of another node, though it has one of its own");
   const bool rest = std::any_of(given_.begin(), given_.end(), [](const auto& entry) {
@@ -50,6 +67,7 @@ void LocalityCheck::check_cut(NodeId node) const {
 
 void LocalityCheck::end_epoch() {
   given_.clear();
+  begun_.clear();
   given_samples_ = 0;
 }
 

@@ -1,6 +1,6 @@
 // Where each node has a sequence of its own: a block is for the ranks of one node, each node has
-// one block open at a time, and only when all blocks of the epoch are given out do nodes take from
-// what is left of each other's.
+// one block open at a time, and only when all blocks of the epoch are given out, or so many lanes
+// are begun that a position holds no more, do nodes take from what is left of each other's.
 #pragma once
 
 #include <array>
@@ -20,8 +20,9 @@ class LocalityCheck {
   // The job goes on with ranks on these nodes: what was given out and not used is anybody's.
   void began(std::vector<NodeId> nodes);
   // A rank has had a sample of a step that counts, at a place of a block of that size.
+  // `lane_samples`: of its lane.
   void count(std::uint32_t rank, const Block& block, std::uint32_t block_samples,
-             std::uint32_t place);
+             std::uint64_t lane_samples, std::uint32_t place);
   void end_epoch();
   // Samples that went to another node than their block was given to.
   std::uint64_t cut() const { return cut_; }
@@ -35,11 +36,13 @@ class LocalityCheck {
     bool is_open() const { return used < samples; }
   };
   bool has_open(NodeId node) const;
+  std::uint64_t open_blocks() const;
   void check_cut(NodeId node) const;
 
   std::uint64_t samples_;
-  std::vector<NodeId> nodes_;     // of the ranks
-  std::map<Block, Given> given_;  // in this epoch
+  std::vector<NodeId> nodes_;                     // of the ranks
+  std::map<Block, Given> given_;                  // in this epoch
+  std::map<std::uint64_t, std::uint64_t> begun_;  // lanes: samples left
   std::uint64_t given_samples_ = 0;
   std::uint64_t cut_ = 0;
 };

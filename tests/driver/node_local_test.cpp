@@ -97,6 +97,68 @@ TEST_CASE("a node is lost, the job goes on with others, or in a service that kno
   }
 }
 
+namespace {
+
+// A job on one node, whose generation has lanes of one block, and one that comes to it on many.
+Scenario one_and_many(std::uint32_t nodes, std::uint64_t samples) {
+  Scenario scenario = small_scenario();
+  scenario.config.policies.scaling = "static:depth=6";
+  scenario.config.helper_nodes = 0;
+  scenario.datasets[0].samples = samples;
+  scenario.nodes[0].dram = 3 * 512;
+  JobPlan one, many;
+  one.ranks = {NodeId(1)};
+  one.credits = 1;
+  one.compute = ms(10);
+  many.node_local = true;
+  many.batch_samples = 3;
+  many.joins = ms(30);
+  many.epochs = 2;
+  for (std::uint32_t node = 2; node <= nodes + 1; ++node) {
+    scenario.nodes.push_back({NodeId(node), 1, 16 * 512, 0, {}});
+    many.ranks.push_back(NodeId(node));
+  }
+  scenario.jobs = {one, many};
+  return scenario;
+}
+
+}  // namespace
+
+TEST_CASE("more nodes than a position holds lanes: some take from blocks of others") {
+  for (const std::uint32_t nodes : {64u, 65u, 80u, 128u}) {
+    CAPTURE(nodes);
+    const Run out = run(one_and_many(nodes, 1024));
+    CHECK(out.outcomes.refusals == 0);
+    CHECK((out.outcomes.cut > 2 * 64) == (nodes > 64));
+  }
+  // It goes on elsewhere from the middle of an epoch, with as many lanes begun as there may be.
+  for (std::uint64_t after = 10; after <= 80; after += 10) {
+    Scenario scenario = one_and_many(80, 1024);
+    Fault fault{};
+    fault.kind = Fault::Kind::job_leaves;
+    fault.number = 1;
+    fault.when = ms(30) + us(100) * after;
+    fault.later = ms(1);
+    fault.batch_samples = 2;
+    fault.ranks = scenario.jobs[1].ranks;
+    if (after % 20 == 0) fault.ranks.resize(70);
+    scenario.faults = {fault};
+    CAPTURE(after);
+    run(scenario);
+  }
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("more nodes than a position holds blocks that are used in part") {
+    Scenario scenario = one_and_many(1100, 1100 * 16);
+    scenario.jobs.erase(scenario.jobs.begin());
+    scenario.jobs[0].epochs = 1;
+    const Run out = run(scenario);
+    CHECK(out.outcomes.refusals == 0);
+    CHECK(out.outcomes.cut > 0);
+  }
+}
+
 TEST_CASE("an order that leaves no choice cannot give blocks to nodes") {
   for (const Order order : {Order::strict, Order::sequential, Order::weighted, Order::listed}) {
     Scenario scenario = two_nodes(64, kEven);
@@ -130,33 +192,33 @@ TEST_CASE("the check of blocks and nodes, rule by rule") {
   const auto check = [&] {
     LocalityCheck one(16);
     one.began({NodeId(1), NodeId(2)});
-    for (std::uint32_t i = 0; i < 4; ++i) one.count(0, a, 8, i);
+    for (std::uint32_t i = 0; i < 4; ++i) one.count(0, a, 8, 16, i);
     return one;
   };
   // a rest of another's block, though one is left
   auto spoilt = check();
-  CHECK_THROWS_AS(spoilt.count(1, a, 8, 4), Violation);
+  CHECK_THROWS_AS(spoilt.count(1, a, 8, 16, 4), Violation);
   // a second block while the first is open
   spoilt = check();
-  CHECK_THROWS_AS(spoilt.count(0, b, 8, 0), Violation);
+  CHECK_THROWS_AS(spoilt.count(0, b, 8, 16, 0), Violation);
   // a sample before its turn
   spoilt = check();
-  CHECK_THROWS_AS(spoilt.count(0, a, 8, 5), Violation);
+  CHECK_THROWS_AS(spoilt.count(0, a, 8, 16, 5), Violation);
   // another's, though it has a block of its own
   auto right = check();
-  for (std::uint32_t i = 0; i < 7; ++i) right.count(1, b, 8, i);
+  for (std::uint32_t i = 0; i < 7; ++i) right.count(1, b, 8, 16, i);
   spoilt = right;
-  CHECK_THROWS_AS(spoilt.count(1, a, 8, 4), Violation);
-  right.count(1, b, 8, 7);
-  right.count(1, a, 8, 4);
+  CHECK_THROWS_AS(spoilt.count(1, a, 8, 16, 4), Violation);
+  right.count(1, b, 8, 16, 7);
+  right.count(1, a, 8, 16, 4);
   CHECK(right.cut() == 1);
   // What is nobody's comes before what is another's.
   spoilt = check();
-  for (std::uint32_t i = 0; i < 4; ++i) spoilt.count(1, b, 8, i);
+  for (std::uint32_t i = 0; i < 4; ++i) spoilt.count(1, b, 8, 16, i);
   spoilt.began({NodeId(1), NodeId(2)});
-  for (std::uint32_t i = 4; i < 8; ++i) spoilt.count(0, a, 8, i);
-  spoilt.count(0, b, 8, 4);
-  spoilt.count(1, b, 8, 5);
+  for (std::uint32_t i = 4; i < 8; ++i) spoilt.count(0, a, 8, 16, i);
+  spoilt.count(0, b, 8, 16, 4);
+  spoilt.count(1, b, 8, 16, 5);
   CHECK(spoilt.cut() == 1);
 }
 

@@ -6,6 +6,7 @@
 
 #include "tests/driver/canaries.h"
 #include "tests/driver/driver.h"
+#include "tests/driver/shrinking.h"
 
 namespace batchflow::test {
 
@@ -307,6 +308,31 @@ TEST_CASE("a stream moves to another node when its own rests") {
   const Outcomes out = Driver(scenario, policy_list()).run();
   CHECK(out.jobs_done == 2);
   CHECK(out.refusals == 0);
+}
+
+TEST_CASE("workers that go finish what they have, and nothing they made is lost") {
+  const Canaries policies{&kShrinks};
+  Scenario scenario = small_scenario();
+  scenario.config.policies.scaling = "shrinks";
+  scenario.nodes[0].cores = 4;
+  scenario.nodes[0].dram = 64 * 512;
+  scenario.jobs = {one_rank(Order::strict, 10), one_rank(Order::relaxed, 10)};
+  scenario.jobs[0].compute = scenario.jobs[1].compute = us(10);
+  std::uint64_t gone = 0;
+  std::uint64_t made = 0;
+  Hooks hooks;
+  hooks.before_step = [&](Instant, std::span<const Event> events) {
+    for (const Event& event : events) {
+      gone += std::holds_alternative<WorkerQuiesced>(event) ? 1 : 0;
+      const auto* done = std::get_if<PreparationDone>(&event);
+      made += done != nullptr ? 1 : 0;
+    }
+  };
+  const Outcomes out = Driver(scenario, policies.list(), hooks).run();
+  CHECK(out.jobs_done == 2);
+  CHECK(gone > 10);
+  CHECK(made == 2 * 10 * 8);
+  CHECK(out.engine.remakes == 0);
 }
 
 }  // namespace batchflow::test

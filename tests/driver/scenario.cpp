@@ -56,9 +56,9 @@ std::string Scenario::text() const {
       fmt::format("  failures r{} p{} t{} d{} s{} until {} us\n", failures.read, failures.prepare,
                   failures.transfer, failures.deliver, failures.stale_reports, heal.count() / 1000);
   constexpr const char* kKinds[] = {
-      "worker lost",      "node lost",     "rank lost",    "job resized", "job leaves",
-      "coordinator lost", "capacity",      "policy",       "rank stops",  "nonsense",
-      "rank abandoned",   "node quiesced", "configuration"};
+      "worker lost",      "node lost",     "rank lost",     "job resized", "job leaves",
+      "coordinator lost", "capacity",      "policy",        "rank stops",  "nonsense",
+      "rank abandoned",   "node quiesced", "configuration", "drive"};
   for (const Fault& fault : faults) {
     text += fmt::format("  {} us: {} {} later {} us, b {} ranks", fault.when.count() / 1000,
                         kKinds[static_cast<int>(fault.kind)], fault.number,

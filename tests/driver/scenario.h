@@ -108,6 +108,7 @@ struct Fault {
     rank_abandoned,    // number: the job; nobody resizes it
     node_quiesced,     // number: the node; it is lost after `later`, 0: never, and comes back
     configuration,     // text
+    drive,             // number: the node; of so many bytes, for as long as the node is up
   };
   Kind kind;
   Duration when{0};  // or after so many steps of the first job, see `after_steps`

@@ -10,6 +10,7 @@
 
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
+#include "tests/driver/shrinking.h"
 #include "tests/driver/trace.h"
 #include "tests/policies/random_seeds.h"
 
@@ -25,14 +26,13 @@ void trace(Hooks& hooks) {
   hooks.ordered = [](const Command& command) { fmt::print("  < {}\n", text(command)); };
 }
 
-// Empty, or what went wrong with the seed.
-std::string problem_with(std::uint64_t seed) {
-  const Scenario scenario = random_scenario(seed);
+// Empty, or what went wrong.
+std::string problem_with(const Scenario& scenario, const PolicyList& policies = policy_list()) {
   try {
     Hooks hooks;
     hooks.after_step = [](const Engine& engine) { engine.check_consistency(); };
     if (std::getenv("BATCHFLOW_TRACE")) trace(hooks);
-    Driver(scenario, policy_list(), hooks).run();
+    Driver(scenario, policies, hooks).run();
   } catch (const Violation& violation) {
     return fmt::format("{}\n{}", violation.what(), scenario.text());
   }
@@ -40,7 +40,16 @@ std::string problem_with(std::uint64_t seed) {
 }
 
 void run_seeds(std::uint64_t first, std::uint64_t count) {
-  for_problems("test_driver", "random scenarios", first, count, problem_with);
+  for_problems("test_driver", "random scenarios", first, count,
+               [](std::uint64_t seed) { return problem_with(random_scenario(seed)); });
+}
+
+// Workers go while they are at work, and others come.
+std::string problem_where_workers_go(std::uint64_t seed) {
+  static const Canaries kPolicies{&kShrinks};
+  Scenario scenario = random_scenario(seed);
+  scenario.config.policies.scaling = "shrinks";
+  return problem_with(scenario, kPolicies.list());
 }
 
 }  // namespace
@@ -49,9 +58,18 @@ TEST_CASE("random scenarios") {
   run_seeds(1, 300);
 }
 
+TEST_CASE("random scenarios in which workers go") {
+  for_problems("test_driver", "random scenarios in which workers go", 1, 300,
+               problem_where_workers_go);
+}
+
 TEST_SUITE("long") {
   TEST_CASE("ten thousand random scenarios") {
     run_seeds(1000, 10'000);
+  }
+  TEST_CASE("three thousand random scenarios in which workers go") {
+    for_problems("test_driver", "random scenarios in which workers go", 1000, 3000,
+                 problem_where_workers_go);
   }
 }
 

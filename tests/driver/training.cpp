@@ -46,6 +46,10 @@ std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
   for (const Slice& slice : order.slices) {
     const Lineage lineage = lineage_of(client, order, slice);
     const std::vector<Draw>& contents = machine_.contents(lineage);
+    const std::uint64_t lane = std::uint64_t{lineage.lane_blocks} * lineage.block_samples;
+    const std::uint64_t lane_samples =
+        std::min(lane, dataset_of(client).samples -
+                           std::min(dataset_of(client).samples, slice.name.lane * lane));
     for (std::uint32_t place = slice.from; place < slice.to; ++place) {
       const Draw& draw = contents.at(place);
       const SampleId id = draw.sample;
@@ -54,6 +58,7 @@ std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
       sample.lane = slice.name.lane;
       sample.block = slice.name.block;
       sample.block_samples = lineage.samples;
+      sample.lane_samples = lane_samples;
       sample.place = place;
       if (lineage.order == Order::weighted) {
         if (drawn >= order.samples.size() || order.samples[drawn++] != id) {
@@ -98,6 +103,7 @@ void Driver::on(const Deliver& order) {
       client->checker->handed(order.rank, order.step, order.epoch, order.last_of_epoch,
                               std::move(handed));
     }
+    mine.room = {client->ranks[order.rank].node, listed ? 0 : client->asked.slot()};
     mine.request = order.request.id;
     mine.attempt = order.request.attempt;
     mine.job = client->id;
@@ -141,7 +147,7 @@ void Driver::over_to(std::size_t index, RequestId request, bool well) {
     return;
   }
   if (!well) {
-    machine_.let_go(request);
+    let_go(*mine);
     std::erase_if(client.held, [&](const Held& one) { return one.request == request; });
     return;
   }
@@ -188,6 +194,7 @@ void Driver::trained(std::size_t index, Rank rank, std::uint64_t incarnation, Du
   const std::uint64_t step = state.next++;
   report(BatchConsumed{client.id, rank, step, compute});
   client.last_progress = now_;
+  client.attempts = 0;
   const auto found = std::find_if(client.held.begin(), client.held.end(), [&](const Held& one) {
     return one.rank == rank && one.step == step && one.incarnation == incarnation;
   });
@@ -280,7 +287,7 @@ void Driver::release(std::size_t index, RequestId request) {
   const Held* mine = held(client, request);
   if (mine == nullptr) return;
   const Held gone = *mine;
-  machine_.let_go(request);
+  let_go(gone);
   std::erase_if(client.held, [&](const Held& one) { return one.request == request; });
   report(SlotReleased{gone.job, gone.rank, gone.step});
   if (gone.incarnation != client.incarnation || client.state != Client::State::running) return;

@@ -6,8 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <memory>
+#include <set>
 
 #include "policies/registry.h"
+#include "tests/driver/shrinking.h"
 #include "tests/world/harness.h"
 
 namespace batchflow::sim::test {
@@ -75,6 +79,46 @@ TEST_CASE("every preset and dispatch policy serves a varied world to its end") {
       CHECK(job.state == (job.name == "a" || job.name == "b" ? "done" : "left"));
     }
   }
+}
+
+TEST_CASE("workers that go finish what they have, and say so before they are gone") {
+  const batchflow::test::Canaries policies{&batchflow::test::kShrinks};
+  Scenario scenario = scenario_of(varied());
+  scenario.ends_after = {};
+  scenario.engine.policies.scaling = "shrinks";
+  const auto world_of = [&] {
+    return std::make_unique<World>(scenario, policies.list(), SimulateOptions{});
+  };
+  const RunResult run = decode_run(in_child([&] { return encode_run(world_of()->run()); }));
+  check_conservation(scenario, run);
+  // The first word that a worker is gone never stands before what it has done.
+  const std::string told = in_child([&] {
+    std::uint64_t gone = 0;
+    std::uint64_t overtaken = 0;
+    auto world = world_of();
+    Engine& engine = world->engine();
+    std::map<RequestId, WorkerId> made_by;
+    world->decide_by([&](Instant now, std::span<const Event> events) {
+      std::set<WorkerId> quiet;
+      for (const Event& event : events) {
+        if (const auto* one = std::get_if<WorkerQuiesced>(&event)) quiet.insert(one->worker);
+        const auto* done = std::get_if<PreparationDone>(&event);
+        if (done == nullptr) continue;
+        const auto by = made_by.find(done->request.id);
+        overtaken += by != made_by.end() && quiet.count(by->second) != 0 ? 1 : 0;
+      }
+      gone += quiet.size();
+      const auto commands = engine.step(now, events);
+      for (const Command& command : commands) {
+        const auto* order = std::get_if<Prepare>(&command);
+        if (order != nullptr) made_by[order->request.id] = order->worker;
+      }
+      return commands;
+    });
+    world->run();
+    return fmt::format("{} {}", gone > 10 ? "some" : "none", overtaken);
+  });
+  CHECK(told == "some 0");
 }
 
 TEST_CASE("chance does not depend on policies: a job computes equally long under each") {

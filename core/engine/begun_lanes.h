@@ -1,0 +1,55 @@
+// The lanes of which a job's epoch has had some samples and not all, as its places are cut.
+//
+// A position holds so many of them and no more (order rules, section 7). Where all nodes cut from
+// one sequence, the lanes with blocks to take are nearly all of them. Where each node has a block
+// open of its own, lanes whose last block is open are begun, too: as many as there are nodes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/position.h"
+
+namespace batchflow {
+
+class BegunLanes {
+ public:
+  BegunLanes() = default;
+  explicit BegunLanes(const Position& at) {
+    const LaneSizes& sizes = at.lanes().sizes;
+    for (const LanePosition::OpenLane& open : at.lanes().open) {
+      for (std::uint32_t block = 0; block < sizes.blocks_of(open.lane); ++block) {
+        cut(open.lane, sizes, at.samples_had(open.lane, block));
+      }
+    }
+  }
+
+  // No other lane may be begun before one of them is finished.
+  bool full() const { return lanes_.size() >= Position::kOpenLanesMost; }
+  bool has(std::uint32_t lane) const {
+    return std::any_of(lanes_.begin(), lanes_.end(),
+                       [&](const Begun& one) { return one.lane == lane; });
+  }
+  // The next samples of the epoch are of this lane.
+  void cut(std::uint32_t lane, const LaneSizes& sizes, std::uint32_t samples) {
+    if (samples == 0) return;
+    auto found = std::find_if(lanes_.begin(), lanes_.end(),
+                              [&](const Begun& one) { return one.lane == lane; });
+    if (found == lanes_.end()) {
+      const std::uint64_t whole = std::uint64_t{sizes.lane_blocks} * sizes.block_samples;
+      found = lanes_.insert(found, {lane, std::min(whole, sizes.samples - lane * whole)});
+    }
+    found->left -= samples;
+    if (found->left == 0) lanes_.erase(found);
+  }
+
+ private:
+  struct Begun {
+    std::uint32_t lane;
+    std::uint64_t left;  // samples
+  };
+  std::vector<Begun> lanes_;
+};
+
+}  // namespace batchflow

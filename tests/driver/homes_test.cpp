@@ -1,0 +1,92 @@
+// Where samples are kept: nodes of different sizes, and drives that come late.
+#include <doctest/doctest.h>
+
+#include "policies/registry.h"
+#include "tests/driver/driver.h"
+
+namespace batchflow::test {
+
+namespace {
+
+constexpr std::uint64_t kSamples = 1000;
+constexpr Bytes kSlot = 64;  // of a sample
+constexpr std::uint32_t kEpochs = 6;
+
+// Two nodes, and a job on the second that reads all samples again and again. Memory is for samples
+// alone, but for the blocks that are promised.
+Scenario kept(Bytes first, Bytes second) {
+  Scenario scenario = small_scenario();
+  scenario.config.policies.allocation = "encoded-first:forms=encoded";
+  scenario.config.policies.eviction.fill("minio");
+  scenario.datasets[0].samples = kSamples;
+  scenario.datasets[0].bytes = kSlot;
+  scenario.nodes = {{NodeId(1), 2, first, 0, {}}, {NodeId(2), 2, second, 0, {}}};
+  JobPlan job;
+  job.ranks = {NodeId(2)};
+  job.batch_samples = 8;
+  job.epochs = kEpochs;
+  scenario.jobs = {job};
+  return scenario;
+}
+
+// Samples read from the store in the last epoch.
+std::uint64_t read_again(const Scenario& scenario) {
+  std::uint64_t in_epoch = 0;
+  std::uint32_t ended = 0;
+  Hooks hooks;
+  hooks.ordered = [&](const Command& command) {
+    if (std::holds_alternative<EpochEnded>(command)) ++ended;
+    const auto* read = std::get_if<Read>(&command);
+    if (read == nullptr || read->from.tier != Tier::store || ended + 1 != kEpochs) return;
+    in_epoch += read->samples.empty() ? read->lineage.samples : read->samples.size();
+  };
+  Driver(scenario, policy_list(), hooks).run();
+  REQUIRE(ended == kEpochs);
+  return in_epoch;
+}
+
+}  // namespace
+
+TEST_CASE("nodes of different sizes keep as many samples as they can") {
+  // Both together hold them one and a half times; the small one a fiftieth part of that.
+  const Bytes all = kSamples * kSlot;
+  const Bytes small = all * 3 / 100 + 2 * 512, large = all * 3 / 2 + 16 * 512;
+  CHECK(read_again(kept(small, large)) == 0);
+  CHECK(read_again(kept(large, small + 8 * 512)) == 0);
+  CHECK(read_again(kept(large, large)) == 0);
+}
+
+TEST_CASE("a node that grows is the home of more samples from then on") {
+  const Bytes all = kSamples * kSlot;
+  Scenario scenario = kept(all / 50, all / 50 + 16 * 512);
+  CHECK(read_again(scenario) > kSamples * 8 / 10);
+  Fault grows{};
+  grows.kind = Fault::Kind::capacity;
+  grows.when = ms(50);
+  grows.bytes = all * 2;
+  scenario.faults = {grows};
+  // The other one has blocks in most of its memory, too, and keeps less than its part of samples.
+  CHECK(read_again(scenario) < kSamples / 10);
+}
+
+TEST_CASE("a drive that is announced after the first join is used") {
+  Scenario scenario = kept(4096, 16 * 512);
+  scenario.nodes.erase(scenario.nodes.begin());
+  CHECK(read_again(scenario) > kSamples / 2);
+  Hooks hooks;
+  std::uint64_t to_drive = 0;
+  hooks.ordered = [&](const Command& command) {
+    const auto* read = std::get_if<Read>(&command);
+    if (read != nullptr && !read->keep.is_none() && read->keep_at.tier == Tier::nvme) ++to_drive;
+  };
+  Fault comes{};
+  comes.kind = Fault::Kind::drive;
+  comes.when = ms(50);
+  comes.bytes = 2 * kSamples * kSlot;
+  scenario.faults = {comes};
+  Driver(scenario, policy_list(), hooks).run();
+  CHECK(to_drive > 0);
+  CHECK(read_again(scenario) == 0);
+}
+
+}  // namespace batchflow::test

@@ -1,0 +1,92 @@
+// What a run tells the check of room: what jobs ask for, what ranks still read, who can prepare.
+#include <algorithm>
+
+#include "core/random.h"
+#include "tests/driver/driver.h"
+
+namespace batchflow::test {
+
+// At its join; it stays in the stream it came to.
+RoomCheck::Asked Driver::asked_of(const Client& client) const {
+  const JobPlan& plan = client.plan;
+  const DatasetPlan& dataset = dataset_of(client);
+  const PipelineInfo& pipeline = scenario_.pipelines[plan.pipeline.value - 1].info;
+  const Bytes sample =
+      std::max<Bytes>(1, pipeline.prepared_bytes ? pipeline.prepared_bytes : dataset.bytes);
+  std::uint32_t block = block_samples_of(config_, sample, dataset.samples);
+  // Within a generation of larger blocks its slots hold those.
+  const LanePosition& lanes = client.position.lanes();
+  if (client.position.has_generation() && !lanes.at_epoch_start() && !lanes.epoch_done()) {
+    block = std::max(block, lanes.sizes.block_samples);
+  }
+  const bool weighted = plan.order == Order::weighted;
+  const bool alone = !config_.share_streams || plan.order == Order::listed;
+  RoomCheck::Asked asked;
+  asked.job = client.id;
+  asked.prepares = plan.order != Order::listed;
+  asked.block = sample * block;
+  asked.sample = sample;
+  asked.stream = {
+      dataset.id.value,
+      plan.pipeline.value,
+      client.position.fields().seed,
+      static_cast<std::uint64_t>(plan.order == Order::strict ? Order::relaxed : plan.order),
+      weighted ? plan.draws : 0,
+      weighted && plan.multinomial ? 1u : 0u,
+      block,
+      alone ? client.id.value + 1 : 0};
+  return asked;
+}
+
+void Driver::ask_for_room(Client& client, std::uint32_t credits) {
+  client.asked.ranks = client.nodes;
+  client.asked.batch = client.asked.sample * client.batch_samples;
+  client.asked.credits = std::min(credits, kCreditsMost);
+  room_.asks(client.asked);
+}
+
+void Driver::let_go(const Held& batch) {
+  machine_.let_go(batch.request);
+  let_go_.push_back(batch.room);
+}
+
+// Batches of steps that count no more keep their memory until their ranks have let go of them.
+std::vector<RoomCheck::Leftover> Driver::leftovers() const {
+  std::vector<RoomCheck::Leftover> left = let_go_;
+  for (const Client& client : clients_) {
+    const bool in = client.state == Client::State::running;
+    for (const Held& one : client.held) {
+      if (!in || one.incarnation != client.incarnation) left.push_back(one.room);
+    }
+  }
+  return left;
+}
+
+// As the engine knows it whatever it heard first in this step.
+std::vector<NodeId> Driver::preparing() const {
+  std::vector<NodeId> nodes;
+  for (const Node& node : nodes_) {
+    const bool works = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+      return entry.second.node == node.plan.id && entry.second.alive && entry.second.joined < now_;
+    });
+    if (node.up && !node.rests && works) nodes.push_back(node.plan.id);
+  }
+  return nodes;
+}
+
+// As soon as they have their workers.
+std::vector<NodeId> Driver::may_prepare() const {
+  std::vector<NodeId> nodes;
+  for (const Node& node : nodes_) {
+    if (node.up && !node.rests && node.plan.cores > 0) nodes.push_back(node.plan.id);
+  }
+  return nodes;
+}
+
+void Driver::set_capacity(Place place, Bytes bytes) {
+  machine_.set_capacity(place, bytes);
+  if (place.tier == Tier::dram) room_.set_capacity(place.node, bytes);
+  report(CapacityChanged{place, bytes});
+}
+
+}  // namespace batchflow::test
