@@ -81,9 +81,9 @@ struct NodeConfig {
   Bytes cache_bytes() const;
   // What of the staging memory the engine reads into. The rest covers gaps between samples.
   Bytes staging_told() const { return storage.staging - storage.staging / 4; }
-  // What the engine divides: that, and what it counts of the cache. The rest of the cache covers what
-  // it does not count: slabs with slots that nobody has, entries of tables, what a job has not yet
-  // unmapped.
+  // What the engine divides: that, and what it counts of the cache. The rest of the cache covers
+  // what it does not count: slabs with slots that nobody has, entries of tables, what a job has not
+  // yet unmapped.
   Bytes engine_bytes() const { return staging_told() + cache_bytes() - cache_bytes() / 16; }
 };
 

@@ -154,7 +154,7 @@ void Driver::on(const Refuse& order) {
   if (client == nullptr) return;
   ++refusals_;
   let_all_go(*client, false);
-  client->listed_sent = client->listed_consumed;  // what is not consumed is asked for again
+  client->listed_sent = client->listed_consumed;     // what is not consumed is asked for again
   if (client->state == Client::State::done) return;  // it was about to leave
   const bool alone = std::none_of(clients_.begin(), clients_.end(), [&](const Client& other) {
     return other.index != client->index &&
