@@ -33,9 +33,9 @@ std::string text_of(const EngineConfig& config) {
   const auto& [preset, policies, seed, credits, ready_window, generation_epochs, block_bytes,
                blocks_least, item_slot_bytes, corrupt_ratio_max, rank_timeout, read_attempts,
                delivery_attempts, retry_wait, share_streams, share_nodes, helper_nodes,
-               workers_per_rank, workers_held_during_reads, hold_ingredients,
-               count_staging, staging_bytes, staging_sector_bytes, blocks_in_flight_per_worker, look_ahead_most, late_after_p99, journal_bytes_max,
-               promise_log_bytes_max] = config;
+               workers_per_rank, workers_held_during_reads, hold_ingredients, count_staging,
+               staging_bytes, staging_sector_bytes, blocks_in_flight_per_worker, look_ahead_most,
+               late_after_p99, journal_bytes_max, promise_log_bytes_max] = config;
   const auto& [allocation, eviction, selection, dispatch, scaling] = policies;
   std::string text;
   const auto put = [&text](std::string_view key, const auto& value) {

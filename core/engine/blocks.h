@@ -47,8 +47,8 @@ struct Node {
   std::deque<std::uint32_t> unstaged;
   bool staging_changed = false;  // stands in EngineState::nodes_to_stage
   bool staging_due = false;      // in EngineState::nodes_to_plan
-  double prepare_s = 0;              // smoothed
-  double stall_fraction = 0;         // as of late, of the job that stalls most
+  double prepare_s = 0;          // smoothed
+  double stall_fraction = 0;     // as of late, of the job that stalls most
   Instant stall_measured{};
   std::vector<std::uint32_t> streams;  // that have memory here
   bool has_room = false;               // something could be started here that could not before
@@ -110,8 +110,8 @@ struct ItemPin {
   ItemId item;
 };
 
-// What a making, or a batch of a listed order, holds of reads: all that one brings, which it ordered
-// itself, or samples of others.
+// What a making, or a batch of a listed order, holds of reads: all that one brings, which it
+// ordered itself, or samples of others.
 struct ReadHold {
   std::uint32_t read;
   bool all;
@@ -157,9 +157,9 @@ struct Making {
   struct Suspect {
     std::uint32_t place;
     SampleId original;
-    SampleId used;               // the original, or the one that stands in for it
-    std::uint32_t failures = 0;  // of `used`, each on a read of its own from the store
-    bool settled = false;        // nothing is known against `used`
+    SampleId used;                 // the original, or the one that stands in for it
+    std::uint32_t failures = 0;    // of `used`, each on a read of its own from the store
+    bool settled = false;          // nothing is known against `used`
     std::uint32_t occurrence = 0;  // of the original
   };
   std::vector<Suspect> suspects;

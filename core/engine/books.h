@@ -10,10 +10,10 @@
 //
 // What blocks are made from is read into staging memory, which is promised, too: a sample of each
 // data set at least (core/engine/staging.h). A block is made part by part, and holds nothing of it
-// while it waits for its turn, so every part that has begun comes to an end and every making has its
-// turn: a block that a job waits for can be made, and no set of jobs can stop each other. Batches of
-// listed orders hold what they have read until their ranks let go: they have memory of their own,
-// set apart when the job joins.
+// while it waits for its turn, so every part that has begun comes to an end and every making has
+// its turn: a block that a job waits for can be made, and no set of jobs can stop each other.
+// Batches of listed orders hold what they have read until their ranks let go: they have memory of
+// their own, set apart when the job joins.
 #pragma once
 
 #include <algorithm>

@@ -8,9 +8,10 @@
 
 namespace batchflow {
 
-// The worker could not decode some samples. What it has made of the part stays. Each is read anew from the store and tried again alone;
-// a sample that fails on two reads of its own is corrupt, and the rule names who stands in.
-// A report of samples that are not in the block is a broken worker, not a broken sample.
+// The worker could not decode some samples. What it has made of the part stays. Each is read anew
+// from the store and tried again alone; a sample that fails on two reads of its own is corrupt, and
+// the rule names who stands in. A report of samples that are not in the block is a broken worker,
+// not a broken sample.
 bool Preparation::are_of_block(const Making& making, std::span<const SampleId> failed) {
   if (failed.empty()) return false;
   std::vector<SampleId> own;
@@ -78,8 +79,8 @@ void Preparation::suspect(Making& making, const Ingredient& ingredient, bool fro
   auto known = std::find_if(making.suspects.begin(), making.suspects.end(),
                             [&](const auto& one) { return one.place == ingredient.place; });
   if (known == making.suspects.end()) {
-    making.suspects.push_back({ingredient.place, ingredient.sample, ingredient.sample, 0, false,
-                               ingredient.occurrence});
+    making.suspects.push_back(
+        {ingredient.place, ingredient.sample, ingredient.sample, 0, false, ingredient.occurrence});
     known = std::prev(making.suspects.end());
   }
   known->settled = false;
@@ -117,8 +118,8 @@ bool Preparation::has_doubts(const Making& making) {
                      [](const Making::Suspect& one) { return !one.settled; });
 }
 
-// Reads suspects from the store, each for this block alone, and prepares their places again: as many
-// as take no more staging memory than `most`, and one at least.
+// Reads suspects from the store, each for this block alone, and prepares their places again: as
+// many as take no more staging memory than `most`, and one at least.
 void Preparation::look_again(std::uint32_t index, Bytes most) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];

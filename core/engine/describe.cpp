@@ -28,11 +28,12 @@ void describe_places(const EngineState& s, Out out) {
                    node.workers, node.idle.size(), node.started, node.ready.size(),
                    node.takes_work ? "" : ", takes no work");
     const StagingPart& staging = s.memory.staging({node.id, Tier::dram, 0});
-    fmt::format_to(out,
-                   "  staging: {} B of {} B in use, {} B for listed orders, at least {} B, wanted {} "
-                   "B; {} makings wait\n",
-                   staging.used, staging.room(), staging.listed, staging.least, staging.target,
-                   node.unstaged.size());
+    fmt::format_to(
+        out,
+        "  staging: {} B of {} B in use, {} B for listed orders, at least {} B, wanted {} "
+        "B; {} makings wait\n",
+        staging.used, staging.room(), staging.listed, staging.least, staging.target,
+        node.unstaged.size());
   }
 }
 
@@ -65,10 +66,10 @@ void describe_streams(const EngineState& s, Out out) {
     fmt::format_to(out, "making {} of block {}: waits for {}, {} reads, worker {}, attempts {}{}\n",
                    index, making.block, making.waiting, making.held.reads.size(),
                    static_cast<int>(making.worker), making.attempts,
-                   making.preparing ? ", preparing"
-                   : making.ready   ? ", ready"
-                   : making.unstaged  ? ", waits for staging memory"
-                                    : "");
+                   making.preparing  ? ", preparing"
+                   : making.ready    ? ", ready"
+                   : making.unstaged ? ", waits for staging memory"
+                                     : "");
   }
 }
 

@@ -126,9 +126,8 @@ void Items::stand_in(Making& making, Ingredient& ingredient) {
   const KeyRoot root{dataset.catalogue->version(), stream.seed};
   const auto used = replacement(root, block.name.generation, block.name.pass, ingredient.sample,
                                 dataset.catalogue->samples(), corrupt);
-  making.suspects.push_back(
-      {ingredient.place, ingredient.sample, used.value_or(ingredient.sample), 0, true,
-       ingredient.occurrence});
+  making.suspects.push_back({ingredient.place, ingredient.sample, used.value_or(ingredient.sample),
+                             0, true, ingredient.occurrence});
   ingredient.sample = making.suspects.back().used;
 }
 

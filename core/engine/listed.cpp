@@ -19,12 +19,12 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
   RankState& rank = job.ranks[event.rank];
   // What it may stage is set apart for so many samples of the catalogue's sizes.
   const auto largest = s_.config.count_staging ? catalogue.largest_bytes() : UINT64_MAX;
-  const bool fits =
-      (!s_.config.count_staging || event.samples.size() <= job.batch_samples) &&
-      std::all_of(event.sizes.begin(), event.sizes.end(), [&](Bytes one) { return one <= largest; });
-  const bool known = fits && std::all_of(event.samples.begin(), event.samples.end(), [&](SampleId sample) {
-    return sample.value < catalogue.samples();
-  });
+  const bool fits = (!s_.config.count_staging || event.samples.size() <= job.batch_samples) &&
+                    std::all_of(event.sizes.begin(), event.sizes.end(),
+                                [&](Bytes one) { return one <= largest; });
+  const bool known =
+      fits && std::all_of(event.samples.begin(), event.samples.end(),
+                          [&](SampleId sample) { return sample.value < catalogue.samples(); });
   if (!known || rank.batches.size() >= job.credits) return s_.protocol_error();
 
   const std::uint32_t index = s_.batches.make();

@@ -211,10 +211,9 @@ void Preparation::begin_part(std::uint32_t index) {
   making.unstaged = false;
   making.part = ++s_.serials;
   making.mends = has_doubts(making);
-  const Bytes most =
-      s_.config.count_staging
-          ? std::min(part_bytes(s_, node, stream), s_.memory.staging(dram_of(node.id)).free())
-          : UINT64_MAX;
+  const Bytes most = s_.config.count_staging ? std::min(part_bytes(s_, node, stream),
+                                                        s_.memory.staging(dram_of(node.id)).free())
+                                             : UINT64_MAX;
   if (making.mends) {
     look_again(index, most);
   } else if (!begin_plain(index, most)) {

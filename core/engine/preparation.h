@@ -1,8 +1,8 @@
 // The making of blocks: a slot, reads, a worker, and what can go wrong with each.
 //
-// A making begins when dispatch has chosen it and a slot is free for it. It is made part by part: it
-// waits for staging memory for the next part (core/engine/staging.h), then for the part's reads, then
-// for a worker of its node, then for the worker. What fails is tried again within a bound;
+// A making begins when dispatch has chosen it and a slot is free for it. It is made part by part:
+// it waits for staging memory for the next part (core/engine/staging.h), then for the part's reads,
+// then for a worker of its node, then for the worker. What fails is tried again within a bound;
 // samples that cannot be decoded from two reads of the store are replaced by the rule; what cannot
 // be made is reported, and the jobs that need it are refused. A slot that a lost worker might still
 // write stays taken until the worker is known to be quiet.

@@ -70,10 +70,10 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
 
 void Reads::count(ReadJob& read, const Spec& spec) {
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(spec.dataset.value)];
-  read.each = spec.each > 0                 ? spec.each
+  read.each = spec.each > 0                     ? spec.each
               : dataset.catalogue->is_uniform() ? largest_staged(s_, dataset)
                                                 : 0;
-  if (spec.listed) return;
+  if (spec.listed || !s_.config.count_staging) return;
   if (read.samples.empty()) {
     read.counted = spec.all;
   } else if (read.each > 0) {
@@ -90,7 +90,7 @@ Bytes Reads::bytes_of(const ReadJob& read, SampleId sample) const {
 }
 
 void Reads::uncount(ReadJob& read, Bytes bytes) {
-  if (read.listed) return;
+  if (read.listed || !s_.config.count_staging) return;
   read.counted -= bytes;
   unstage(s_, read.node, bytes);
 }

@@ -1,10 +1,11 @@
 // Reads in flight: one for many who want the same samples, retried within a bound.
 //
 // A read goes into a share (its items are resident and pinned from the order on, and loading until
-// it is done) or into staging memory. A making that wants a sample which is loading or staged on its
-// node waits for that read in place of ordering another: N jobs on a cold dataset read it once. The
-// making that ordered a read holds all of it, and others the samples that they want: each sample is
-// released when nothing holds it. Until it is done a read takes staging memory wherever it goes.
+// it is done) or into staging memory. A making that wants a sample which is loading or staged on
+// its node waits for that read in place of ordering another: N jobs on a cold dataset read it once.
+// The making that ordered a read holds all of it, and others the samples that they want: each
+// sample is released when nothing holds it. Until it is done a read takes staging memory wherever
+// it goes.
 #pragma once
 
 #include "core/engine/state.h"
@@ -132,12 +133,12 @@ class Reads {
   FlatMap shared_at_;  // by node and dataset
   FlatMap in_flight_;  // places in shown_samples_, by sample and place in shared_
   Pool<Shown> shown_samples_;
-  FlatMap coming_;     // by share and item: a read, or a making with the highest bit set
-  std::vector<std::uint32_t> told_;  // scratch
+  FlatMap coming_;  // by share and item: a read, or a making with the highest bit set
+  std::vector<std::uint32_t> told_;    // scratch
   std::vector<std::uint32_t> unheld_;  // scratch
   std::vector<SampleId> gone_;         // scratch
-  std::vector<SampleId> asked_;      // scratch
-  std::vector<Draw> draws_;          // scratch
+  std::vector<SampleId> asked_;        // scratch
+  std::vector<Draw> draws_;            // scratch
 };
 
 }  // namespace batchflow

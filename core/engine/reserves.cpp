@@ -41,8 +41,8 @@ bool Membership::fits(const Job& job, std::uint32_t credits, std::uint64_t& need
 
 // What batches of a listed order may stage on the node.
 Bytes Membership::listed_bytes(const Job& job, NodeId node, std::uint32_t credits) const {
-  const Bytes batch = saturating_product(largest_staged(s_, s_.datasets[job.dataset]),
-                                         job.batch_samples);
+  const Bytes batch =
+      saturating_product(largest_staged(s_, s_.datasets[job.dataset]), job.batch_samples);
   return saturating_product(batch, std::uint64_t{ranks_on(job, node)} * credits);
 }
 

@@ -69,8 +69,8 @@ void Preparation::look_for_late(std::uint32_t index) {
   }
 }
 
-// False: there is no worker or slot to spare. A block that is prepared in parts, or of which samples
-// go into the cache of decoded ones, has one worker: both would write to the same slots.
+// False: there is no worker or slot to spare. A block that is prepared in parts, or of which
+// samples go into the cache of decoded ones, has one worker: both would write to the same slots.
 bool Preparation::start_second(Stream& stream, std::uint32_t index) {
   const Making& first = s_.makings[index];
   const bool in_parts = !first.whole || first.mends;

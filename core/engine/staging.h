@@ -96,10 +96,10 @@ inline bool can_stage(const EngineState& s, const Node& node, const Stream& stre
 }
 
 inline void stage(EngineState& s, std::uint32_t node, Bytes bytes) {
-  if (bytes > 0) s.memory.stage(dram_of(s.nodes[node].id), bytes);
+  if (bytes > 0 && s.config.count_staging) s.memory.stage(dram_of(s.nodes[node].id), bytes);
 }
 inline void unstage(EngineState& s, std::uint32_t node, Bytes bytes) {
-  if (bytes == 0) return;
+  if (bytes == 0 || !s.config.count_staging) return;
   s.memory.unstage(dram_of(s.nodes[node].id), bytes);
   s.staging_changed(node);
 }

@@ -146,10 +146,9 @@ std::string status_text(const json& status) {
                      bytes_text(number(status, "cache_bytes")),
                      bytes_text(number(status, "block_bytes")),
                      bytes_text(number(status, "item_bytes")), number(status, "no_memory"));
-  out += fmt::format("staging     {} of {} used, {} at most so far\n",
-                     bytes_text(number(status, "staged_bytes")),
-                     bytes_text(number(status, "staging_bytes")),
-                     bytes_text(number(status, "staged_bytes_most")));
+  out += fmt::format(
+      "staging     {} of {} used, {} at most so far\n", bytes_text(number(status, "staged_bytes")),
+      bytes_text(number(status, "staging_bytes")), bytes_text(number(status, "staged_bytes_most")));
   if (number(status, "spill_limit_bytes") > 0 || number(status, "spill_errors") > 0) {
     out += fmt::format(
         "spill       {} of {}; {} written, {} read back; missed {:.0f}, changed {:.0f}, errors "

@@ -104,7 +104,7 @@ class Backend {
   std::string_view storage() const { return reader_->description(); }
   Bytes item_bytes() const { return items_.bytes(); }
   Bytes slot_bytes() const { return slots_.bytes(); }
-  Bytes staged_bytes() const { return staged_bytes_; }  // by reads, in whole sectors
+  Bytes staged_bytes() const { return staged_bytes_; }            // by reads, in whole sectors
   Bytes staged_bytes_most() const { return staged_bytes_most_; }  // at any time
   MemoryBudget& budget() { return budget_; }
   const Spill* spill() const { return spill_.get(); }  // null: there is none

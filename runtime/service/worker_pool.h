@@ -40,7 +40,8 @@ struct PreparationOrder {
   std::shared_ptr<const Pipeline> pipeline;
   std::shared_ptr<const BlockLayout> layout;
   Slot slot;
-  bool anew = true;  // samples in turn, after those before them; false: some of those that are there
+  bool anew =
+      true;  // samples in turn, after those before them; false: some of those that are there
   std::vector<Sample> samples;
   // Where samples of the dataset are kept, as stored and as this pipeline decodes them.
   std::vector<ShareId> stored_in, decoded_in;

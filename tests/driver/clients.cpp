@@ -157,7 +157,7 @@ void Driver::on(const Refuse& order) {
   if (client == nullptr) return;
   ++refusals_;
   let_all_go(*client, false);
-  client->listed_sent = client->listed_consumed;  // what is not consumed is asked for again
+  client->listed_sent = client->listed_consumed;     // what is not consumed is asked for again
   if (client->state == Client::State::done) return;  // it was about to leave
   switch (order.why) {
     case Refusal::no_room:

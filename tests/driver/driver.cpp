@@ -171,9 +171,12 @@ Duration Driver::patience() const {
   const auto longest = [](Duration base) { return base + base / 2; };
   std::size_t bad = 0;
   for (const DatasetPlan& plan : scenario_.datasets) bad = std::max(bad, plan.corrupt.size());
-  // A block with corrupt samples is read and prepared again twice for each of them that it meets.
-  const Duration block =
-      (longest(times.read) + longest(times.prepare)) * static_cast<std::int64_t>(1 + 2 * bad);
+  // A block with corrupt samples is read and prepared again twice for each of them that it meets,
+  // and in little memory each sample is read by itself.
+  const auto block_of = [&](std::uint64_t samples) {
+    return (longest(times.read) * static_cast<std::int64_t>(samples) + longest(times.prepare)) *
+           static_cast<std::int64_t>(1 + 2 * bad);
+  };
   // Time-outs, the last retries of before, and the pauses of clients and nodes that come back.
   Duration all = config_.rank_timeout + config_.retry_wait * (std::int64_t{1} << 9) + ms(50);
   for (const Client& client : clients_) {
@@ -182,6 +185,7 @@ Duration Driver::patience() const {
     const Bytes sample = scenario_.pipelines[client.plan.pipeline.value - 1].info.prepared_bytes;
     const std::uint64_t made = std::max<std::uint64_t>(1, config_.block_bytes / 2 / sample);
     const std::uint64_t blocks = std::min(samples, dataset_of(client).samples) / made + 2;
+    const Duration block = block_of(std::min(2 * made, dataset_of(client).samples));
     const auto credits = static_cast<std::int64_t>(std::max(4u, client.plan.credits));
     all += block * (credits * static_cast<std::int64_t>(blocks) + 10);
     all += credits *
@@ -329,24 +333,23 @@ void Driver::on(const Prepare& order) {
   // A part takes its part of the time.
   const auto takes = scenario_.timings.prepare * static_cast<std::int64_t>(used.size()) /
                      static_cast<std::int64_t>(order.lineage.samples);
-  start(Kind::prepare, request, drawn(takes),
-        [this, request, id = order.worker.value, bad] {
-          const bool well = !fails(scenario_.failures.prepare);
-          machine_.prepare_over(request.id, well, bad);
-          Worker& mine = workers_.at(id);
-          mine.order = RequestId::none();
-          const Outcome outcome = !well         ? Outcome::failed
-                                  : bad.empty() ? Outcome::done
-                                                : Outcome::corrupt;
-          const auto failed = well ? keep(bad) : std::span<const SampleId>();
-          complete(request.id, PreparationDone{request, outcome, failed});
-          if (fails(scenario_.failures.stale_reports)) {
-            complete(request.id, PreparationDone{request, Outcome::done, {}});
-          }
-          for (std::size_t i = 0; i < nodes_.size(); ++i) {
-            if (nodes_[i].plan.id == mine.node) match_workers(i);
-          }
-        });
+  start(Kind::prepare, request, drawn(takes), [this, request, id = order.worker.value, bad] {
+    const bool well = !fails(scenario_.failures.prepare);
+    machine_.prepare_over(request.id, well, bad);
+    Worker& mine = workers_.at(id);
+    mine.order = RequestId::none();
+    const Outcome outcome = !well         ? Outcome::failed
+                            : bad.empty() ? Outcome::done
+                                          : Outcome::corrupt;
+    const auto failed = well ? keep(bad) : std::span<const SampleId>();
+    complete(request.id, PreparationDone{request, outcome, failed});
+    if (fails(scenario_.failures.stale_reports)) {
+      complete(request.id, PreparationDone{request, Outcome::done, {}});
+    }
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].plan.id == mine.node) match_workers(i);
+    }
+  });
   running_.at(request.id.value).worker = order.worker.value;
 }
 

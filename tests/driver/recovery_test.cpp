@@ -84,7 +84,7 @@ TEST_CASE("a service with another block size has room for the blocks of position
   for (const Order order : {Order::strict, Order::relaxed}) {
     for (const Bytes restarted : {128, 256, 1024, 2048}) {
       Scenario scenario = small_scenario();
-      scenario.config.block_bytes = 1024;  // blocks of 16
+      scenario.config.block_bytes = 1024;       // blocks of 16
       scenario.nodes[0].dram = 6 * 1024 + 100;  // and a sample that is read
       JobPlan job;
       job.order = order;

@@ -75,25 +75,26 @@ TEST_CASE("a job without room is told what it needs, and what others leave") {
   constexpr Bytes kRoom = Bytes{1} << 30;
   constexpr Bytes kMany = 1'000'000;
   Bare bare(1000);
-  // Alone, it takes a slot a rank, and one that is being prepared.
+  // Alone, it takes a slot a rank, one that is being prepared, and a sample that is read.
   const auto alone = bare.join(1, kMany);
   const auto* refused = Bare::first<Refuse>(alone);
   REQUIRE(refused);
   CHECK(refused->why == Refusal::no_room);
   const Bytes slot = refused->needed / (kMany + 1);
-  CHECK(refused->needed == slot * (kMany + 1));
+  const Bytes sample = refused->needed - slot * (kMany + 1);
+  CHECK(sample == 1000);
   CHECK(refused->available == kRoom);
-  // Beside another of its stream, that one is there.
+  // Beside another of its stream, these are there.
   REQUIRE(Bare::first<Admit>(bare.join(3)));
   const auto beside = bare.join(1, kMany);
   refused = Bare::first<Refuse>(beside);
   REQUIRE(refused);
   CHECK(refused->needed == slot * kMany);
-  CHECK(refused->available == kRoom - slot * (2 * 3 + 1));
+  CHECK(refused->available == kRoom - slot * (2 * 3 + 1) - sample);
   // With less memory the youngest goes, who is told of his own as well.
   REQUIRE(Bare::first<Admit>(bare.join(2)));
   const auto less =
-      bare.step(CapacityChanged{{kNode, Tier::dram, 0}, slot * (2 * 3 + 1 + 2 * 2 - 1)});
+      bare.step(CapacityChanged{{kNode, Tier::dram, 0}, slot * (2 * 3 + 1 + 2 * 2 - 1) + sample});
   refused = Bare::first<Refuse>(less);
   REQUIRE(refused);
   CHECK(refused->needed == slot * 4);

@@ -40,8 +40,8 @@ struct Job {
   std::vector<std::uint64_t> keys;
 };
 
-// One epoch in an order of its own. No call waits longer than a batch may take where one worker makes
-// all that all jobs have asked for.
+// One epoch in an order of its own. No call waits longer than a batch may take where one worker
+// makes all that all jobs have asked for.
 void train(const Rows& rows, std::uint64_t seed, Job& job) {
   bf_loader_options options = BF_LOADER_OPTIONS_INIT;
   options.service = rows.socket.c_str();
@@ -97,13 +97,14 @@ void run_seeds(const Rows& rows, Bytes memory, int workers, std::size_t count) {
     if (job.admitted) CHECK(is_whole(job.keys, rows.count));
   }
   CHECK(admitted > 0);
-  MESSAGE(fmt::format("{} MiB of {} at most; {} of {} jobs, {} workers; staged {} of {} MiB, {} "
-                      "beside; {} waits",
-                      most / kMib, memory / kMib, admitted, count, workers,
-                      status.at("staged_bytes_most").get<Bytes>() / kMib,
-                      status.at("staging_bytes").get<Bytes>() / kMib,
-                      status.at("unregistered_staging").get<std::uint64_t>(),
-                      status.at("no_memory").get<std::uint64_t>()));
+  MESSAGE(
+      fmt::format("{} MiB of {} at most; {} of {} jobs, {} workers; staged {} of {} MiB, {} "
+                  "beside; {} waits",
+                  most / kMib, memory / kMib, admitted, count, workers,
+                  status.at("staged_bytes_most").get<Bytes>() / kMib,
+                  status.at("staging_bytes").get<Bytes>() / kMib,
+                  status.at("unregistered_staging").get<std::uint64_t>(),
+                  status.at("no_memory").get<std::uint64_t>()));
   CHECK(status.at("staged_bytes_most").get<Bytes>() <= status.at("staging_bytes").get<Bytes>());
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // they take memory of their own
