@@ -29,6 +29,11 @@ struct LaneSizes {
     const std::uint64_t first = (first_block_of(lane) + block) * block_samples;
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(block_samples, samples - first));
   }
+  // In all of its blocks. REQUIRES: there is such a lane.
+  constexpr std::uint64_t samples_of(std::uint32_t lane) const {
+    const std::uint64_t whole = std::uint64_t{lane_blocks} * block_samples;
+    return std::min(whole, samples - lane * whole);
+  }
   constexpr std::uint64_t first_block_of(std::uint32_t lane) const {
     return std::uint64_t{lane} * lane_blocks;
   }

@@ -28,11 +28,6 @@ auto find_part(PartBlocks& parts, std::uint32_t lane, std::uint32_t block) {
   });
 }
 
-std::uint64_t samples_of_lane(const LaneSizes& sizes, std::uint32_t lane) {
-  const std::uint64_t most = std::uint64_t{sizes.lane_blocks} * sizes.block_samples;
-  return std::min(most, sizes.samples - lane * most);
-}
-
 std::string open_lane_problem(const Position::Fields& fields, const OpenLane& open) {
   const LanePosition& lanes = fields.lanes;
   if (open.lane >= lanes.sizes.lanes()) return fmt::format("there is no lane {}", open.lane);
@@ -71,7 +66,7 @@ std::uint64_t samples_had_in(const Position::Fields& fields) {
   const LaneSizes& sizes = fields.lanes.sizes;
   std::uint64_t sum = 0;
   fields.lanes.had.for_each(
-      [&](std::size_t lane) { sum += samples_of_lane(sizes, static_cast<std::uint32_t>(lane)); });
+      [&](std::size_t lane) { sum += sizes.samples_of(static_cast<std::uint32_t>(lane)); });
   for (const OpenLane& open : fields.lanes.open) {
     open.had.for_each([&](std::size_t block) {
       sum += sizes.samples_of(open.lane, static_cast<std::uint32_t>(block));

@@ -37,8 +37,7 @@ class BegunLanes {
     auto found = std::find_if(lanes_.begin(), lanes_.end(),
                               [&](const Begun& one) { return one.lane == lane; });
     if (found == lanes_.end()) {
-      const std::uint64_t whole = std::uint64_t{sizes.lane_blocks} * sizes.block_samples;
-      found = lanes_.insert(found, {lane, std::min(whole, sizes.samples - lane * whole)});
+      found = lanes_.insert(found, {lane, sizes.samples_of(lane)});
     }
     found->left -= samples;
     if (found->left == 0) lanes_.erase(found);

@@ -46,10 +46,6 @@ std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
   for (const Slice& slice : order.slices) {
     const Lineage lineage = lineage_of(client, order, slice);
     const std::vector<Draw>& contents = machine_.contents(lineage);
-    const std::uint64_t lane = std::uint64_t{lineage.lane_blocks} * lineage.block_samples;
-    const std::uint64_t lane_samples =
-        std::min(lane, dataset_of(client).samples -
-                           std::min(dataset_of(client).samples, slice.name.lane * lane));
     for (std::uint32_t place = slice.from; place < slice.to; ++place) {
       const Draw& draw = contents.at(place);
       const SampleId id = draw.sample;
@@ -58,7 +54,11 @@ std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
       sample.lane = slice.name.lane;
       sample.block = slice.name.block;
       sample.block_samples = lineage.samples;
-      sample.lane_samples = lane_samples;
+      if (client.plan.node_local && !slice.rehearsed) {
+        const std::uint64_t samples = dataset_of(client).samples;
+        const LaneSizes sizes{samples, lineage.block_samples, lineage.lane_blocks};
+        sample.lane_samples = sizes.samples_of(slice.name.lane);
+      }
       sample.place = place;
       if (lineage.order == Order::weighted) {
         if (drawn >= order.samples.size() || order.samples[drawn++] != id) {

@@ -142,6 +142,7 @@ class Witness {
         one.lane = slice.name.lane;
         one.block = slice.name.block;
         one.block_samples = lineage.samples;
+        one.lane_samples = sizes.samples_of(slice.name.lane);
         one.place = slice.from + static_cast<std::uint32_t>(i);
         handed.push_back(one);
       }
