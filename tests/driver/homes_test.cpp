@@ -10,17 +10,20 @@ namespace {
 
 constexpr std::uint64_t kSamples = 1000;
 constexpr Bytes kSlot = 64;  // of a sample
+constexpr Bytes kStaging = 8 * kSlot;  // what is read lands in it
 constexpr std::uint32_t kEpochs = 6;
 
 // Two nodes, and a job on the second that reads all samples again and again. Memory is for samples
-// alone, but for the blocks that are promised.
+// alone, but for the blocks that are promised and for what reads land in.
 Scenario kept(Bytes first, Bytes second) {
   Scenario scenario = small_scenario();
+  scenario.config.staging_bytes = kStaging;
   scenario.config.policies.allocation = "encoded-first:forms=encoded";
   scenario.config.policies.eviction.fill("minio");
   scenario.datasets[0].samples = kSamples;
   scenario.datasets[0].bytes = kSlot;
-  scenario.nodes = {{NodeId(1), 2, first, 0, {}}, {NodeId(2), 2, second, 0, {}}};
+  scenario.nodes = {{NodeId(1), 2, first + kStaging, 0, {}},
+                    {NodeId(2), 2, second + kStaging, 0, {}}};
   JobPlan job;
   job.ranks = {NodeId(2)};
   job.batch_samples = 8;

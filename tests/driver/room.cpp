@@ -25,7 +25,8 @@ RoomCheck::Asked Driver::asked_of(const Client& client) const {
   asked.job = client.id;
   asked.prepares = plan.order != Order::listed;
   asked.block = sample * block;
-  asked.sample = sample;
+  asked.staged = config_.count_staging ? dataset.bytes : 0;
+  asked.sample = asked.prepares ? sample : asked.staged;
   asked.stream = {
       dataset.id.value,
       plan.pipeline.value,

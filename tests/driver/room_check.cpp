@@ -19,9 +19,14 @@ std::set<NodeId> nodes_of(const RoomCheck::Asked& job) {
   return {job.ranks.begin(), job.ranks.end()};
 }
 
-// What it needs on the node with one batch a rank, and a block to prepare in.
+// What it needs on the node with so many batches a rank, and a block to prepare in. What reads land
+// in is for all jobs of the node.
+unsigned __int128 needed(const RoomCheck::Asked& job, NodeId node, std::uint32_t credits) {
+  return static_cast<unsigned __int128>(ranks_on(job, node)) * credits * job.slot() +
+         (job.prepares ? job.block : 0);
+}
 unsigned __int128 least_needed(const RoomCheck::Asked& job, NodeId node) {
-  return static_cast<unsigned __int128>(ranks_on(job, node)) * job.slot() + job.block;
+  return needed(job, node, 1);
 }
 
 bool has(const std::vector<NodeId>& nodes, NodeId node) {
@@ -90,17 +95,19 @@ Bytes RoomCheck::capacity(NodeId node) const {
   return found == capacity_.end() ? 0 : found->second.least;
 }
 
-// To all others at most.
+// To all others at most, and to what reads of theirs and of this one land in.
 unsigned __int128 RoomCheck::promised_most(NodeId node, const Asked& beside,
                                            const std::vector<Leftover>& leftovers) const {
   unsigned __int128 bytes = 0;
   std::map<std::vector<std::uint64_t>, Bytes> streams;  // a block of each
+  Bytes staged = 0;
   for (const Asked& one : asked_) {
-    if (!one.prepares) continue;
-    if (one.stream != beside.stream) streams[one.stream] = one.block;
+    if (one.prepares && one.stream != beside.stream) streams[one.stream] = one.block;
+    if (one.prepares) staged = std::max(staged, one.staged);
     if (one.job == beside.job) continue;
     bytes += static_cast<unsigned __int128>(ranks_on(one, node)) * one.credits * one.slot();
   }
+  bytes += staged;
   for (const Leftover& one : leftovers) {
     if (one.node == node) bytes += one.bytes;
   }
@@ -117,9 +124,7 @@ bool RoomCheck::is_taken_back(const Asked& job, NodeId node,
                               const std::vector<Leftover>& leftovers) const {
   const auto found = capacity_.find(node);
   if (!job.in_before && (found == capacity_.end() || !found->second.changed)) return false;
-  const unsigned __int128 its =
-      static_cast<unsigned __int128>(ranks_on(job, node)) * job.credits * job.slot() + job.block;
-  return its + promised_most(node, job, leftovers) > capacity(node);
+  return needed(job, node, job.credits) + promised_most(node, job, leftovers) > capacity(node);
 }
 
 // Where no node of its ranks prepares, another one must have a slot for a block. Which of them may
@@ -140,11 +145,10 @@ bool RoomCheck::cannot_be_made(const Asked& job, const std::vector<Leftover>& le
 void RoomCheck::check_refusal(JobId id, const std::vector<Leftover>& leftovers,
                               const std::vector<NodeId>& preparing, std::uint32_t helpers) const {
   const Asked& job = asked(id);
-  if (!job.prepares) violated("a job that needs no block is refused for want of room");
   for (const NodeId node : nodes_of(job)) {
     if (!fits(job, node, leftovers) || is_taken_back(job, node, leftovers)) return;
   }
-  if (cannot_be_made(job, leftovers, preparing, helpers)) return;
+  if (job.prepares && cannot_be_made(job, leftovers, preparing, helpers)) return;
   std::string text = fmt::format("job {} is refused for want of room there is:", id.value);
   for (const NodeId node : nodes_of(job)) {
     text += fmt::format(" node {}: {} B beside {} of {};", node.value,
@@ -165,11 +169,15 @@ void RoomCheck::check_admission(JobId id, std::uint32_t credits) {
   for (const NodeId node : nodes_of(asked(id))) {
     unsigned __int128 bytes = 0;
     std::map<std::vector<std::uint64_t>, Bytes> streams;
+    Bytes staged = 0;
     for (const Asked& one : asked_) {
-      if (!one.admitted || one.gone || !one.prepares || !has(one.ranks, node)) continue;
+      if (!one.admitted || one.gone || !has(one.ranks, node)) continue;
       bytes += static_cast<unsigned __int128>(ranks_on(one, node)) * one.credits * one.slot();
+      if (!one.prepares) continue;
       streams[one.stream] = one.block;
+      staged = std::max(staged, one.staged);
     }
+    bytes += staged;
     for (const auto& [stream, block] : streams) bytes += block;
     const auto found = capacity_.find(node);
     if (found == capacity_.end() || found->second.changed || bytes <= found->second.now) continue;
@@ -180,16 +188,18 @@ void RoomCheck::check_admission(JobId id, std::uint32_t credits) {
 
 bool RoomCheck::fits_alone(JobId id, const std::vector<NodeId>& preparing) const {
   const Asked& job = asked(id);
-  if (!job.prepares) return true;
+  const Bytes staged = job.prepares ? job.staged : 0;
   const auto room = [&](NodeId node) {
     const auto found = capacity_.find(node);
     return found == capacity_.end() ? Bytes{0} : found->second.now;
   };
   for (const NodeId node : nodes_of(job)) {
-    if (least_needed(job, node) > room(node)) return false;
+    if (least_needed(job, node) + staged > room(node)) return false;
   }
-  return std::any_of(preparing.begin(), preparing.end(),
-                     [&](NodeId node) { return has(job.ranks, node) || job.block <= room(node); });
+  if (!job.prepares) return true;
+  return std::any_of(preparing.begin(), preparing.end(), [&](NodeId node) {
+    return has(job.ranks, node) || job.block + staged <= room(node);
+  });
 }
 
 }  // namespace batchflow::test

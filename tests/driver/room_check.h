@@ -3,9 +3,11 @@
 //
 // A job needs a slot for each credit of each of its ranks: a block of its stream, or its batch
 // where that is larger; and each stream needs a block more on each node where it has ranks, to
-// prepare in. A node that helps a stream may be promised one block for it. Of what one step tells
-// the engine, nobody outside knows what it did first: whatever may have counted for a refusal
-// counts here.
+// prepare in. A node that helps a stream may be promised one block for it. Each node reads into
+// staging memory, a sample at least, as large as the largest of the data sets that are read there.
+// A job of a listed order has no blocks: what its batches hold is as it is stored. Of what one step
+// tells the engine, the check cannot know what it did first: whatever may have counted for a
+// refusal counts here.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +31,15 @@ class RoomCheck {
     std::vector<std::uint64_t> stream;  // what its stream has in common
     Bytes sample = 0;                   // prepared
     Bytes block = 0;                    // of its stream
-    Bytes batch = 0;
+    Bytes batch = 0;            // as it is stored, if the job prepares nothing
+    Bytes staged = 0;           // the largest sample as it is stored, where reads are counted
     std::uint32_t credits = 1;  // the most; once it is admitted those it was given
     bool prepares = true;       // false: samples are handed out as they are stored
     bool admitted = false;
     bool in_before = false;  // it was known before this step
     bool gone = false;       // it leaves, or asks for something else, in this step
-    // A slot of a rank.
-    Bytes slot() const { return std::max(block, batch); }
+    // What each batch of a rank takes.
+    Bytes slot() const { return prepares ? std::max(block, batch) : batch; }
   };
   // A batch of a step that counts no more, which its rank still reads.
   struct Leftover {

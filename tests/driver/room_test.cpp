@@ -9,6 +9,7 @@ namespace batchflow::test {
 namespace {
 
 constexpr Bytes kBlock = 512;
+constexpr Bytes kStored = 100;  // a sample, where it is read
 
 JobPlan one_rank(Order order, NodeId node = NodeId(1), Duration joins = {}) {
   JobPlan job;
@@ -80,7 +81,7 @@ TEST_CASE("a job that other nodes may not help waits for workers of its own") {
 }
 
 TEST_CASE("a stream without jobs is promised no memory of nodes that were to help it") {
-  Scenario scenario = two_nodes(3 * kBlock);
+  Scenario scenario = two_nodes(3 * kBlock + kStored);
   scenario.nodes[0].cores = 1;
   scenario.timings.prepare = ms(40);
   scenario.timings.jitter = false;
@@ -104,7 +105,7 @@ TEST_CASE("a stream without jobs is promised no memory of nodes that were to hel
 
 TEST_CASE("an answer that memory does not bear out is noticed") {
   Scenario scenario = small_scenario();
-  scenario.nodes[0].dram = 2 * kBlock;
+  scenario.nodes[0].dram = 2 * kBlock + kStored;
   scenario.jobs = {one_rank(Order::relaxed, NodeId(1), ms(5))};
   CHECK(!noticed(scenario, Admit{JobId(1), StreamId(0), 1, 8, 0}));
   CHECK(noticed(scenario, Admit{JobId(1), StreamId(0), 2, 8, 0}));

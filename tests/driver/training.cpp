@@ -103,7 +103,9 @@ void Driver::on(const Deliver& order) {
       client->checker->handed(order.rank, order.step, order.epoch, order.last_of_epoch,
                               std::move(handed));
     }
-    mine.room = {client->ranks[order.rank].node, listed ? 0 : client->asked.slot()};
+    // A job of a listed order keeps all that it was promised until the last batch is released.
+    const std::uint64_t batches = listed ? client->asked.credits * client->nodes.size() : 1;
+    mine.room = {client->ranks[order.rank].node, batches * client->asked.slot()};
     mine.request = order.request.id;
     mine.attempt = order.request.attempt;
     mine.job = client->id;
