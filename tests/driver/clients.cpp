@@ -66,6 +66,8 @@ void Driver::join(std::size_t index) {
   event.batch_samples = client.batch_samples;
   event.drop_last = client.plan.drop_last;
   event.epochs = client.plan.epochs_told ? client.plan.epochs : 0;
+  const std::uint64_t counted = client.checker->counts().counted_steps;
+  event.steps = client.plan.steps > counted ? client.plan.steps - counted : 0;
   event.credits = client.plan.credits;
   event.draws = client.plan.draws;
   event.multinomial = client.plan.multinomial;

@@ -22,7 +22,7 @@ Driver::Driver(const Scenario& scenario, const PolicyList& policies, Hooks hooks
       config_(scenario.config),
       random_(hash(9, scenario.seed)) {
   for (const DatasetPlan& plan : scenario_.datasets) {
-    catalogues_.add(plan.id, Catalogue::uniform("d", plan.version, plan.samples, plan.bytes));
+    catalogues_.add(plan.id, plan.catalogue());
   }
   for (const PipelinePlan& plan : scenario_.pipelines) catalogues_.add(plan.id, plan.info);
   for (const NodePlan& plan : scenario_.nodes) nodes_.push_back({plan});

@@ -69,6 +69,18 @@ void Driver::strike(const Fault& fault) {
     case Fault::Kind::policy:
       texts_.push_back(fault.text);
       return report(PolicyChanged{texts_.back()});
+    case Fault::Kind::kept: {
+      const auto& datasets = scenario_.datasets;
+      return report(DatasetKept{datasets[fault.number % datasets.size()].id,
+                                static_cast<Keep>(fault.number % 3)});
+    }
+    case Fault::Kind::measured: {
+      const auto shares = machine_.decoded_shares();
+      if (shares.empty()) return;
+      const auto& [dataset, share] = shares[fault.number % shares.size()];
+      machine_.measure_decoded(share, fault.bytes);
+      return report(DecodedMeasured{dataset, share, fault.bytes});
+    }
     case Fault::Kind::rank_stops:
       client->stopped_until = std::max(client->stopped_until, now_ + fault.later);
       return;

@@ -46,6 +46,26 @@ void Machine::set_capacity(Place place, Bytes bytes) {
   capacity_[place] = bytes;
 }
 
+// What is there was of that size all along; what is too much now may stay until it is let go of.
+void Machine::measure_decoded(ShareId share, Bytes bytes) {
+  decoded_bytes_[share.value] = bytes;
+  for (auto& [key, item] : items_) {
+    if (key.first != share.value) continue;
+    used_[item.place] += bytes - item.bytes;
+    item.bytes = bytes;
+    set_capacity(item.place, capacity_[item.place]);
+    limit_[item.place].bytes = std::max(limit_[item.place].bytes, used_[item.place]);
+  }
+}
+
+std::vector<std::pair<DatasetId, ShareId>> Machine::decoded_shares() const {
+  std::vector<std::pair<DatasetId, ShareId>> shares;
+  for (const auto& [name, share] : shares_) {
+    if (name.form == Form::decoded) shares.emplace_back(name.dataset, ShareId(share));
+  }
+  return shares;
+}
+
 Bytes Machine::used(Place place) const {
   const auto found = used_.find(place);
   return found == used_.end() ? 0 : found->second;
@@ -82,6 +102,7 @@ void Machine::clear() {
   slots_.clear();
   items_.clear();
   shares_.clear();
+  decoded_bytes_.clear();
   used_.clear();
   staged_ = 0;
   stagings_.clear();
@@ -176,7 +197,7 @@ void Machine::read(const Read& order) {
   shares_[{order.keep_at, order.form, order.dataset, 0}] = order.keep.value;
   for (const SampleId sample : staging.samples) {
     const Bytes unit = scenario_.config.item_slot_bytes;
-    const Bytes bytes = (dataset(order.dataset).bytes + unit - 1) / unit * unit;
+    const Bytes bytes = (dataset(order.dataset).bytes_of(sample) + unit - 1) / unit * unit;
     const ItemKey key{order.keep.value, static_cast<std::uint32_t>(sample.value)};
     enter_item(key, {order.keep_at, order.form, order.dataset, bytes, order.request.id.value});
     staging.kept.push_back(key);

@@ -34,6 +34,9 @@ class Machine {
   explicit Machine(const Scenario& scenario);
 
   void set_capacity(Place place, Bytes bytes);
+  // Each item of a share of decoded samples takes so many bytes.
+  void measure_decoded(ShareId share, Bytes bytes);
+  std::vector<std::pair<DatasetId, ShareId>> decoded_shares() const;
   void lose_node(NodeId node);
   void clear();  // everything, on all nodes
 
@@ -169,6 +172,7 @@ class Machine {
     auto operator<=>(const ShareName&) const = default;
   };
   std::map<ShareName, std::uint32_t> shares_;
+  std::map<std::uint32_t, Bytes> decoded_bytes_;  // as measured, by share
   using BlockKey = std::array<std::uint64_t, 10>;
   static BlockKey key_of(const Lineage& lineage);
   std::map<BlockKey, std::vector<Draw>> weighted_;

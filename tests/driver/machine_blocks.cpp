@@ -179,7 +179,9 @@ void Machine::prepare(const Prepare& order) {
     shares_[{dram, Form::decoded, of, info.prefix_hash}] = order.decoded_share.value;
     const ItemKey item{order.decoded_share.value,
                        static_cast<std::uint32_t>(ingredient.sample.value)};
-    enter_item(item, {dram, Form::decoded, of, info.decoded_bytes, id});
+    const auto measured = decoded_bytes_.find(item.first);
+    const Bytes bytes = measured == decoded_bytes_.end() ? info.decoded_bytes : measured->second;
+    enter_item(item, {dram, Form::decoded, of, bytes, id});
     mine.decoded.push_back(item);
   }
 }

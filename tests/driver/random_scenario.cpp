@@ -12,11 +12,15 @@ namespace {
 
 class Maker {
  public:
-  explicit Maker(std::uint64_t seed) : random_(hash(7, seed)) { made_.seed = seed; }
+  explicit Maker(std::uint64_t seed, bool wide = false)
+      : random_(hash(wide ? 12 : 7, seed)), wide_(wide) {
+    made_.seed = seed;
+  }
 
   Scenario make() {
     config();
     datasets();
+    if (wide_) widen();
     pipelines();
     nodes();
     jobs();
@@ -97,6 +101,20 @@ class Maker {
     }
   }
 
+  // Some data sets are large, in blocks that are not too many.
+  void widen() {
+    EngineConfig& config = made_.config;
+    if (chance(50)) config.helper_nodes = small(0, 10);
+    std::uint64_t most = 0;
+    for (DatasetPlan& plan : made_.datasets) {
+      plan.samples = (std::uint64_t{1} << from(3, 16)) + random_.below(34'465);
+      if (chance(60)) plan.samples = from(9, 2000);
+      if (chance(60)) plan.bytes_most = plan.bytes + from(1, 1000);
+      most = std::max(most, plan.samples);
+    }
+    while (most * sample_bytes_ / config.block_bytes > 500) config.block_bytes *= 2;
+  }
+
   void pipelines() {
     const std::uint64_t count = chance(30) ? 2 : 1;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -118,7 +136,7 @@ class Maker {
   }
 
   void nodes() {
-    const std::uint64_t count = chance(50) ? 1 : from(2, 4);
+    const std::uint64_t count = wide_ ? from(1, 10) : chance(50) ? 1 : from(2, 4);
     for (std::uint64_t i = 0; i < count; ++i) {
       NodePlan plan;
       plan.id = NodeId(static_cast<std::uint32_t>(i + 1));
@@ -127,6 +145,7 @@ class Maker {
       const Bytes block = std::max<Bytes>(made_.config.block_bytes, sample_bytes_);
       plan.dram = chance(50) ? block * from(2, 12) : block * from(12, 200) + from(0, 20'000);
       plan.nvme = chance(30) ? from(1, 20'000) : 0;
+      if (wide_ && chance(30)) plan.dram += from(0, 5'000'000);
       plan.joins = chance(80) ? Duration(0) : ms(static_cast<std::int64_t>(from(0, 40)));
       made_.nodes.push_back(plan);
     }
@@ -155,7 +174,7 @@ class Maker {
   }
 
   void jobs() {
-    const std::uint64_t count = chance(40) ? 1 : from(2, 6);
+    const std::uint64_t count = wide_ ? from(2, 14) : chance(40) ? 1 : from(2, 6);
     for (std::uint64_t i = 0; i < count; ++i) {
       JobPlan plan;
       plan.user = chance(70) ? 1 : from(2, 3);
@@ -196,6 +215,10 @@ class Maker {
         for (std::uint64_t left = from(1, 40); left > 0; --left)
           plan.scores_first.push_back({SampleId(from(0, samples - 1)), kScores[from(0, 3)]});
       }
+      if (wide_ && plan.order != Order::listed && chance(20)) plan.steps = from(1, 60);
+      // So that a large data set is not trained on for ever.
+      const std::uint64_t step = (plan.batch_samples - plan.rehearsed) * plan.ranks.size();
+      if (wide_ && plan.order != Order::listed && samples / step > 400) plan.steps = from(1, 400);
       made_.jobs.push_back(plan);
     }
   }
@@ -208,7 +231,7 @@ class Maker {
 
   Fault fault() {
     Fault fault{};
-    fault.kind = static_cast<Fault::Kind>(from(0, 12));
+    fault.kind = static_cast<Fault::Kind>(from(0, wide_ ? 15 : 12));
     fault.when = us(static_cast<std::int64_t>(from(0, 150'000)));
     fault.number = random_.below(1000);
     fault.later = us(static_cast<std::int64_t>(chance(20) ? 0 : from(0, 30'000)));
@@ -230,6 +253,8 @@ class Maker {
       const NodePlan& node = made_.nodes[fault.number % made_.nodes.size()];
       fault.bytes = chance(30) ? node.dram * from(1, 3) : node.dram * from(1, 10) / 10;
     }
+    if (fault.kind == Fault::Kind::drive) fault.bytes = from(0, 2'000'000);
+    if (fault.kind == Fault::Kind::measured) fault.bytes = from(1, 1000);
     if (fault.kind == Fault::Kind::policy) {
       constexpr const char* kKinds[] = {"allocation",        "eviction.encoded", "eviction.decoded",
                                         "eviction.prepared", "selection",        "dispatch",
@@ -257,7 +282,7 @@ class Maker {
   }
 
   void faults() {
-    for (std::uint64_t i = from(1, 6); i > 0; --i) {
+    for (std::uint64_t i = from(1, wide_ ? 14 : 6); i > 0; --i) {
       Fault one = fault();
       made_.heal = std::max(made_.heal, one.when + one.later);
       // What shrinks grows again, or jobs may wait for memory for ever.
@@ -275,12 +300,17 @@ class Maker {
   Random random_;
   Scenario made_;
   Bytes sample_bytes_ = 1;
+  bool wide_;
 };
 
 }  // namespace
 
 Scenario random_scenario(std::uint64_t seed) {
   return Maker(seed).make();
+}
+
+Scenario wide_scenario(std::uint64_t seed) {
+  return Maker(seed, true).make();
 }
 
 }  // namespace batchflow::test

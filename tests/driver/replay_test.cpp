@@ -89,7 +89,7 @@ TEST_CASE("a journal replayed into a new engine gives the same commands") {
     if (loses_its_engine(scenario)) continue;
     Catalogues catalogues;
     for (const DatasetPlan& plan : scenario.datasets) {
-      catalogues.add(plan.id, Catalogue::uniform("d", plan.version, plan.samples, plan.bytes));
+      catalogues.add(plan.id, plan.catalogue());
     }
     for (const PipelinePlan& plan : scenario.pipelines) catalogues.add(plan.id, plan.info);
     Journal journal({seed, text_of(scenario.config), "test"}, catalogues, Bytes{1} << 30);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/random.h"
+
 namespace batchflow::test {
 
 Scenario small_scenario() {
@@ -20,21 +22,38 @@ Scenario small_scenario() {
   return scenario;
 }
 
+Bytes DatasetPlan::bytes_of(SampleId sample) const {
+  if (bytes_most <= bytes) return bytes;
+  return bytes + hash(11, version, sample.value) % (bytes_most - bytes + 1);
+}
+
+Catalogue DatasetPlan::catalogue() const {
+  if (bytes_most <= bytes) return Catalogue::uniform("d", version, samples, bytes);
+  Catalogue::Parts parts;
+  parts.name = "d";
+  parts.version = version;
+  parts.samples = samples;
+  for (std::uint64_t i = 0; i < samples; ++i) parts.bytes.push_back(bytes_of(SampleId(i)));
+  std::string problem;
+  return Catalogue::from(std::move(parts), problem).value();
+}
+
 std::string Scenario::text() const {
   std::string text = fmt::format(
-      "seed {}: block {} B, item slot {} B, credits {}, policies {} [{} {} {}] {} {} {}{}{}\n",
-      seed, config.block_bytes, config.item_slot_bytes, config.credits, config.policies.allocation,
-      config.policies.eviction[0], config.policies.eviction[1], config.policies.eviction[2],
-      config.policies.selection, config.policies.dispatch, config.policies.scaling,
-      config.share_streams ? "" : ", a stream a job",
+      "seed {}: block {} B, item slot {} B, credits {}, helpers {}, policies {} [{} {} {}] {} {} "
+      "{}{}{}\n",
+      seed, config.block_bytes, config.item_slot_bytes, config.credits, config.helper_nodes,
+      config.policies.allocation, config.policies.eviction[0], config.policies.eviction[1],
+      config.policies.eviction[2], config.policies.selection, config.policies.dispatch,
+      config.policies.scaling, config.share_streams ? "" : ", a stream a job",
       config.workers_held_during_reads ? ", workers held" : "");
   for (const NodePlan& node : nodes) {
     text += fmt::format("  node {}: {} cores, {} B, nvme {} B, at {} us\n", node.id.value,
                         node.cores, node.dram, node.nvme, node.joins.count() / 1000);
   }
   for (const DatasetPlan& one : datasets) {
-    text += fmt::format("  dataset {}: {} samples of {} B, {} corrupt\n", one.id.value, one.samples,
-                        one.bytes, one.corrupt.size());
+    text += fmt::format("  dataset {}: {} samples of {}..{} B, {} corrupt\n", one.id.value,
+                        one.samples, one.bytes, one.bytes_most, one.corrupt.size());
   }
   for (const PipelinePlan& one : pipelines) {
     text += fmt::format("  pipeline {}: prepared {} B, decoded {} B\n", one.id.value,
@@ -42,12 +61,13 @@ std::string Scenario::text() const {
   }
   for (const JobPlan& job : jobs) {
     text += fmt::format(
-        "  job: user {} dataset {} pipeline {} order {}{} seed {} b {} (m {}) {}epochs {}{} "
+        "  job: user {} dataset {} pipeline {} order {}{} seed {} b {} (m {}) {}epochs {}{} steps "
+        "{} "
         "credits {} ranks",
         job.user, job.dataset.value, job.pipeline.value, static_cast<int>(job.order),
         job.node_local ? " node-local" : "", job.has_shuffle_seed ? job.shuffle_seed : 0,
         job.batch_samples, job.rehearsed, job.drop_last ? "drop_last " : "", job.epochs,
-        job.epochs_told ? "" : " (untold)", job.credits);
+        job.epochs_told ? "" : " (untold)", job.steps, job.credits);
     for (const NodeId node : job.ranks) text += fmt::format(" {}", node.value);
     text += fmt::format(" at {} us, compute {} us, hold {} us\n", job.joins.count() / 1000,
                         job.compute.count() / 1000, job.hold.count() / 1000);
@@ -58,7 +78,8 @@ std::string Scenario::text() const {
   constexpr const char* kKinds[] = {
       "worker lost",      "node lost",     "rank lost",     "job resized", "job leaves",
       "coordinator lost", "capacity",      "policy",        "rank stops",  "nonsense",
-      "rank abandoned",   "node quiesced", "configuration", "drive"};
+      "rank abandoned",   "node quiesced", "configuration", "drive",       "kept",
+      "measured"};
   for (const Fault& fault : faults) {
     text += fmt::format("  {} us: {} {} later {} us, b {} ranks", fault.when.count() / 1000,
                         kKinds[static_cast<int>(fault.kind)], fault.number,

@@ -39,6 +39,10 @@ struct DatasetPlan {
   std::uint64_t samples = 64;
   Bytes bytes = 100;
   std::vector<SampleId> corrupt = {};
+  Bytes bytes_most = 0;  // sizes from `bytes` to that; 0: all alike
+
+  Bytes bytes_of(SampleId sample) const;
+  Catalogue catalogue() const;
 };
 
 struct PipelinePlan {
@@ -57,6 +61,8 @@ struct JobPlan {
   bool drop_last = false;
   std::uint32_t epochs = 1;
   bool epochs_told = true;  // to the engine; else it learns of the end when the job leaves
+  std::uint64_t steps =
+      0;  // it leaves after so many, and says so when it joins; 0: after its epochs
   std::uint32_t credits = 2;
   std::vector<NodeId> ranks = {};
   Duration joins{0};
@@ -109,6 +115,8 @@ struct Fault {
     node_quiesced,     // number: the node; it is lost after `later`, 0: never, and comes back
     configuration,     // text
     drive,             // number: the node; of so many bytes, for as long as the node is up
+    kept,              // number: the dataset and what becomes of it
+    measured,          // number: of what is kept decoded; bytes
   };
   Kind kind;
   Duration when{0};  // or after so many steps of the first job, see `after_steps`
@@ -141,5 +149,8 @@ struct Scenario {
 Scenario small_scenario();
 // Anything at all.
 Scenario random_scenario(std::uint64_t seed);
+// The same with up to ten nodes, 14 jobs and 100,000 samples of mixed sizes, and more that may be
+// told.
+Scenario wide_scenario(std::uint64_t seed);
 
 }  // namespace batchflow::test

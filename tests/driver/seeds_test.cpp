@@ -27,10 +27,14 @@ void trace(Hooks& hooks) {
 }
 
 // Empty, or what went wrong.
-std::string problem_with(const Scenario& scenario, const PolicyList& policies = policy_list()) {
+std::string problem_with(const Scenario& scenario, const PolicyList& policies = policy_list(),
+                         std::uint64_t check_each = 1) {
   try {
     Hooks hooks;
-    hooks.after_step = [](const Engine& engine) { engine.check_consistency(); };
+    std::uint64_t steps = 0;
+    hooks.after_step = [&](const Engine& engine) {
+      if (++steps % check_each == 0) engine.check_consistency();
+    };
     if (std::getenv("BATCHFLOW_TRACE")) trace(hooks);
     Driver(scenario, policies, hooks).run();
   } catch (const Violation& violation) {
@@ -42,6 +46,11 @@ std::string problem_with(const Scenario& scenario, const PolicyList& policies = 
 void run_seeds(std::uint64_t first, std::uint64_t count) {
   for_problems("test_driver", "random scenarios", first, count,
                [](std::uint64_t seed) { return problem_with(random_scenario(seed)); });
+}
+
+// All that is kept is looked at after some of the steps: it is much.
+std::string problem_with_wide(std::uint64_t seed) {
+  return problem_with(wide_scenario(seed), policy_list(), 16);
 }
 
 // Workers go while they are at work, and others come.
@@ -58,6 +67,10 @@ TEST_CASE("random scenarios") {
   run_seeds(1, 300);
 }
 
+TEST_CASE("wide random scenarios") {
+  for_problems("test_driver", "wide random scenarios", 1, 20, problem_with_wide);
+}
+
 TEST_CASE("random scenarios in which workers go") {
   for_problems("test_driver", "random scenarios in which workers go", 1, 300,
                problem_where_workers_go);
@@ -66,6 +79,9 @@ TEST_CASE("random scenarios in which workers go") {
 TEST_SUITE("long") {
   TEST_CASE("ten thousand random scenarios") {
     run_seeds(1000, 10'000);
+  }
+  TEST_CASE("a thousand wide random scenarios") {
+    for_problems("test_driver", "wide random scenarios", 1000, 1000, problem_with_wide);
   }
   TEST_CASE("three thousand random scenarios in which workers go") {
     for_problems("test_driver", "random scenarios in which workers go", 1000, 3000,

@@ -259,7 +259,9 @@ void Driver::commit(Client& client, std::uint64_t step) {
   const std::string problem = position.apply(slices);
   if (!problem.empty()) violated("a client's position: " + problem);
   if (first.last_of_epoch) position.finish_epoch();
-  if (position.epoch() == client.plan.epochs) finish(client);
+  const bool enough =
+      client.plan.steps != 0 && client.checker->counts().counted_steps >= client.plan.steps;
+  if (position.epoch() == client.plan.epochs || enough) finish(client);
 }
 
 void Driver::finish(Client& client) {
@@ -268,7 +270,7 @@ void Driver::finish(Client& client) {
   after(us(1), [this, index = client.index, id = client.id, incarnation = client.incarnation] {
     Client& mine = clients_[index];
     if (mine.incarnation != incarnation || mine.id != id) return;
-    if (mine.plan.order != Order::listed) mine.checker->finished();
+    if (mine.plan.order != Order::listed && mine.plan.steps == 0) mine.checker->finished();
     leave(mine);
     mine.state = Client::State::done;
   });
