@@ -54,6 +54,31 @@ const std::string kDecode = "- {step: decode}\n", kFlip = "- {step: horizontal_f
                   kPlanes = "- {step: layout, order: nchw}\n",
                   kNormalise = "- {step: normalise, mean: [0.5, 0.4, 0.3], std: [0.2, 0.2, 0.3]}\n";
 
+TEST_CASE("pictures of plugins are bounded as all are") {
+  const FakeDataset files = files_dataset();
+  const ConfigNode crop =
+      parse_yaml("name: test\nsteps:\n" + kDecode + by("crop", ", size: 700"), "test.yaml");
+  const ScratchLimits enough{Bytes{1} << 20, Bytes{2} << 20}, too_few{Bytes{1} << 20, 1'000'000};
+  CHECK(compile_pipeline(crop, files, {}, enough));
+  try {
+    compile_pipeline(crop, files, {}, too_few);
+    FAIL_CHECK("it is not refused");
+  } catch (const ConfigError& error) {
+    CHECK(std::string(error.what()).find("takes 1.4 MiB") != std::string::npos);
+  }
+  // A process takes a quarter of its memory in, and the scratch memory what it gives out.
+  const auto flip = compile_steps(kDecode + by("flip") + kCrop, files);
+  const auto preparer = make_preparer();
+  Slot slot(*flip);
+  const Encoded large = encode_jpeg(2500, 2400, {});
+  CHECK(prepare(*preparer, *flip, {large}, slot) == Prepared::corrupt);
+  CHECK(preparer->problem().find("a sample of 18000000 bytes") != std::string::npos);
+  const auto bounded =
+      make_preparer(std::make_shared<ScratchBudget>(ScratchLimits{0, Bytes{4} << 20}));
+  CHECK(prepare(*bounded, *flip, {encode_jpeg(1000, 900, {})}, slot) == Prepared::corrupt);
+  CHECK(bounded->problem().find("of which a sample may have 4.0 MiB") != std::string::npos);
+}
+
 TEST_CASE("a random plugin is its native twin, byte for byte, with the same draws") {
   const FakeDataset files = files_dataset();
   // Behind a crop, among others; before one, with pictures of unlike sizes; of the last.

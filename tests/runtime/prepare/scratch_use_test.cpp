@@ -1,0 +1,118 @@
+// That a sample takes no more of the scratch memory than it has asked for, and gives it back.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <vector>
+
+#include "core/random.h"
+#include "runtime/prepare/picture_worker.h"
+#include "runtime/prepare/sample_scratch.h"
+#include "tests/runtime/prepare/harness.h"
+#include "tests/runtime/prepare/pictures.h"
+
+namespace batchflow {
+namespace {
+
+using test::compile;
+using test::encode_jpeg;
+using test::Encoded;
+
+// Each buffer has whole pages; a decoder's are five, and pictures and tables are six.
+constexpr Bytes kRounding = 11 * 4096;
+
+struct Worker {
+  std::shared_ptr<ScratchBudget> budget;
+  SampleScratch scratch;
+  StepRunner plugins;
+  PictureWorker pictures;
+  explicit Worker(Bytes most)
+      : budget(std::make_shared<ScratchBudget>(ScratchLimits{0, most})),
+        scratch(budget),
+        pictures(plain_kernels(), plugins, scratch) {}
+  bool run(const PicturePlan& plan, const Encoded& picture, std::byte* out,
+           std::vector<std::byte>* keep) {
+    return pictures.run(plan, picture, false, 7, out, keep, 0);
+  }
+};
+
+std::string random_steps(Random& random) {
+  std::string steps = "- {step: decode}\n";
+  const auto side = [&] { return 1 + random.below(400); };
+  for (std::uint64_t left = random.below(6); left > 0; --left) {
+    switch (random.below(6)) {
+      case 0:
+        steps += fmt::format("- {{step: resize, size: {}}}\n", side());
+        break;
+      case 1:
+        steps += fmt::format("- {{step: resize, size: [{}, {}]}}\n", side(), side());
+        break;
+      case 2:
+        steps += fmt::format("- {{step: centre_crop, size: [{}, {}]}}\n", side(), side());
+        break;
+      case 3:
+        steps += fmt::format("- {{step: random_resized_crop, size: {}}}\n", side());
+        break;
+      case 4:
+        steps += "- {step: horizontal_flip, probability: 1}\n";
+        break;
+      default:
+        steps += "- {step: colour_jitter, brightness: 0.5}\n";
+    }
+  }
+  return steps + fmt::format("- {{step: centre_crop, size: {}}}\n", side());
+}
+
+TEST_CASE("a picture takes no more than it has asked for, whatever is done to it") {
+  std::vector<Encoded> pictures;
+  for (const auto& [width, height] :
+       {std::pair{300, 200}, {37, 411}, {1, 900}, {900, 1}, {640, 480}})
+    for (const bool is_png : {false, true})
+      pictures.push_back(is_png ? encode_png(test::make_pixels(width, height, 3, 1), width, height)
+                                : encode_jpeg(width, height, {.h = 2, .v = 2}));
+  Random random(3);
+  int refused = 0;
+  for (int i = 0; i < 400; ++i) {
+    const std::string steps = random_steps(random);
+    const auto pipeline = compile(steps);
+    const PicturePlan& plan = *static_cast<const CompiledPipeline&>(*pipeline).picture();
+    const Encoded& picture = pictures[random.below(pictures.size())];
+    std::vector<std::byte> out(pipeline->info().prepared_bytes), kept;
+    std::vector<std::byte>* const keep = random.below(2) == 0 ? &kept : nullptr;
+    Worker free(kUncountable);
+    if (!free.run(plan, picture, out.data(), keep)) continue;  // a line that would become many
+    const Bytes held = free.pictures.held() + kept.size();
+    CAPTURE(steps);
+    CAPTURE(held);
+    if (held <= kRounding) continue;
+    Worker bounded(held - kRounding);
+    std::vector<std::byte> none;
+    CHECK_FALSE(bounded.run(plan, picture, out.data(), keep ? &none : nullptr));
+    CHECK(bounded.pictures.problem().find("of which a sample may have") != std::string::npos);
+    CHECK(bounded.pictures.held() == 0);
+    ++refused;
+    free.pictures.drop();
+    CHECK(free.pictures.held() == 0);
+  }
+  CHECK(refused > 200);
+}
+
+TEST_CASE(
+    "a sample of the size that is allowed is the same bytes, and one of a byte more is not made") {
+  const auto pipeline = compile("- {step: decode}\n- {step: resize, size: [40, 50]}\n");
+  const PicturePlan& plan = *static_cast<const CompiledPipeline&>(*pipeline).picture();
+  const Encoded picture = encode_png(test::make_pixels(200, 100, 3, 1), 200, 100);
+  std::vector<std::byte> out(pipeline->info().prepared_bytes), bounded_out(out.size());
+  REQUIRE(Worker(kUncountable).run(plan, picture, out.data(), nullptr));
+  Bytes least = 0, most = Bytes{64} << 20;
+  while (least + 1 < most) {
+    const Bytes middle = (least + most) / 2;
+    (Worker(middle).run(plan, picture, bounded_out.data(), nullptr) ? most : least) = middle;
+  }
+  CHECK(most > PictureBuffer::bytes({200, 100}) + PictureBuffer::bytes({50, 40}));
+  bounded_out.assign(out.size(), {});
+  CHECK(Worker(most).run(plan, picture, bounded_out.data(), nullptr));
+  CHECK(bounded_out == out);
+}
+
+}  // namespace
+}  // namespace batchflow
