@@ -56,9 +56,9 @@ std::string of_all(const OverlayModel& overlay) {
        row("reuse", percent(overlay.reuse),
            "of jobs train on what the same user's last job trained on"),
        row("popularity", fmt::format("{:g}", overlay.popularity),
-           "Zipf's exponent over the data sets of a class"),
+           "Zipf's exponent over the datasets of a class"),
        row("same_pipeline", percent(overlay.same_pipeline),
-           "of jobs prepare a data set as most do, the others in their user's own way")});
+           "of jobs prepare a dataset as most do, the others in their user's own way")});
 }
 
 std::string of_classes(const OverlayModel& overlay) {
@@ -73,7 +73,7 @@ std::string of_classes(const OverlayModel& overlay) {
   return html_table({{"class", "", true},
                      {"share", "its weight among the classes that take a job"},
                      {"takes jobs", "", true},
-                     {"data sets"},
+                     {"datasets"},
                      {"samples", "of one of them; and how they vary"},
                      {"bytes", "of a stored sample"},
                      {"preparation", "on one core", true},

@@ -1,5 +1,5 @@
-// What the engine is to be told at the next step: facts in the order they came, then completions
-// in the order of their requests. Lists that events refer to are kept until the step is over.
+// The events of the engine's next step: facts in the order in which they came, then completions in
+// the order of their requests. Lists that events refer to are kept until the step is over.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class Reports {
     return lists.back();
   }
 
-  // All of them, until the next call of `take`.
+  // All events, until the next call of `take`.
   std::span<const Event> take() {
     const auto before = [](const auto& a, const auto& b) { return a.first < b.first; };
     if (!std::is_sorted(completions_.begin(), completions_.end(), before)) {
