@@ -1,4 +1,4 @@
-// Belady: the item whose next use is farthest away leaves. For traces and seeded orders, where the
+// Belady: the item with the farthest next use leaves. For traces and seeded orders, where the
 // future is known. Elsewhere every next use is unknown, and unknown counts as farthest.
 //
 // L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems

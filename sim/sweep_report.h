@@ -16,7 +16,7 @@ struct SweepResults {
   const StudyPlan& plan;
   std::vector<std::optional<RunResult>> runs;
 
-  // Over the seeds of a point whose runs are there and did not fail.
+  // Over the seeds of a point with runs that are there and did not fail.
   Estimate estimate(std::size_t point, const Figure& figure) const;
   std::size_t count() const;
   std::vector<RunResult> finished() const;  // all runs that are there, failed ones too

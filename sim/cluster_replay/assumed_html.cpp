@@ -110,12 +110,13 @@ std::string of_trace(const Replayed& replayed) {
 
 std::string assumed_html(const Replayed& replayed) {
   const OverlayModel& overlay = replayed.overlay;
-  return html_section("assumed", "What is assumed",
-                      fmt::format("The log says who ran when on how many GPUs, and nothing of what "
-                                  "was read. All of this is the overlay '{}', no finding: {}. "
-                                  "--sensitivity shows what depends on it.",
-                                  overlay.name, overlay.about),
-                      of_all(overlay) + of_classes(overlay)) +
+  return html_section(
+             "assumed", "What is assumed",
+             fmt::format("The log says which job ran when on how many GPUs, and nothing of what "
+                         "was read. All of this is the overlay '{}', no finding: {}. "
+                         "--sensitivity shows what depends on it.",
+                         overlay.name, overlay.about),
+             of_all(overlay) + of_classes(overlay)) +
          html_section("left-out", "What was left out or repaired", "", of_trace(replayed));
 }
 

@@ -168,7 +168,7 @@ Estimate estimate_of(const ReplayGroup& group, const ReplayFigure& figure) {
 
 namespace {
 
-// Values of the seeds whose runs ended in both groups.
+// Values of the seeds with runs that ended in both groups.
 struct Pairs {
   std::vector<double> first;
   std::vector<double> values;

@@ -66,7 +66,8 @@ std::span<const ReplayFigure> replay_figures();
 const ReplayFigure& headline();
 
 Estimate estimate_of(const ReplayGroup& group, const ReplayFigure& figure);
-// `group` less `first`, over the seeds whose runs ended in both; `count` is 0 where there are none.
+// `group` less `first`, over the seeds with runs that ended in both; `count` is 0 where there are
+// none.
 Estimate change_of(const ReplayGroup& first, const ReplayGroup& group, const ReplayFigure& figure);
 // `-3.1 % +- 0.4`, relative to `first`; a `*` marks a difference that is no chance.
 std::string change_text(const ReplayGroup& first, const ReplayGroup& group,

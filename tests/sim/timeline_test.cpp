@@ -164,7 +164,7 @@ TEST_CASE("a timeline: nothing overlaps, flows are whole, and training adds up t
     CHECK(idle == all("idle_s"));
     batches += job["batches"].get<std::size_t>();
   }
-  // Also of a batch whose job left in the middle.
+  // Also of a batch with a job that left in the middle.
   CHECK(timeline.flows.size() >= batches);
   CHECK(timeline.flows.size() <= batches + 1);
   // Reads, preparations, gathering (batches cross blocks and nodes) and deliveries are all on the

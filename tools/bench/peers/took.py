@@ -16,7 +16,7 @@ _BLOCK = 512  # of ru_inblock
 
 
 def adopt_orphans() -> None:
-    """A process whose parent ends becomes a child of this process: it counts, and is ended."""
+    """Makes orphans of ended processes children of this one, which counts and ends them."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
