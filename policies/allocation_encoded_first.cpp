@@ -1,13 +1,13 @@
 // Encoded first: memory goes to what saves most per byte, step by step.
 //
-// Under an order that has each sample once an epoch, a slot of a cache is worth the same whoever is
-// in it: one read an epoch for each job. So per byte of memory
-//   - a prepared block that other jobs of its stream come to soon saves its whole making, and its
-//     slot is free for the next: many times an epoch. But a window longer than two of the longest
-//     lanes (a sixteenth of the blocks) saves little more. Each rank needs some to have its batches
-//     in time at all, however small the data set;
+// Under an order that has each sample once an epoch, a slot of a cache is worth the same for any
+// item: one read an epoch for each job. So per byte of memory
+//   - a prepared block that other jobs of its stream come to soon saves a whole making, and its
+//   slot is free for the next block: many times an epoch. But a window longer than two of the
+//   longest lanes (a sixteenth of the blocks) saves little more. Each rank needs some blocks to
+//   have its batches in time at all, however small the dataset;
 //   - an encoded form saves as many bytes of the store as it takes;
-//   - a decoded one saves that read and the decoding, but takes several times the bytes.
+//   - a decoded form saves that read and the decoding, but takes several times the bytes.
 // Windows are filled with what ranks need, then up to that length, to half of the place in all;
 // then encoded forms, then decoded ones, then windows again.
 
@@ -54,7 +54,7 @@ class EncodedFirst final : public AllocationPolicy {
     return Wide{slots} * share.slot_bytes;
   }
 
-  // What is not kept gets, beside what it is promised, what workers of single jobs fill ahead.
+  // Forms that are not kept get what they are promised, and what workers of single jobs fill ahead.
   void serve_others(const PlaceView& place, std::span<Slots> slots) {
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const ShareView& share = place.shares[i];
@@ -65,9 +65,10 @@ class EncodedFirst final : public AllocationPolicy {
     }
   }
 
-  // Shares of the form get `most`, beside what they are promised, as far as there is room. Where it
-  // does not suffice, who wants least gets it all, and the others the same part for each of their
-  // jobs: passes over a small data set are short, and so each of its bytes is read more often.
+  // Shares of the form get `most`, beside what they are promised, as far as there is room. Where
+  // the room does not suffice, the share that wants least gets it all, and the others get the same
+  // part for each of their jobs: passes over a small dataset are short, so each of its bytes is
+  // read more often.
   template <class Most>
   void fill(const PlaceView& place, std::span<Slots> slots, Form form, Most most) {
     wanting_.clear();
@@ -101,7 +102,7 @@ class EncodedFirst final : public AllocationPolicy {
     Wide bytes;
   };
   KeptForms forms_;
-  Bytes room_ = 0;  // not given out yet
+  Bytes room_ = 0;  // not assigned yet
   std::vector<Wanting> wanting_;
 };
 

@@ -1,4 +1,4 @@
-// Equal: every share of a place that anybody reads from gets as many bytes as any other.
+// Equal: every share that a job reads from gets as many bytes of its place as any other.
 #include <algorithm>
 
 #include "core/policy_list.h"

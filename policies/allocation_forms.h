@@ -1,4 +1,4 @@
-// The parameter `forms` of allocation policies: which forms they give memory to at all.
+// The parameter `forms` of allocation policies: the forms that get memory at all.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class KeptForms {
     return share.jobs > 0 && kept_[static_cast<std::size_t>(share.form)];
   }
 
-  // Gives the others theirs, and returns what is left of the place.
+  // Gives the other forms theirs, and returns what is left of the place.
   Bytes serve_others(const PlaceView& place, std::span<Slots> slots) const {
     Bytes left = place.capacity_bytes;
     for (std::size_t i = 0; i < slots.size(); ++i) {

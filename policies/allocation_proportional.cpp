@@ -1,4 +1,4 @@
-// Proportional: shares that are read from divide a place in proportion to all they could keep.
+// Proportional: shares that jobs read from divide a place in proportion to all they could keep.
 #include "core/policy_list.h"
 #include "policies/allocation_forms.h"
 #include "policies/make.h"
@@ -31,7 +31,7 @@ class Proportional final : public AllocationPolicy {
   Wide could_keep(const ShareView& share) const {
     return forms_.keeps(share) ? static_cast<Wide>(share.slots_all) * share.slot_bytes : 0;
   }
-  // What `all` must be divided by to fit 64 bits.
+  // The divisor that makes `all` fit 64 bits.
   static Wide scale(Wide all) { return (all >> 64) + 1; }
 
   KeptForms forms_;
@@ -45,7 +45,7 @@ extern const PolicyEntry allocation_proportional;
 const PolicyEntry allocation_proportional{
     "proportional",
     "Shares divide a place in proportion to all they could keep.\n"
-    "A share is a dataset in a form, or the prepared blocks of a stream; those\n"
+    "A share is a dataset in a form, or the prepared blocks of a stream; shares\n"
     "that no job reads from get nothing.",
     &make_policy<AllocationPolicy, Proportional>, kParameters};
 

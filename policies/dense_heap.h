@@ -1,7 +1,7 @@
-// A heap over dense item ids: who is on top, and keys that change, in O(log n). Four children a
-// node: half the levels of a binary heap, and siblings share a cache line.
+// A heap over dense item ids: it gives the top item and changes keys in O(log n). A node has four
+// children: half the levels of a binary heap, and siblings share a cache line.
 //
-// What is put aside keeps its key behind the heap's last place.
+// An item that is put aside keeps its key behind the last index of the heap.
 //
 // `Above` says which key stands higher. Equal keys stand in an order that depends on history alone.
 #pragma once
@@ -18,20 +18,20 @@ template <class Key, class Above>
 class DenseHeap {
  public:
   explicit DenseHeap(std::size_t items)
-      : keys_(items + kRoot), items_(items + kRoot), place_(items) {}
+      : keys_(items + kRoot), items_(items + kRoot), index_(items) {}
   void grow(std::size_t items) {
     keys_.grow(items + kRoot);
     items_.grow(items + kRoot);
-    place_.grow(items);
+    index_.grow(items);
   }
 
   std::size_t size() const { return end_ - kRoot; }
-  bool contains(ItemId item) const { return place_[item.value] != 0; }
+  bool contains(ItemId item) const { return index_[item.value] != 0; }
   // REQUIRES: size() > 0
   ItemId top() const { return ItemId(items_[kRoot]); }
   const Key& top_key() const { return keys_[kRoot]; }
   // REQUIRES: contains(item)
-  const Key& key(ItemId item) const { return keys_[place_[item.value]]; }
+  const Key& key(ItemId item) const { return keys_[index_[item.value]]; }
 
   // REQUIRES: !contains(item)
   void push(ItemId item, const Key& key) {
@@ -39,24 +39,24 @@ class DenseHeap {
     rise(end_++, key, item.value);
   }
   // REQUIRES: contains(item), in both
-  void change(ItemId item, const Key& key) { settle(place_[item.value], key, item.value); }
+  void change(ItemId item, const Key& key) { settle(index_[item.value], key, item.value); }
   void take(ItemId item) {
-    const std::size_t at = place_[item.value];
-    place_[item.value] = 0;
+    const std::size_t at = index_[item.value];
+    index_[item.value] = 0;
     close(at);
     if (aside_ > 0) put(end_, Key(keys_[end_ + aside_]), items_[end_ + aside_]);
   }
-  // It is not on top for a while, and then again where its key puts it.
-  // REQUIRES: contains(item); for `bring_back`: it was put aside. Nothing else is asked of it then.
+  // The item is not on top for a while, and then again where its key puts it. REQUIRES:
+  // contains(item); for `bring_back`: it was put aside. Nothing else is asked of it in between.
   void put_aside(ItemId item) {
-    const std::size_t at = place_[item.value];
+    const std::size_t at = index_[item.value];
     const Key key = keys_[at];
     close(at);
     put(end_, key, item.value);
     ++aside_;
   }
   void bring_back(ItemId item) {
-    const std::size_t at = place_[item.value];
+    const std::size_t at = index_[item.value];
     const Key key = keys_[at];
     if (at != end_) put(at, Key(keys_[end_]), items_[end_]);
     --aside_;
@@ -64,12 +64,13 @@ class DenseHeap {
   }
 
  private:
-  // The heap's last fills the hole at `at`.
+  // The last of the heap fills the hole at `at`.
   void close(std::size_t at) {
     --end_;
     if (at < end_) settle(at, Key(keys_[end_]), items_[end_]);
   }
-  // The root stands at 3, so that the four children of any node share a line: of n, 4 (n - 2).
+  // The root is at 3, so that the four children of any node share a line: those of n begin at 4 (n
+  // - 2).
   static constexpr std::size_t kRoot = 3;
   static std::size_t parent(std::size_t at) { return at / 4 + 2; }
   static std::size_t first_child(std::size_t at) { return 4 * (at - 2); }
@@ -77,7 +78,7 @@ class DenseHeap {
   void put(std::size_t at, const Key& key, std::uint32_t item) {
     keys_[at] = key;
     items_[at] = item;
-    place_[item] = static_cast<std::uint32_t>(at);
+    index_[item] = static_cast<std::uint32_t>(at);
   }
   void settle(std::size_t at, const Key& key, std::uint32_t item) {
     if (at > kRoot && Above{}(key, keys_[parent(at)])) {
@@ -114,9 +115,9 @@ class DenseHeap {
     return best;
   }
 
-  ZeroArray<Key> keys_;             // by place in the heap
-  ZeroArray<std::uint32_t> items_;  // by place in the heap
-  ZeroArray<std::uint32_t> place_;  // of each item; 0: not in the heap
+  ZeroArray<Key> keys_;             // by index in the heap
+  ZeroArray<std::uint32_t> items_;  // by index in the heap
+  ZeroArray<std::uint32_t> index_;  // of each item; 0: not in the heap
   std::size_t end_ = kRoot;
   std::size_t aside_ = 0;  // that stand at end_, end_ + 1, ...
 };

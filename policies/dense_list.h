@@ -1,9 +1,9 @@
-// Linked lists over dense item ids: the links of item i stand in an array at i, so entering,
-// leaving and moving are a few writes without any search or allocation. What eviction policies are
-// made of.
+// Linked lists over dense item ids. The links of item i are in an array at i, so entering, leaving
+// and moving take a few writes without any search or allocation. Eviction policies are made of
+// them.
 //
 // DenseLists: one or more lists, each item in at most one of them, ordered from newest to oldest.
-// Segments: the same, and counts the slots in each list and remembers which list an item is in.
+// Segments: the same, and counts the slots in each list and remembers the list of each item.
 // Lists are circular through a sentinel, which stands before the items: no end is a special case.
 #pragma once
 
@@ -29,8 +29,8 @@ class DenseLists {
     }
   }
   void grow(std::size_t items) { nodes_.grow(kLists + items); }
-  // Asks memory for the links that the next but one to leave after the oldest, `item`, has: lists
-  // that are longer than the caches would wait for each of them.
+  // Prefetches the links of the item that leaves next but one after the oldest, `item`: a list that
+  // is longer than the caches would wait for each of them.
   void prefetch_after(ItemId item) const {
     __builtin_prefetch(&nodes_[nodes_[(*this)[item].newer].newer]);
   }
@@ -63,16 +63,16 @@ class DenseLists {
   }
 
  private:
-  static ItemId item_at(std::uint32_t place) {
-    return place < kLists ? ItemId::none() : ItemId(place - kLists);
+  static ItemId item_at(std::uint32_t index) {
+    return index < kLists ? ItemId::none() : ItemId(index - kLists);
   }
-  // Puts `place` on the older side of `after`; a sentinel's older side is the newest of its list.
-  void link(std::uint32_t place, std::uint32_t after) {
+  // Puts `index` on the older side of `after`; a sentinel's older side is the newest of its list.
+  void link(std::uint32_t index, std::uint32_t after) {
     const std::uint32_t before = nodes_[after].older;
-    nodes_[place].newer = after;
-    nodes_[place].older = before;
-    nodes_[after].older = place;
-    nodes_[before].newer = place;
+    nodes_[index].newer = after;
+    nodes_[index].older = before;
+    nodes_[after].older = index;
+    nodes_[before].newer = index;
   }
 
   ZeroArray<Node> nodes_;
@@ -80,7 +80,7 @@ class DenseLists {
 
 struct SegmentNode : Links {
   std::uint32_t slots;
-  std::uint8_t segment;  // the list plus one, 0: in none
+  std::uint8_t segment;  // the list plus one; 0: in none
   std::uint8_t mark;     // the policy's own
 };
 
@@ -136,7 +136,7 @@ class Segments {
   std::array<Slots, kLists> used_{};
 };
 
-// The oldest of `list`, which is about to leave; none when there is nothing in it.
+// The oldest of `list`, which is about to leave; none when the list is empty.
 template <class Lists>
 ItemId oldest_to_leave(const Lists& lists, unsigned list = 0) {
   const ItemId item = lists.oldest(list);

@@ -13,13 +13,13 @@ namespace batchflow {
 // All policies by kind, and the presets: a line each.
 std::string describe_policies(const PolicyList& list);
 
-// What people call by one name: the policies of every kind, and the preset.
+// What a name stands for: the policies of every kind, and the preset.
 struct Named {
   std::vector<const PolicyEntry*> policies;
   std::vector<const Preset*> presets;
 };
-// `name`, or `kind=name` and `preset=name` for one of them. Throws ConfigError naming the nearest
-// when there is none.
+// `name`, or `kind=name` and `preset=name` for a single entry. Throws ConfigError naming the
+// nearest name when there is none.
 Named find_named(const PolicyList& list, std::string_view name);
 
 // Help and parameters.

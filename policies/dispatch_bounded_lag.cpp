@@ -32,7 +32,7 @@ class BoundedLag final : public DispatchPolicy {
 extern const PolicyEntry dispatch_bounded_lag;
 const PolicyEntry dispatch_bounded_lag{
     "bounded-lag",
-    "Earliest deadline first, but nobody runs too far ahead.\n"
+    "Earliest deadline first, but no job runs too far ahead.\n"
     "Holds back a job that is too many blocks ahead of the slowest job of its\n"
     "stream: prepared blocks are shared by all, at the speed of the slowest.",
     &make_policy<DispatchPolicy, BoundedLag>, kParameters};

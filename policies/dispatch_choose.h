@@ -1,5 +1,5 @@
-// What the simple dispatch policies share: the candidate that comes first in some order, with the
-// need that arose earlier first among equals.
+// The common part of the simple dispatch policies: it chooses the candidate that comes first in
+// some order; among equals the need that arose earlier.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ std::size_t first_candidate(std::span<const WorkCandidate> candidates, Before be
   return first_candidate(candidates, before, [](const WorkCandidate&) { return true; });
 }
 
-// Who takes turns: whoever had the last one longest ago comes first.
+// Whether a had its last turn before b: the job with the oldest turn comes first.
 inline bool had_turn_before(const WorkCandidate& a, const WorkCandidate& b) {
   return a.last_served < b.last_served;
 }

@@ -1,6 +1,6 @@
-// Coordinated preparation, after CoorDL: the jobs of a stream take turns to prepare, and none runs
-// away from what the staging area holds. Jayaram Mohan et al., "Analyzing and Mitigating Data
-// Stalls in DNN Training", VLDB 2021.
+// Coordinated preparation, after CoorDL: the jobs of a stream take turns to prepare, and no job
+// goes further ahead than the staging area holds. Jayaram Mohan et al., "Analyzing and Mitigating
+// Data Stalls in DNN Training", VLDB 2021.
 #include "core/policy_list.h"
 #include "policies/dispatch_choose.h"
 #include "policies/make.h"
@@ -18,9 +18,9 @@ class Coordinated final : public DispatchPolicy {
   explicit Coordinated(const PolicyContext& context)
       : staging_(static_cast<std::uint32_t>(context.parameters.integer("staging"))) {}
 
-  // Whose turn it is: the job whose last one is longest ago. A block stays until all have used it,
-  // so a job that is a whole staging area ahead waits for the slowest; one that died is gone from
-  // its stream and holds back nobody.
+  // The next turn is that of the job with the oldest turn. A block stays until all jobs have used
+  // it, so a job that is a whole staging area ahead waits for the slowest. A job that died has left
+  // its stream and holds back no other.
   std::size_t next(const DispatchView& view) override {
     return first_candidate(view.candidates, had_turn_before, [&](const WorkCandidate& candidate) {
       return candidate.lead < staging_;

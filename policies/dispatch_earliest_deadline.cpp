@@ -1,4 +1,4 @@
-// Earliest deadline: who will run dry first is served first.
+// Earliest deadline: the job that will run out of blocks first is served first.
 #include "core/policy_list.h"
 #include "policies/dispatch_choose.h"
 #include "policies/make.h"

@@ -1,4 +1,4 @@
-// Round-robin: the job whose last turn is longest ago is served first.
+// Round-robin: the job with the oldest turn is served first.
 #include "core/policy_list.h"
 #include "policies/dispatch_choose.h"
 #include "policies/make.h"

@@ -1,5 +1,5 @@
-// 2Q: a FIFO of newcomers, a ghost FIFO of those that left it, and an LRU for who is asked for
-// again.
+// 2Q: a FIFO of newcomers, a ghost FIFO of items that left it, and an LRU for items that are asked
+// for again.
 //
 // T. Johnson, D. Shasha, "2Q: A Low Overhead High Performance Buffer Management Replacement
 // Algorithm", VLDB 1994 (the full version).
@@ -35,7 +35,7 @@ class TwoQ final : public EvictionPolicy {
     lists_.add(access.item, access.slots, to_main_ ? kMain : kIn);
     to_main_ = false;
   }
-  // Asked for more when there is room: an item on its way to the main part makes room for itself
+  // Asked again when there is room: an item on its way to the main part makes room for itself
   // there, too.
   ItemId victim(const Access& newcomer) override {
     if (lists_.used(kIn) + lists_.used(kMain) + newcomer.slots <= capacity_) {

@@ -1,5 +1,5 @@
-// ARC: two LRU lists, used once and used again, each with a ghost list; hits in the ghosts move the
-// border between them.
+// ARC: two LRU lists, of items used once and of items used again, each with a ghost list. Hits in
+// the ghost lists move the border between them.
 //
 // N. Megiddo, D. S. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST 2003; here
 // for items of any size: lists are measured in slots.

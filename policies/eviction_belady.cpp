@@ -1,5 +1,5 @@
-// Belady: whose next use is farthest away leaves. For traces and seeded orders, where the future is
-// known; elsewhere every next use is unknown, and unknown counts as farthest.
+// Belady: the item with the farthest next use leaves. For traces and seeded orders, where the
+// future is known. Elsewhere every next use is unknown, and unknown counts as farthest.
 //
 // L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems
 // Journal 1966. With items of several sizes it is a good heuristic, no longer the optimum.
@@ -31,8 +31,8 @@ class Belady : public EvictionPolicy {
   DenseHeap<std::uint64_t, std::greater<>> heap_;
 };
 
-// The newcomer competes: those needed later than it leave until it fits. If they do not suffice, it
-// is kept out, as if it had come in and left again as the one needed last.
+// The newcomer competes: items needed later than the newcomer leave until it fits. If they do not
+// suffice, it is kept out, as if it had come in and left again as the item needed last.
 class BeladyBypass final : public Belady {
  public:
   explicit BeladyBypass(const EvictionContext& context)
@@ -66,7 +66,7 @@ class BeladyBypass final : public Belady {
   }
 
  private:
-  // Of those needed later than the newcomer, counted only until they suffice.
+  // The slots of items needed later than the newcomer, counted only until they suffice.
   Slots slots_needed_later(const Access& newcomer) {
     Slots slots = 0;
     const Slots enough = used_ + newcomer.slots - capacity_;
@@ -94,7 +94,7 @@ extern const PolicyEntry eviction_belady;
 const PolicyEntry eviction_belady{
     "belady",
     "The item whose next use is farthest away leaves.\n"
-    "Who is missing always comes in. Needs the future, which traces and seeded\n"
+    "A missing item always comes in. Needs the future, which traces and seeded\n"
     "orders have; where items are of one size, the bound that nothing passes is\n"
     "belady-bypass.",
     &make_eviction<Belady>,

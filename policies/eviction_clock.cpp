@@ -1,4 +1,4 @@
-// CLOCK: a FIFO with one bit an item, set by a hit, that buys another round.
+// CLOCK: a FIFO with one bit an item; a hit sets the bit, which gives the item another round.
 #include "core/policy_list.h"
 #include "policies/eviction_list.h"
 

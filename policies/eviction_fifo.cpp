@@ -1,4 +1,4 @@
-// FIFO: who came first leaves first.
+// FIFO: the item that came first leaves first.
 #include "core/policy_list.h"
 #include "policies/eviction_list.h"
 

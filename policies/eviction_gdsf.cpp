@@ -12,8 +12,8 @@
 namespace batchflow {
 namespace {
 
-// Of equal values, who was accessed earlier leaves. Both in one integer, so that comparing needs no
-// branch: the bits of positive doubles are ordered as the doubles are.
+// Of equal values, the item accessed earlier leaves. Both are in one integer, so that comparing
+// needs no branch: the bits of positive doubles are ordered as the doubles are.
 using Priority = unsigned __int128;
 
 Priority priority_of(double value, std::uint64_t accessed) {

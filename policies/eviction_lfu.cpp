@@ -1,6 +1,7 @@
-// LFU: the least used leaves, of those the least recently used. Uses are forgotten on eviction.
+// LFU: the least used item leaves; of equals the least recently used. Uses are forgotten on
+// eviction.
 //
-// Items of equal use stand in one list in order of their last access: a hit moves an item to the
+// Items of equal use stand in one list in order of their last access. A hit moves an item to the
 // newest end of the next list, so every step is O(1).
 #include <algorithm>
 #include <vector>
@@ -23,7 +24,8 @@ class Lfu final : public EvictionPolicy {
     const std::uint64_t uses = groups_[from].uses + 1;
     std::uint32_t to = groups_[from].more;
     if (to == kNone || groups_[to].uses != uses) {
-      if (groups_[from].newest == groups_[from].oldest) {  // alone: the group counts on with it
+      if (groups_[from].newest ==
+          groups_[from].oldest) {  // alone: its group takes the next number of uses
         groups_[from].uses = uses;
         return;
       }
@@ -41,7 +43,8 @@ class Lfu final : public EvictionPolicy {
     return least_ == kNone ? ItemId::none() : ItemId(groups_[least_].oldest);
   }
   void removed(ItemId item, Removal) override { leave(item.value); }
-  // It was used least: it comes back with its uses, or with as few as the least used has by then.
+  // The item was used least: it comes back with its uses, or with those of the least used item by
+  // then.
   void pinned(ItemId item) override {
     const std::uint64_t uses = groups_[nodes_[item.value].group].uses;
     leave(item.value);
@@ -60,7 +63,7 @@ class Lfu final : public EvictionPolicy {
   struct Node {
     std::uint32_t newer;
     std::uint32_t older;
-    std::uint32_t group;  // of a pinned one that was named: its uses
+    std::uint32_t group;  // of a pinned item that was named: its uses
   };
   struct Group {  // the items of one number of uses; never empty
     std::uint64_t uses;
@@ -70,7 +73,7 @@ class Lfu final : public EvictionPolicy {
     std::uint32_t oldest;
   };
 
-  // After the group `less`, or first.
+  // Adds it after the group `less`, or first.
   std::uint32_t add_group(std::uint64_t uses, std::uint32_t less) {
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(groups_.size()));

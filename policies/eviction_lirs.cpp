@@ -1,7 +1,6 @@
 // LIRS: items that come back soon (LIR) hold nearly all of the cache; all others (HIR) pass through
-// a small queue. A stack in order of recency, down to the oldest LIR item, remembers who was here:
-// a HIR item asked for while it is in the stack came back sooner than that LIR item, and replaces
-// it.
+// a small queue. A stack in order of recency, down to the oldest LIR item, remembers past items. A
+// HIR item asked for while it is in the stack came back sooner than that LIR item, and replaces it.
 //
 // S. Jiang, X. Zhang, "LIRS: An Efficient Low Inter-reference Recency Set Replacement Policy",
 // SIGMETRICS 2002.
@@ -48,7 +47,7 @@ class Lirs final : public EvictionPolicy {
     }
     balance();
   }
-  // What does not fit the queue can never be tried, so it is kept out.
+  // An item that does not fit the queue can never be tried, so it is kept out.
   Admission missed(const Access& access) override {
     return access.slots > hir_ ? Admission::bypass : Admission::insert;
   }
@@ -70,7 +69,7 @@ class Lirs final : public EvictionPolicy {
     const auto item = oldest_to_leave(lists_, kQueue);
     return item.is_none() ? stack_.oldest() : item;
   }
-  // A LIR item that would leave, for want of a HIR one, is LIR no more.
+  // A LIR item that would leave, because there is no HIR item, is LIR no more.
   void pinned(ItemId item) override {
     if (stack_[item].state == State::lir) {
       lir_used_ -= stack_[item].slots;
@@ -113,7 +112,7 @@ class Lirs final : public EvictionPolicy {
   }
 
  private:
-  static constexpr int kMostGhostsAtOnce = 16;  // after a resize there may be very many too much
+  static constexpr int kMostGhostsAtOnce = 16;  // after a resize there may be very many too many
 
   void to_top(ItemId item) {
     StackNode& node = stack_[item];
@@ -160,7 +159,7 @@ class Lirs final : public EvictionPolicy {
       prune();
     }
   }
-  // Below the oldest LIR item nobody could come back sooner than it.
+  // No item below the oldest LIR item could come back sooner than it.
   void prune() {
     while (!stack_.empty()) {
       const ItemId item = stack_.oldest();

@@ -1,5 +1,5 @@
-// The common part of policies that keep all residents in one list, the newest insertion first:
-// they differ in what a hit does and in who is the victim.
+// The common part of policies that keep all residents in one list, the newest insertion first: they
+// differ in what a hit does and in which item is the victim.
 #pragma once
 
 #include "policies/dense_list.h"
@@ -24,7 +24,8 @@ class OneListEviction : public EvictionPolicy {
   DenseLists<> list_;
 };
 
-// One that also remembers of each item whether it was used since it came, or was last passed over.
+// Such a policy that also remembers for each item whether it was used since it came, or since it
+// was last passed over.
 class MarkedListEviction : public OneListEviction {
  public:
   explicit MarkedListEviction(const EvictionContext& context)

@@ -1,4 +1,4 @@
-// LRU: who was not used for the longest time leaves.
+// LRU: the item that was not used for the longest time leaves.
 #include "core/policy_list.h"
 #include "policies/eviction_list.h"
 

@@ -20,7 +20,7 @@ class MinIo final : public EvictionPolicy {
     return room ? Admission::insert : Admission::bypass;
   }
   void inserted(const Access& access) override { residents_.add(access.item, access.slots, 0); }
-  // Asked only when the share shrinks or an item is forced in: then who came last goes.
+  // Asked only when the share shrinks or an item is forced in: then the newest item leaves.
   ItemId victim(const Access&) override { return residents_.newest(0); }
   void removed(ItemId item, Removal) override { residents_.take(item); }
   void pinned(ItemId item) override { residents_.put_aside(item); }

@@ -1,4 +1,4 @@
-// MRU: who was used last leaves.
+// MRU: the item that was used last leaves.
 #include "core/policy_list.h"
 #include "policies/eviction_list.h"
 

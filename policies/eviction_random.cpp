@@ -8,7 +8,7 @@ namespace {
 class RandomEviction final : public EvictionPolicy {
  public:
   explicit RandomEviction(const EvictionContext& context)
-      : place_(context.items), at_(context.items), random_(context.random) {}
+      : index_(context.items), at_(context.items), random_(context.random) {}
 
   void hit(const Access&) override {}
   Admission missed(const Access&) override { return Admission::insert; }
@@ -20,36 +20,37 @@ class RandomEviction final : public EvictionPolicy {
     return count_ == 0 ? ItemId::none() : ItemId(at_[random_.below(count_)]);
   }
   void removed(ItemId item, Removal) override {
-    put(place_[item.value], at_[--count_]);
+    put(index_[item.value], at_[--count_]);
     if (aside_ > 0) put(count_, at_[count_ + aside_]);
   }
-  // Pinned ones stand behind those that are drawn from.
+  // Pinned items stand behind the items that are drawn from.
   void pinned(ItemId item) override {
-    put(place_[item.value], at_[--count_]);
+    put(index_[item.value], at_[--count_]);
     put(count_, item.value);
     ++aside_;
   }
   void unpinned(ItemId item) override {
-    put(place_[item.value], at_[count_]);
+    put(index_[item.value], at_[count_]);
     put(count_++, item.value);
     --aside_;
   }
   void resized(Slots) override {}
   void grow(std::size_t items) override {
-    place_.grow(items);
+    index_.grow(items);
     at_.grow(items);
   }
   void forget(ItemId) override {}
 
  private:
-  void put(std::uint32_t place, std::uint32_t item) {
-    at_[place] = item;
-    place_[item] = place;
+  void put(std::uint32_t index, std::uint32_t item) {
+    at_[index] = item;
+    index_[item] = index;
   }
 
-  ZeroArray<std::uint32_t> place_;  // of a resident in at_
-  ZeroArray<std::uint32_t> at_;  // the residents, in no order: those to draw from, then the pinned
-  std::uint32_t count_ = 0;      // to draw from
+  ZeroArray<std::uint32_t> index_;  // of a resident in at_
+  ZeroArray<std::uint32_t>
+      at_;                   // the residents, in no order: items to draw from, then pinned items
+  std::uint32_t count_ = 0;  // of items to draw from
   std::uint32_t aside_ = 0;
   Random random_;
 };

@@ -1,5 +1,5 @@
-// Reference count: an item leaves when all who need it had it. For prepared blocks, whose future
-// users are known exactly: the engine says how many there are.
+// Reference count: an item leaves when all jobs that need it have had it. For prepared blocks,
+// whose future users are known exactly: the engine says how many there are.
 #include "core/policy_list.h"
 #include "policies/eviction_list.h"
 
@@ -22,7 +22,8 @@ class RefCount final : public OneListEviction {
     if (before != 0 && jobs == 0) unneeded_.add_newest(item);
     before = jobs;
   }
-  // Nobody needs it: who has been so for the longest time. Else who was inserted earliest.
+  // The item that no job has needed for the longest time; if all are needed, the item inserted
+  // first.
   ItemId victim(const Access&) override {
     if (const auto item = oldest_to_leave(unneeded_); !item.is_none()) return item;
     return oldest_to_leave(list_);
@@ -46,7 +47,7 @@ class RefCount final : public OneListEviction {
   }
 
  private:
-  DenseLists<> unneeded_;  // those of list_ that nobody needs
+  DenseLists<> unneeded_;  // those of list_ that no job needs
   ZeroArray<std::uint32_t> jobs_;
 };
 

@@ -1,5 +1,5 @@
-// S3-FIFO: a small FIFO that most items leave unused, a main FIFO for those used again, and a ghost
-// FIFO that remembers who left the small one.
+// S3-FIFO: a small FIFO that most items leave unused, a main FIFO for items used again, and a ghost
+// FIFO that remembers items that left the small one.
 //
 // J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO queues are all you need for cache
 // eviction", SOSP 2023.
@@ -45,7 +45,7 @@ class S3Fifo : public EvictionPolicy {
 
   ItemId victim(const Access&) override {
     evicted_before_ = true;
-    // Where all of one queue is pinned, or has moved on, the other has what may leave.
+    // Where all items of one queue are pinned, or have moved on, the other queue has the victim.
     for (const int round : {0, 1, 2}) {
       const bool too_large = round == 0 && lists_.used(kMain) > main_;
       const bool from_main = too_large || lists_.empty(kSmall);
@@ -83,7 +83,7 @@ class S3Fifo : public EvictionPolicy {
   bool small_is_full() const { return lists_.used(kSmall) >= small_; }
 
  private:
-  // Who was used twice in the small queue moves on; who was not is the victim.
+  // An item that was used twice in the small queue moves on; an item that was not is the victim.
   ItemId small_victim() {
     for (;;) {
       const ItemId item = lists_.oldest(kSmall);
@@ -92,7 +92,7 @@ class S3Fifo : public EvictionPolicy {
       lists_.move(item, kMain);
     }
   }
-  // Who was used goes round once more and pays for it with a use.
+  // An item that was used goes round once more, which costs it a use.
   ItemId main_victim() {
     for (;;) {
       const ItemId item = lists_.oldest(kMain);
@@ -142,7 +142,7 @@ const PolicyEntry eviction_s3fifo{
     "s3fifo",
     "Three FIFO queues: one filters, one keeps, one remembers.\n"
     "The small one filters newcomers, the main one keeps, a ghost one remembers\n"
-    "who left. Items larger than the small queue are not kept (SOSP 2023).",
+    "what left. Items larger than the small queue are not kept (SOSP 2023).",
     &make_eviction<S3Fifo>, kParameters};
 
 extern const PolicyEntry eviction_s3fifo_warm;

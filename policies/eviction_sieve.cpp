@@ -1,5 +1,5 @@
-// SIEVE: a FIFO whose hand moves from old to new, clearing bits, and removes the first item without
-// one in place; survivors keep their position.
+// SIEVE: a FIFO with a hand that moves from old to new. The hand clears bits, and removes the first
+// item without a bit; survivors keep their position.
 //
 // Y. Zhang, J. Yang, Y. Yue, Y. Vigfusson, K. V. Rashmi, "SIEVE is Simpler than LRU", NSDI 2024.
 #include "core/policy_list.h"

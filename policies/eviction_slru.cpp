@@ -1,5 +1,6 @@
-// SLRU: four LRU segments of equal size. Newcomers start in the lowest, a hit moves an item one up,
-// and what overflows falls one down. An item larger than a segment is not kept.
+// SLRU: four LRU segments of equal size. Newcomers start in the lowest, a hit moves an item one
+// segment up, and an item that overflows its segment falls one down. An item larger than a segment
+// is not kept.
 //
 // R. Karedla, J. S. Love, B. G. Wherry, "Caching strategies to improve disk system performance",
 // Computer 1994 (there with two segments).
@@ -46,7 +47,7 @@ class Slru final : public EvictionPolicy {
   void removed(ItemId item, Removal) override { lists_.take(item); }
   void pinned(ItemId item) override { lists_.put_aside(item); }
   void unpinned(ItemId item) override { lists_.bring_back(item); }
-  // Segments that are too large now lose their oldest as hits push others in.
+  // A segment that is too large now loses its oldest items as hits push others in.
   void resized(Slots capacity) override { segment_ = capacity / kSegments; }
   void grow(std::size_t items) override { lists_.grow(items); }
   void forget(ItemId) override {}

@@ -1,13 +1,15 @@
-// W-TinyLFU: newcomers pass a small LRU window; who falls out of it enters the main part, a
-// segmented LRU, only if it was used more often of late than the item that would have to leave.
+// W-TinyLFU: newcomers pass a small LRU window. An item that falls out of the window enters the
+// main part, a segmented LRU, only if it was used more often of late than the item that would have
+// to leave.
 //
 // G. Einziger, R. Friedman, B. Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM
 // Transactions on Storage 2017. There a sketch estimates the uses; ids are dense here, so each has
 // four bits of its own and nothing collides.
 //
-// What counts as a use: to come in, to stand in a contest, to enter the main part, and each hit in
-// it. A burst inside the window is one use, however long it is; and who won a place keeps it
-// against the next who was seen as often, without which permuted epochs would replace everything.
+// A use is each of these: to come in, to stand in a contest, to enter the main part, and each hit
+// in the main part. A burst inside the window is one use, however long it is. An item that won
+// against another keeps its slot against the next with as many uses; without this rule, permuted
+// epochs would replace everything.
 #include <algorithm>
 
 #include "core/policy_list.h"
@@ -17,8 +19,8 @@
 namespace batchflow {
 namespace {
 
-// Uses of late: four bits an item, halved after each period. The halving is done when an item is
-// looked at, so that no access pays for all items.
+// Recent uses: four bits an item, halved after each period. An item is halved when it is looked at,
+// so that no access pays for all items.
 class RecentUses {
  public:
   explicit RecentUses(std::size_t items) : entries_(items) {}
@@ -69,7 +71,7 @@ class WTinyLfu final : public EvictionPolicy {
       lists_.move(lists_.oldest(kProtected), kProbation);
     }
   }
-  // What does not fit the window can never be tried, so it is kept out.
+  // An item that does not fit the window can never be tried, so it is kept out.
   Admission missed(const Access& access) override {
     return access.slots > window_ ? Admission::bypass : Admission::insert;
   }
@@ -117,13 +119,13 @@ class WTinyLfu final : public EvictionPolicy {
  private:
   void count(ItemId item) {
     uses_.count(item);
-    // Until the cache was full once there is no contest, and no number of residents to go by.
+    // Until the cache was full once there is no contest, and the number of residents means nothing.
     if (++counted_ < kUsesPerResident * residents_ || !full_before_) return;
     counted_ = 0;
     uses_.next_period();
   }
-  // While the main part fills, what probation has no room for is protected: the first items to come
-  // are as good as any.
+  // While the main part fills, items that do not fit into probation are protected: the first items
+  // to come are as good as any.
   void enter_main(ItemId item) {
     count(item);
     const Slots slots = lists_.slots(item);
@@ -168,7 +170,7 @@ constexpr Parameter kParameters[] = {
 extern const PolicyEntry eviction_wtinylfu;
 const PolicyEntry eviction_wtinylfu{
     "wtinylfu",
-    "Newcomers stay only if used more often than who must leave.\n"
+    "Newcomers stay only if used more often than what must leave.\n"
     "They pass a small window first, and uses of late count; items larger than\n"
     "the window are not kept (ACM TOS 2017).",
     &make_eviction<WTinyLfu>, kParameters};

@@ -12,7 +12,7 @@ class GhostQueue {
   template <class Lists>
   bool make_room(Lists& lists, Slots slots) {
     if (slots > limit_) return false;
-    // After a resize there may be very many too much. They go a few at a time, while everything new
+    // After a resize there may be very many too many. They go a few at a time, while everything new
     // is remembered, so that no single request pays for all.
     for (int dropped = 0; lists.used(kList) > limit_ - slots; ++dropped) {
       if (too_many_ && dropped == kMostAtOnce) return true;

@@ -1,5 +1,5 @@
 // Look-ahead: all cores prepare, and each job has as many blocks under way as it uses up in the
-// time that one takes (Little's law), beside a few that are ready.
+// time that one block takes (Little's law), beside a few that are ready.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +21,7 @@ class LookAhead final : public ScalingPolicy {
 
   std::uint32_t workers(const NodeView& view) override { return view.workers_most; }
   std::uint32_t depth(const JobView& view) override {
-    // What has not been measured yet is 0.
+    // A time that has not been measured yet is 0.
     const double used = view.step_s > 0 ? view.prepare_s * view.blocks_per_step / view.step_s : 0;
     const auto under_way = static_cast<std::uint64_t>(std::ceil(std::min(used, kMost)));
     const std::uint64_t depth = std::uint64_t{ready_} * view.ranks + under_way;

@@ -1,4 +1,4 @@
-// Ready-first: the oldest block that is ready, within the window the order allows.
+// Ready-first: the oldest block that is ready, within the window that the order allows.
 #include "core/policy_list.h"
 #include "policies/make.h"
 
@@ -25,8 +25,8 @@ extern const PolicyEntry selection_ready_first;
 const PolicyEntry selection_ready_first{
     "ready-first",
     "A job takes the oldest of its next blocks that is ready.\n"
-    "At most ready_window places ahead, so that a slow preparation holds up\n"
-    "nobody.",
+    "At most ready_window blocks ahead, so that a slow preparation holds up\n"
+    "no job.",
     &make_policy<SelectionPolicy, ReadyFirst>};
 
 }  // namespace batchflow

@@ -21,8 +21,8 @@ extern const PolicyEntry selection_strict;
 const PolicyEntry selection_strict{
     "strict",
     "A job takes its blocks in order and waits for each.\n"
-    "Jobs of order strict do so under any policy; this makes relaxed ones do\n"
-    "the same.",
+    "Jobs of order strict do so under any policy; this makes relaxed jobs\n"
+    "do the same.",
     &make_policy<SelectionPolicy, StrictSelection>};
 
 }  // namespace batchflow

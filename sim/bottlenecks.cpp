@@ -11,48 +11,48 @@ namespace batchflow::sim {
 
 namespace {
 
-// What is 0 is no limit. True: there was one.
-bool twice(double& rate) {
+// 0 means no limit and stays. True: there was a limit.
+bool double_rate(double& rate) {
   rate *= 2;
   return rate > 0;
 }
 
-bool twice(DriveModel& drive) {
+bool double_rate(DriveModel& drive) {
   for (Curve::Point& point : drive.bytes_per_s.points) point.y *= 2;
   bool any = !drive.bytes_per_s.empty();
   for (double* rate :
        {&drive.reader_bytes_per_s, &drive.write_bytes_per_s, &drive.operations_per_s}) {
-    any = twice(*rate) || any;
+    any = double_rate(*rate) || any;
   }
   return any;
 }
 
-bool twice_storage(Scenario& scenario) {
-  return twice(scenario.cluster.store);
+bool double_storage(Scenario& scenario) {
+  return double_rate(scenario.cluster.store);
 }
 
-// Of nodes that keep something there.
-bool twice_drives(Scenario& scenario) {
+// The drives of all nodes that keep something on them.
+bool double_drives(Scenario& scenario) {
   bool any = false;
   for (NodeModel& node : scenario.cluster.nodes) {
-    any = (node.nvme > 0 && twice(node.nvme_drive)) || any;
+    any = (node.nvme > 0 && double_rate(node.nvme_drive)) || any;
   }
   return any;
 }
 
-bool twice_cores(Scenario& scenario) {
+bool double_cores(Scenario& scenario) {
   ClusterModel& cluster = scenario.cluster;
   for (NodeModel& node : cluster.nodes) node.cores *= 2;
   return true;
 }
 
-// Of a job that has its own.
-bool twice_workers(Scenario& scenario) {
+// The workers of all jobs that have their own.
+bool double_workers(Scenario& scenario) {
   scenario.engine.workers_per_rank *= 2;
   return scenario.engine.workers_per_rank > 0;
 }
 
-bool twice_cache(Scenario& scenario) {
+bool double_cache(Scenario& scenario) {
   ClusterModel& cluster = scenario.cluster;
   for (NodeModel& node : cluster.nodes) {
     node.cache *= 2;
@@ -61,56 +61,56 @@ bool twice_cache(Scenario& scenario) {
   return true;
 }
 
-bool twice_network(Scenario& scenario) {
+bool double_network(Scenario& scenario) {
   ClusterModel& cluster = scenario.cluster;
-  bool any = twice(cluster.store_nic_bytes_per_s);
-  for (NodeModel& node : cluster.nodes) any = twice(node.nic_bytes_per_s) || any;
-  for (LinkModel& link : cluster.links) any = twice(link.bytes_per_s) || any;
+  bool any = double_rate(cluster.store_nic_bytes_per_s);
+  for (NodeModel& node : cluster.nodes) any = double_rate(node.nic_bytes_per_s) || any;
+  for (LinkModel& link : cluster.links) any = double_rate(link.bytes_per_s) || any;
   return any;
 }
 
-// What batches go through within a node: its memory, and the way to its GPUs.
+// What batches go through within a node: its memory, and the links to its GPUs.
 template <double NodeModel::*Rate>
-bool twice_in_nodes(Scenario& scenario) {
+bool double_in_nodes(Scenario& scenario) {
   bool any = false;
-  for (NodeModel& node : scenario.cluster.nodes) any = twice(node.*Rate) || any;
+  for (NodeModel& node : scenario.cluster.nodes) any = double_rate(node.*Rate) || any;
   return any;
 }
 
-constexpr std::pair<const char*, bool (*)(Scenario&)> kReliefs[] = {
-    {"storage", twice_storage},
-    {"drives", twice_drives},
-    {"cores", twice_cores},
-    {"workers", twice_workers},
-    {"cache", twice_cache},
-    {"network", twice_network},
-    {"memory", twice_in_nodes<&NodeModel::memory_bytes_per_s>},
-    {"pcie", twice_in_nodes<&NodeModel::pcie_bytes_per_s>}};
+constexpr std::pair<const char*, bool (*)(Scenario&)> kDoublings[] = {
+    {"storage", double_storage},
+    {"drives", double_drives},
+    {"cores", double_cores},
+    {"workers", double_workers},
+    {"cache", double_cache},
+    {"network", double_network},
+    {"memory", double_in_nodes<&NodeModel::memory_bytes_per_s>},
+    {"pcie", double_in_nodes<&NodeModel::pcie_bytes_per_s>}};
 
-// By what was done in a second: a run that is cut takes as long with more of everything.
+// By the work done in a second, because a run that is cut takes as long with more of everything.
 double speedup(double now_per_s, double then_per_s) {
   return now_per_s > 0 ? then_per_s / now_per_s : 1;
 }
 
 }  // namespace
 
-std::vector<std::pair<std::string, Scenario>> relieved(const Scenario& scenario) {
+std::vector<std::pair<std::string, Scenario>> with_double_resources(const Scenario& scenario) {
   std::vector<std::pair<std::string, Scenario>> result;
-  for (const auto& [name, change] : kReliefs) {
+  for (const auto& [name, change] : kDoublings) {
     Scenario more = scenario;
     if (change(more)) result.emplace_back(name, std::move(more));
   }
   return result;
 }
 
-Gain gain_of(const std::string& resource, const RunResult& run, const RunResult& relieved) {
+Gain gain_of(const std::string& resource, const RunResult& run, const RunResult& doubled) {
   Gain gain;
   gain.resource = resource;
-  gain.makespan_s = relieved.makespan_s;
-  gain.samples_per_s = relieved.aggregate.samples_per_s;
+  gain.makespan_s = doubled.makespan_s;
+  gain.samples_per_s = doubled.aggregate.samples_per_s;
   gain.speedup = speedup(run.aggregate.samples_per_s, gain.samples_per_s);
-  for (std::size_t i = 0; i < run.jobs.size() && i < relieved.jobs.size(); ++i) {
-    const JobResult& then = relieved.jobs[i];
+  for (std::size_t i = 0; i < run.jobs.size() && i < doubled.jobs.size(); ++i) {
+    const JobResult& then = doubled.jobs[i];
     gain.jobs.push_back(
         {then.name, then.time_s, speedup(run.jobs[i].samples_per_s, then.samples_per_s)});
   }

@@ -1,5 +1,6 @@
-// What a run would gain from twice of something: found by running it again so. A job that waits for
-// a thing need not gain from more of it (the next thing is as slow), and this tells.
+// What a run would gain from twice of something: found by running it again with twice of it. A job
+// that waits for a resource need not gain from more of it, because the next resource may be as
+// slow; the second run shows it.
 #pragma once
 
 #include <span>
@@ -12,14 +13,15 @@
 
 namespace batchflow::sim {
 
-// The scenario with twice the rates of the store (storage) or of nodes' drives, the cores, the
-// workers of each job, the cache (in memory and on drives), the rates of all cards and links
-// (network), of memory, or of PCIe, by these names. What has no limit is left out.
-std::vector<std::pair<std::string, Scenario>> relieved(const Scenario& scenario);
+// The scenario with twice of one resource, for each resource. Their names: the rate of the store
+// (storage) or of the nodes' drives, the cores, the workers of each job, the cache (in memory and
+// on drives), the rates of all cards and links (network), of memory, or of PCIe. A resource without
+// a limit is left out.
+std::vector<std::pair<std::string, Scenario>> with_double_resources(const Scenario& scenario);
 
-Gain gain_of(const std::string& resource, const RunResult& run, const RunResult& relieved);
+Gain gain_of(const std::string& resource, const RunResult& run, const RunResult& doubled);
 
-// For people; of runs with their `bottlenecks`.
+// A table for people, of runs with their `bottlenecks`.
 std::string bottleneck_table(std::span<const RunResult> runs);
 
 }  // namespace batchflow::sim

@@ -12,20 +12,23 @@ namespace batchflow::sim {
 
 namespace {
 
-// In the process of a group: the beginning, and then a process for each branch.
-std::string run_group(const Branching& group, std::size_t at_once, const ForkedRuns::Tell& tell) {
-  const ForkedRuns::Tell* told = &tell;  // in a branch's process, its own
+// Runs in the process of a group: simulates the beginning, and then starts a process for each
+// branch.
+std::string run_group(const Branching& group, std::size_t at_once,
+                      const ForkedRuns::ReportProgress& report) {
+  const ForkedRuns::ReportProgress* current =
+      &report;  // in the process of a branch: that of the branch
   SimulateOptions how;
-  how.goes_on = [&told](const HowFar& so) { return (*told)(so); };
+  how.goes_on = [&current](const RunProgress& progress) { return (*current)(progress); };
   const auto simulation = start_simulation(group.beginning, how);
   if (!simulation->run_until(group.at)) {
-    if (!tell({})) return pack_runs({});  // interrupted
+    if (!report({})) return pack_runs({});  // interrupted
     throw ConfigError("key 'warm_start.at': all jobs are done before; write an earlier time");
   }
   std::vector<ForkedRuns::Work> works;
   for (const PlannedRun& branch : group.branches) {
-    works.push_back([&](const ForkedRuns::Tell& own) {
-      told = &own;
+    works.push_back([&](const ForkedRuns::ReportProgress& own) {
+      current = &own;
       simulation->change_to(branch.scenario);
       RunResult run = simulation->run();
       run.label = branch.label;
@@ -35,7 +38,8 @@ std::string run_group(const Branching& group, std::size_t at_once, const ForkedR
   }
   bool goes_on = true;
   auto outcomes = ForkedRuns::run(
-      works, static_cast<unsigned>(at_once), [&](const HowFar& so) { goes_on = tell(so); }, {},
+      works, static_cast<unsigned>(at_once),
+      [&](const RunProgress& progress) { goes_on = report(progress); }, {},
       [&] { return goes_on; });
   OptionalRuns results;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
@@ -52,15 +56,17 @@ std::vector<std::optional<RunResult>> run_branches(const std::vector<Branching>&
   const std::size_t groups_at_once = std::min(at_once, groups.size());
   std::vector<ForkedRuns::Work> works;
   for (const Branching& group : groups) {
-    works.push_back([&](const ForkedRuns::Tell& tell) {
-      return run_group(group, std::max<std::size_t>(1, at_once / groups_at_once), tell);
+    works.push_back([&](const ForkedRuns::ReportProgress& report) {
+      return run_group(group, std::max<std::size_t>(1, at_once / groups_at_once), report);
     });
   }
   std::vector<std::optional<RunResult>> results(count);
   ProgressBar bar(fmt::format("simulating {} branches", count));
   ForkedRuns::run(
       works, static_cast<unsigned>(groups_at_once),
-      [&](const HowFar& so) { bar.show(so.done, simulated_text(so.simulated_s)); },
+      [&](const RunProgress& progress) {
+        bar.show(progress.done, simulated_text(progress.simulated_s));
+      },
       [&](std::size_t g, ForkedRuns::Outcome& outcome) {
         if (!outcome.problem.empty()) throw ConfigError(outcome.problem);
         if (!outcome.done) return;

@@ -1,5 +1,5 @@
-// Runs with one beginning: it is simulated once, and from its end on each goes on in a process of
-// its own, with what is different about it.
+// Runs with a common beginning. The beginning is simulated once; from its end each run goes on in a
+// process of its own, with its own differences.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct Branching {
   std::vector<std::size_t> indices;  // of their results
 };
 
-// As run_all: by index, of `count`. The results of a group come together.
+// The results by index, of `count`, as run_all gives them. The results of a group come together.
 std::vector<std::optional<RunResult>> run_branches(const std::vector<Branching>& groups,
                                                    std::size_t count, const RunSettings& settings);
 

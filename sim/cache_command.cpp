@@ -15,7 +15,7 @@
 namespace batchflow::sim {
 namespace {
 
-// The policies people ask about first.
+// The policies that people ask about first.
 constexpr const char* kUsualPolicies = "fifo,lru,sieve,s3fifo,2q,arc,lfu,minio,belady-bypass";
 constexpr std::uint64_t kMostThreads = 1024;
 
@@ -43,7 +43,7 @@ AccessTrace open_trace(const Options& options) {
   });
 }
 
-// `gen:help` is no trace, but a question about them.
+// `gen:help` is not a trace; it asks which generators there are.
 int help_with_generators(const OutputFlags& outputs) {
   if (outputs.wanted("csv")) throw ConfigError("gen:help is not written as CSV; write --json");
   if (outputs.wanted("json")) outputs.write("json", generators_json());
@@ -60,7 +60,7 @@ int run_cache(const Options& options) {
   study.policies = parse_policies(policy_list(), options.policies.empty()
                                                      ? std::vector<std::string>{kUsualPolicies}
                                                      : options.policies);
-  const auto asked = parse_sizes(options.sizes);  // a slip is found before the trace is read
+  const auto asked = parse_sizes(options.sizes);  // a wrong size is found before the trace is read
   study.trace = open_trace(options);
   study.sizes = asked.empty() ? usual_sizes(study.trace.working_set_bytes)
                               : sizes_in_bytes(asked, study.trace.working_set_bytes);

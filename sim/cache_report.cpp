@@ -16,12 +16,13 @@ bool competes(const PolicyChoice& policy) {
   return !policy.entry->clairvoyant;
 }
 
-// Among the policies that do not know the future; of one alone nobody says that it is the best.
-bool anybody_to_beat(const CacheStudy& study) {
+// Whether several policies that do not know the future compete: a single policy is not marked as
+// the best.
+bool has_competitors(const CacheStudy& study) {
   return std::count_if(study.policies.begin(), study.policies.end(), competes) > 1;
 }
 
-// The lowest of a column.
+// The lowest value of a column.
 double best_of(const CacheStudy& study, std::size_t size, Ratio ratio) {
   double best = 2;
   for (std::size_t p = 0; p < study.policies.size(); ++p) {
@@ -46,7 +47,7 @@ std::string ratio_table(const CacheStudy& study, std::string_view title, Ratio r
     text += fmt::format("{:>{}} ", heading(size), widths.back() - 1);
   }
   text += "\n";
-  const bool contest = anybody_to_beat(study);
+  const bool contest = has_competitors(study);
   for (std::size_t p = 0; p < study.policies.size(); ++p) {
     text += fmt::format("{:<{}}", study.policies[p].text(), names);
     for (std::size_t s = 0; s < study.sizes.size(); ++s) {
@@ -60,19 +61,20 @@ std::string ratio_table(const CacheStudy& study, std::string_view title, Ratio r
   return text;
 }
 
-// Only who may leave a newcomer out and has items of one size has a bound nothing can pass.
+// Only a policy that may leave a newcomer out, with items of one size, has a bound that nothing can
+// pass.
 std::string legend(const CacheStudy& study) {
   const auto runs = [&](auto condition) {
     return std::any_of(study.policies.begin(), study.policies.end(),
                        [&](const PolicyChoice& policy) { return condition(*policy.entry); });
   };
-  std::string text = anybody_to_beat(study) ? "* best at this size" : "";
+  std::string text = has_competitors(study) ? "* best at this size" : "";
   const std::string separator = text.empty() ? "" : "; ";
   if (study.trace.one_size != 0 &&
       runs([](const PolicyEntry& entry) { return entry.name == "belady-bypass"; })) {
     text += separator + "belady-bypass knows the future, and nothing can miss less";
   } else if (runs([](const PolicyEntry& entry) { return entry.clairvoyant; })) {
-    text += separator + "those that know the future do not compete";
+    text += separator + "policies that know the future do not compete";
   }
   return text.empty() ? "" : "\n" + text + "\n";
 }

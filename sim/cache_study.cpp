@@ -46,7 +46,7 @@ std::optional<PolicyKind> kind_before(std::string_view text, std::size_t mark) {
   }
 }
 
-// The kind may be left out: here it can only be eviction.
+// The kind may be left out: only eviction policies are allowed here.
 PolicyChoice parse_policy(const PolicyList& list, std::string_view text) {
   const std::size_t mark = text.find_first_of("=:");
   if (mark == std::string_view::npos || text[mark] == ':') {
@@ -128,7 +128,7 @@ void run_cache_study(CacheStudy& study, unsigned threads, Replayer replayer) {
     try {
       for (std::size_t i = 0; i < others; ++i) pool.emplace_back(work);
     } catch (const std::system_error&) {
-      // The machine has no more threads; those there are do the work.
+      // The machine has no more threads; the threads that were started do the work.
     }
     work();
   }

@@ -1,5 +1,5 @@
-// `batchflow-sim cache`: an access trace through several eviction policies at several cache sizes,
-// and what came of it as a table, JSON or CSV.
+// `batchflow-sim cache`: replays an access trace through several eviction policies at several cache
+// sizes, and gives the figures as a table, JSON or CSV.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace batchflow::sim {
 inline constexpr const char* kUsualSizes = "1%,10%,25%,50%,75%";
 
 struct CacheSize {
-  std::string text;  // as it was asked for
+  std::string text;  // as the user wrote it
   Bytes bytes;
 };
 
@@ -23,7 +23,7 @@ struct CacheStudy {
   std::vector<PolicyChoice> policies;
   std::vector<CacheSize> sizes;
   std::uint64_t seed = 1;
-  std::vector<ReplayCounts> results;  // policies x sizes, the sizes of one policy together
+  std::vector<ReplayCounts> results;  // policies x sizes; all sizes of a policy stand together
 
   const ReplayCounts& result(std::size_t policy, std::size_t size) const {
     return results[policy * sizes.size() + size];
@@ -35,12 +35,12 @@ struct CacheStudy {
 std::vector<PolicyChoice> parse_policies(const PolicyList& list,
                                          const std::vector<std::string>& texts);
 std::vector<AskedSize> parse_sizes(const std::vector<std::string>& texts);
-// In bytes. Throws ConfigError when one is less than a byte.
+// In bytes. Throws ConfigError when a size is less than a byte.
 std::vector<CacheSize> sizes_in_bytes(const std::vector<AskedSize>& asked, Bytes working_set);
-// kUsualSizes, without those that are less than a byte of a small working set.
+// kUsualSizes, without the sizes that are less than a byte of a small working set.
 std::vector<CacheSize> usual_sizes(Bytes working_set);
 
-// Fills the results, whatever the number of threads, with the same figures.
+// Fills the results. They are the same for any number of threads.
 void run_cache_study(CacheStudy& study, unsigned threads, Replayer replayer);
 
 // The exit code: 1 when a policy proposed what the rules do not allow.

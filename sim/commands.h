@@ -1,5 +1,5 @@
-// The commands of batchflow-sim. Each adds itself to the command line; what it adds sets `action`
-// to what is to be done once the line has been read. To add one: write it, and name it in main.cpp.
+// The commands of batchflow-sim. Each command adds itself to the command line; once the line has
+// been read, `action` holds what is to be done. To add a command, write it and name it in main.cpp.
 #pragma once
 
 #include <functional>

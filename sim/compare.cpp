@@ -30,7 +30,7 @@ std::vector<double> values(const Group& group, const Figure& figure) {
   return values;
 }
 
-// Of the jobs of one name in all runs of a group.
+// The jobs of one name in all runs of a group.
 struct JobSums {
   double time_s = 0;
   double stall_s = 0;

@@ -1,4 +1,4 @@
-// Two files of results side by side: what differs, by how much, and whether chance explains it.
+// Compares two files of results: what differs, by how much, and whether chance explains it.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace batchflow::sim {
 
-// Runs that differ by their seed alone are one group; groups of both files belong together when
-// scenario and label agree, or when each file has one group only.
+// The runs that differ by their seed alone. Groups of both files belong together when scenario and
+// label agree, or when each file has one group only.
 struct Group {
   std::string scenario;
   std::string label;
@@ -43,7 +43,7 @@ struct Match {
 struct Comparison {
   std::string name_a;
   std::string name_b;
-  // Of all runs of a file.
+  // The policies of all runs of a file.
   std::vector<std::pair<std::string, std::string>> policies_a;
   std::vector<std::pair<std::string, std::string>> policies_b;
   std::vector<Match> matches;
@@ -51,7 +51,7 @@ struct Comparison {
   std::vector<Group> only_b;
 };
 
-// Its groups point into the runs.
+// The groups of the result point into the runs.
 Comparison compare(const std::vector<RunResult>& a, const std::vector<RunResult>& b);
 
 std::string comparison_table(const Comparison& comparison);

@@ -1,5 +1,5 @@
-// What policies, presets and generators are, for programs (JSON) and for people (policies/
-// description.h describes policies for people).
+// Describes policies, presets and generators for programs (JSON) and for people
+// (policies/description.h describes policies for people).
 #pragma once
 
 #include <string>

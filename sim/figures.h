@@ -20,7 +20,7 @@ struct Figure {
 };
 
 std::span<const Figure> figures();
-// Throws ConfigError, which names the nearest.
+// Throws ConfigError, which names the nearest field.
 const Figure& figure_named(const std::string& field);
 
 }  // namespace batchflow::sim

@@ -20,7 +20,7 @@ std::string named(const Policies& policies, const std::string& kind) {
   return found == policies.end() ? "" : found->second;
 }
 
-// What the preset of a run stands for; nothing for one that this version does not know.
+// What the preset of a run stands for; empty for a preset that this version does not know.
 std::string usual(const RunResult& run, const std::string& kind) {
   EngineConfig config;
   try {

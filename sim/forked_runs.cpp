@@ -37,7 +37,7 @@ struct Progress {
   std::atomic<std::uint64_t> jobs;
   std::atomic<bool> stop;
 };
-// They are shared with other processes.
+// Other processes share them.
 static_assert(std::atomic<double>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
               std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -64,30 +64,30 @@ void write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) ::_exit(1);  // nobody reads it any more
+    if (written <= 0) ::_exit(1);  // the parent does not read it any more
     text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 
-// A signal of the terminal reaches all processes; the parent says what becomes of it, and its end
-// is that of its children.
+// A signal from the terminal reaches all processes. The parent says what becomes of it, and a child
+// ends with its parent.
 void leave_signals_to_parent(pid_t parent) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(signal, SIG_IGN);
 #ifdef __linux__
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
-  if (::getppid() != parent) ::_exit(1);  // it was quicker
+  if (::getppid() != parent) ::_exit(1);  // the parent ended first
 }
 
 [[noreturn]] void be_child(const ForkedRuns::Work& work, int out, Progress& progress) {
   char kind = kAnswer;
   std::string text;
   try {
-    text = work([&](const HowFar& so) {
+    text = work([&](const RunProgress& now) {
       progress.begun.store(true, std::memory_order_relaxed);
-      progress.done.store(so.done, std::memory_order_relaxed);
-      progress.simulated_s.store(so.simulated_s, std::memory_order_relaxed);
-      progress.jobs.store(so.jobs, std::memory_order_relaxed);
+      progress.done.store(now.done, std::memory_order_relaxed);
+      progress.simulated_s.store(now.simulated_s, std::memory_order_relaxed);
+      progress.jobs.store(now.jobs, std::memory_order_relaxed);
       return !progress.stop.load(std::memory_order_relaxed);
     });
   } catch (const ConfigError& error) {
@@ -113,9 +113,9 @@ struct Child {
   std::size_t run;
   pid_t pid;
   int in;
-  char kind = 0;  // 0: it has said nothing yet
+  char kind = 0;  // 0: it has sent nothing yet
   std::string text = {};
-  bool ended = false;  // by us, before it had begun
+  bool ended = false;  // by this process, before it had begun
 };
 
 Child start(const std::vector<ForkedRuns::Work>& works, std::size_t run, Progress& progress) {
@@ -138,7 +138,7 @@ Child start(const std::vector<ForkedRuns::Work>& works, std::size_t run, Progres
   return {run, pid, ends[0]};
 }
 
-// True: it has said all it will say.
+// True: it has sent all that it will send.
 bool read_some(Child& child) {
   char buffer[65536];
   const bool begins = child.kind == 0;
@@ -168,7 +168,7 @@ ForkedRuns::Outcome finish(Child& child) {
   return outcome;
 }
 
-// The children of this call, which end with it whatever happens.
+// The children of this call; they end with it, whatever happens.
 class Children {
  public:
   ~Children() {
@@ -185,10 +185,10 @@ class Children {
 
 }  // namespace
 
-std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works, unsigned at_once,
-                                                 const std::function<void(const HowFar&)>& shown,
-                                                 const Finished& finished,
-                                                 const std::function<bool()>& goes_on) {
+std::vector<ForkedRuns::Outcome> ForkedRuns::run(
+    const std::vector<Work>& works, unsigned at_once,
+    const std::function<void(const RunProgress&)>& shown, const Finished& finished,
+    const std::function<bool()>& goes_on) {
   std::vector<Outcome> outcomes(works.size());
   SharedProgress progress(works.size());
   Children children;
@@ -211,12 +211,12 @@ std::vector<ForkedRuns::Outcome> ForkedRuns::run(const std::vector<Work>& works,
       running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
       if (finished) finished(work, outcomes[work]);
     }
-    HowFar all;
+    RunProgress all;
     for (std::size_t i = 0; i < works.size(); ++i) {
       all.done += progress[i].done.load() / static_cast<double>(works.size());
       all.jobs += progress[i].jobs.load();
     }
-    // Those that are over were at their ends long ago.
+    // Children that have ended need no signal.
     for (const Child& child : running)
       all.simulated_s = std::max(all.simulated_s, progress[child.run].simulated_s.load());
     shown(all);

@@ -1,8 +1,8 @@
 // Runs in processes of their own, several at a time: a process can simulate once, and a run that
-// crashes takes no other with it. Sweeps and comparisons are made of these.
+// crashes takes no other run with it. Sweeps and comparisons are made of such runs.
 //
-// A run answers with a text, and may say meanwhile how far it is. Its process shares nothing with
-// this one but what it was forked with; it ends without destructors, so that what this process has
+// A run answers with a text, and may report its progress meanwhile. Its process shares nothing with
+// this one but what it was forked with. It ends without destructors, so that what this process has
 // still to write is not written twice.
 #pragma once
 
@@ -10,15 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "sim/how_far.h"
+#include "sim/run_progress.h"
 
 namespace batchflow::sim {
 
 class ForkedRuns {
  public:
-  // In the run's process: how far it is. False: it is to end here, with what it has so far.
-  using Tell = std::function<bool(const HowFar&)>;
-  using Work = std::function<std::string(const Tell& tell)>;
+  // Called in the process of the run: reports its progress. False: the run is to end here, with the
+  // results so far.
+  using ReportProgress = std::function<bool(const RunProgress&)>;
+  using Work = std::function<std::string(const ReportProgress& report)>;
 
   struct Outcome {
     bool done = false;
@@ -30,15 +31,14 @@ class ForkedRuns {
 
   using Finished = std::function<void(std::size_t work, Outcome& outcome)>;
 
-  // At most `at_once` processes at a time. `shown` is called now and then with the share of all
-  // work that is done, the greatest simulated time, and the jobs that are over in all; `finished`
-  // with each outcome as it comes, of which it may take what it likes (texts are large): if that
-  // throws, all processes end with the call. After `goes_on`
-  // says no, or an interrupt (check_interrupted) all runs are told to end, and those that have not
-  // begun do not begin: a process that has told nothing yet has no results, and is ended where it
-  // is.
+  // Runs at most `at_once` processes at a time. `shown` is called now and then with the share of
+  // all work that is done, the greatest simulated time, and the number of jobs that are over.
+  // `finished` is called with each outcome as it comes, and may move from it (texts are large); if
+  // it throws, all processes end with the call. After `goes_on` says no, or after an interrupt
+  // (check_interrupted), all runs are told to end, and no further run begins. A process that has
+  // sent nothing yet has no results, and is ended at once.
   static std::vector<Outcome> run(const std::vector<Work>& works, unsigned at_once,
-                                  const std::function<void(const HowFar&)>& shown,
+                                  const std::function<void(const RunProgress&)>& shown,
                                   const Finished& finished = {},
                                   const std::function<bool()>& goes_on = {});
 };

@@ -1,4 +1,4 @@
-// batchflow-sim journal replay: a recorded run, simulated or live, decided once more.
+// batchflow-sim journal replay: decides a recorded run, simulated or live, once more.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -53,9 +53,9 @@ std::string end_text(const JournalReader& journal) {
       break;
   }
   return fmt::format(
-      "the journal has no end: who wrote it died, or still writes ({} bytes of a last step are "
+      "the journal has no end: its writer died, or still writes ({} bytes of a last step are "
       "left "
-      "out); what the last whole step ordered was not recorded and is not compared\n",
+      "out); the commands of the last whole step were not recorded and are not compared\n",
       journal.bytes_cut());
 }
 
@@ -111,7 +111,7 @@ void add_journal_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("journal", "Replay what a run has recorded");
   command->require_subcommand(1);
   CLI::App* replaying = command->add_subcommand(
-      "replay", "Decide a recorded run once more, and say where the orders first differ");
+      "replay", "Decide a recorded run once more, and say where the commands first differ");
   const auto options = std::make_shared<Options>();
   replaying
       ->add_option("FILE", options->file,
@@ -121,7 +121,7 @@ void add_journal_command(CLI::App& app, Action& action) {
   replaying->callback(
       [options, &action] { action = [options] { return replay_journal(*options); }; });
   command->footer(
-      "Exit codes: 0 the same orders, 1 others (the first difference is printed), 2 a file that "
+      "Exit codes: 0 the same commands, 1 others (the first difference is printed), 2 a file that "
       "cannot be read.\n"
       "Example:\n"
       "  batchflow-sim journal replay /var/lib/batchflow/journal");

@@ -21,14 +21,14 @@ constexpr int kFailed = 1;
 constexpr int kInterrupted = 130;
 
 std::string simulate_one(const PlannedRun& planned, const RunSettings& settings,
-                         const ForkedRuns::Tell& tell) {
+                         const ForkedRuns::ReportProgress& report) {
   SimulateOptions how = settings.how;
-  how.goes_on = tell;
+  how.goes_on = report;
   const bool is_whole = !planned.complete;
   const Scenario completed = is_whole ? Scenario{} : planned.complete(planned.scenario);
   RunResult run = simulate(is_whole ? planned.scenario : completed, how);
   run.label = planned.label;
-  if (!settings.series) run.series.clear();  // nobody looks at it
+  if (!settings.series) run.series.clear();  // no report draws it
   return pack_run(run);
 }
 
@@ -59,27 +59,30 @@ std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& pla
                                               const RunSettings& settings) {
   std::vector<ForkedRuns::Work> works;
   for (const PlannedRun& one : planned) {
-    works.push_back(
-        [&](const ForkedRuns::Tell& tell) { return simulate_one(one, settings, tell); });
+    works.push_back([&](const ForkedRuns::ReportProgress& report) {
+      return simulate_one(one, settings, report);
+    });
   }
   ProgressBar bar(!settings.label.empty() ? settings.label
                   : planned.size() == 1   ? "simulating"
                                           : fmt::format("simulating {} runs", planned.size()));
   const auto began = std::chrono::steady_clock::now();
-  const auto beside = [&](const HowFar& so) {
+  const auto beside = [&](const RunProgress& progress) {
     const double spent_s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    std::string text = settings.clock ? settings.clock(so) : simulated_text(so.simulated_s);
-    // An estimate of less is none.
-    if (spent_s > 2 && so.done > 0.01) {
-      text += fmt::format(", {} left", time_text(std::ceil(spent_s * (1 - so.done) / so.done)));
+    std::string text =
+        settings.clock ? settings.clock(progress) : simulated_text(progress.simulated_s);
+    // An estimate from less would be too inexact.
+    if (spent_s > 2 && progress.done > 0.01) {
+      text += fmt::format(", {} left",
+                          time_text(std::ceil(spent_s * (1 - progress.done) / progress.done)));
     }
     return text;
   };
   std::vector<std::optional<RunResult>> results(planned.size());
   ForkedRuns::run(
       works, static_cast<unsigned>(settings.processes()),
-      [&](const HowFar& so) { bar.show(so.done, beside(so)); },
+      [&](const RunProgress& progress) { bar.show(progress.done, beside(progress)); },
       [&](std::size_t i, ForkedRuns::Outcome& outcome) {
         results[i] = result_of(planned[i], outcome);
         if (results[i] && settings.finished) settings.finished(i, *results[i]);

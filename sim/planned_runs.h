@@ -1,5 +1,5 @@
-// Simulates scenarios, each in a process of its own, several at a time, with a bar of progress.
-// Commands plan runs and say what becomes of the results.
+// Simulates scenarios, each in a process of its own, several at a time, with a progress bar.
+// Commands plan the runs and decide what becomes of the results.
 #pragma once
 
 #include <functional>
@@ -17,40 +17,40 @@ namespace batchflow::sim {
 struct PlannedRun {
   std::string label;
   Scenario scenario;
-  // Adds what is too large to be kept for all runs at once; called in the run's process.
+  // Adds what is too large to be kept for all runs at once; called in the process of the run.
   std::function<Scenario(Scenario)> complete = {};
 };
 
 struct RunSettings {
   std::size_t at_once = 0;  // 0: as many as there are cores
-  bool series = false;      // results keep theirs
+  bool series = false;      // results keep their series
   SimulateOptions how = {};
-  std::string label = {};  // of the bar; empty: how many runs there are
-  // How far it is in words, beside the bar.
-  std::function<std::string(const HowFar&)> clock = {};
-  // Told each result as it comes, by its index.
+  std::string label = {};  // of the bar; empty: the number of runs
+  // The progress in words, beside the bar.
+  std::function<std::string(const RunProgress&)> clock = {};
+  // Called with each result as it comes, and its index.
   std::function<void(std::size_t, const RunResult&)> finished = {};
 
   std::size_t processes() const;  // at once
 };
 
-// By index; none for what an interrupt kept from beginning. Throws ConfigError.
+// By index; none for a run that an interrupt kept from beginning. Throws ConfigError.
 std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& planned,
                                               const RunSettings& settings);
 
-// What came of one, whose text is gone then; none if it was not begun. Throws ConfigError for bad
-// input.
+// Takes the result of a run out of its outcome, which loses its text; none if the run was not
+// begun. Throws ConfigError for bad input.
 std::optional<RunResult> result_of(const PlannedRun& planned, ForkedRuns::Outcome& outcome);
 
 std::string simulated_text(double simulated_s);  // beside a bar
 
-// All that were done or begun, in order.
+// All runs that were done or begun, in order.
 std::vector<RunResult> begun(std::vector<std::optional<RunResult>> results);
 
-// Whether a run failed, or a job of it was refused.
+// Whether a run failed, or refused one of its jobs.
 bool has_failed(const RunResult& run);
 
-// 0 done, 1 a run failed, 130 interrupted, which it says.
+// 0 done, 1 a run failed, 130 interrupted, which it prints.
 int exit_code(const std::vector<RunResult>& runs, std::size_t asked);
 
 }  // namespace batchflow::sim

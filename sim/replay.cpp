@@ -13,7 +13,7 @@ double ratio(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// The loop proper, compiled once for each way of knowing a size.
+// The loop itself, compiled once for each way of knowing a size.
 template <class SizeOf>
 void replay_range(Share& share, const AccessTrace& trace, std::size_t begin, std::size_t end,
                   SizeOf size_of, std::vector<ItemId>& evicted) {

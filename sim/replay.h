@@ -24,7 +24,8 @@ struct ReplayCounts {
 
 struct ReplayOptions {
   std::uint64_t seed = 1;  // of policies that draw
-  // Called now and then with the requests replayed since the last call; may throw to end it.
+  // Called now and then with the requests replayed since the last call; may throw to end the
+  // replay.
   std::function<void(std::uint64_t)> progress;
 };
 
@@ -36,12 +37,13 @@ using Replayer = ReplayCounts (*)(const AccessTrace& trace, const PolicyChoice& 
 ReplayCounts replay_through_share(const AccessTrace& trace, const PolicyChoice& policy,
                                   Bytes capacity, const ReplayOptions& options);
 
-// Through Engine::step, as a job that lists its samples; misses are the reads it orders. The same
-// counts, many times slower: it shows that the engine's cache is the one that was studied.
+// Through Engine::step, as a job that lists its samples; a miss is a read that the engine commands.
+// The counts are the same, and it is many times slower: it shows that the engine's cache is the one
+// that was studied.
 ReplayCounts replay_through_engine(const AccessTrace& trace, const PolicyChoice& policy,
                                    Bytes capacity, const ReplayOptions& options);
 
-// What both give a policy to draw from.
+// The random numbers that both give a policy.
 Random trace_policy_random(std::uint64_t seed);
 
 }  // namespace batchflow::sim

@@ -18,8 +18,7 @@ constexpr Digest kVersion = 1;
 constexpr std::size_t kRequestsPerReport = std::size_t{1} << 12;
 
 // The backend of a trace: one job that lists its samples one at a time, reads that take no time,
-// and a count of what the engine orders. It looks at commands alone, never at the engine's
-// counters.
+// and a count of the engine's commands. It looks at commands alone, never at the engine's counters.
 class TraceBackend {
  public:
   TraceBackend(const AccessTrace& trace, const PolicyChoice& policy, Bytes capacity,
@@ -122,7 +121,7 @@ ReplayCounts replay_through_engine(const AccessTrace& trace, const PolicyChoice&
   return backend.counts();
 }
 
-// The share that TraceBackend's engine makes for the trace, so that both draw alike.
+// That of the share which TraceBackend's engine makes for the trace, so that both draw alike.
 Random trace_policy_random(std::uint64_t seed) {
   ShareSpec spec;
   spec.place = {kNode, Tier::dram, 0};

@@ -35,7 +35,7 @@ ResultLog::ResultLog(std::string path, const Study& study, bool resume)
   try {
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      throw ConfigError(path_ + ": is no file to keep results in; name a file with --out");
+      throw ConfigError(path_ + ": is not a file that can keep results; name a file with --out");
     }
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       throw ConfigError(path_ +

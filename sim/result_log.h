@@ -1,9 +1,8 @@
-// The results of a sweep as they come: a file of JSON lines that outlives whatever ends the
-// program.
+// The results of a sweep as they come: a file of JSON lines that stays whatever ends the program.
 //
-// The first line says of which study they are; each further one is a run's. A line that the end of
-// the program cut short is dropped; whoever goes on makes what is missing. When all are there, the
-// file is written anew in the order of the runs.
+// The first line names the study; each further line is the result of a run. A line that the end of
+// the program cut short is dropped, and --resume makes what is missing. When all results are there,
+// the file is written anew in the order of the runs.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +30,9 @@ class ResultLog {
 
   // By index.
   const std::vector<std::optional<RunResult>>& results() const { return results_; }
-  // On the disk before this returns. Throws OutputError.
+  // The result is on the disk before this returns. Throws OutputError.
   void add(std::size_t index, const RunResult& result);
-  // All are there.
+  // All results are there.
   void close();
 
  private:

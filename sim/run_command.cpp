@@ -60,7 +60,7 @@ Scenario scenario_of(const Options& options, const Variant& variant) {
   return scenario;
 }
 
-// All of them are read before the first runs.
+// All scenarios are read before the first run begins.
 std::vector<PlannedRun> plan(const Options& options) {
   std::vector<PlannedRun> planned;
   for (Variant& variant : parse_variants(policy_list(), options.policies)) {
@@ -74,7 +74,7 @@ std::vector<PlannedRun> plan(const Options& options) {
                                                        : nullptr;
   if (planned.size() > 1 && of_one_run != nullptr) {
     throw ConfigError(
-        fmt::format("{} tells of one run, and this is a comparison of {}; name one "
+        fmt::format("{} shows one run, and this is a comparison of {}; name one "
                     "policy of each kind",
                     of_one_run, planned.size()));
   }
@@ -96,14 +96,14 @@ RunSettings settings_of(const Options& options) {
   return settings;
 }
 
-// Each run again, with twice of everything in turn; what was interrupted is not asked about.
+// Each run again, with twice of each resource in turn; an interrupted run is left out.
 void find_bottlenecks(const std::vector<PlannedRun>& planned, std::vector<RunResult>& runs) {
   if (runs.size() < planned.size()) return;
   std::vector<PlannedRun> more;
   std::vector<std::size_t> run_of;
   for (std::size_t i = 0; i < planned.size(); ++i) {
     if (runs[i].interrupted || has_failed(runs[i])) continue;
-    for (auto& [resource, scenario] : relieved(planned[i].scenario)) {
+    for (auto& [resource, scenario] : with_double_resources(planned[i].scenario)) {
       more.push_back({resource, std::move(scenario)});
       run_of.push_back(i);
     }
@@ -116,12 +116,12 @@ void find_bottlenecks(const std::vector<PlannedRun>& planned, std::vector<RunRes
   }
 }
 
-// Every result can be written, and each to a place of its own.
+// Checks that every result can be written, and each to a file of its own.
 void check_outputs(const Options& options) {
   using Named = std::pair<const char*, std::string>;
   options.outputs.check(options.scenario);
   if (options.timeline_events > 0 && options.timeline.empty()) {
-    throw ConfigError("--timeline-events is of a timeline, and there is none; add --timeline FILE");
+    throw ConfigError("--timeline-events needs a timeline; add --timeline FILE");
   }
   for (const std::string& path : {options.html, options.timeline, options.journal}) {
     if (!path.empty()) require_writable(path);
@@ -178,7 +178,7 @@ int run_check(const Options& options) {
   for (const DatasetModel& dataset : scenario.datasets) samples += dataset.samples;
   write_file_atomically(
       "-",
-      fmt::format("{}: {} nodes with {} GPUs, {} data sets of {} samples, {} jobs: nothing wrong\n",
+      fmt::format("{}: {} nodes with {} GPUs, {} datasets of {} samples, {} jobs: nothing wrong\n",
                   printable(scenario.name), scenario.cluster.nodes.size(), scenario.cluster.gpus(),
                   scenario.datasets.size(), samples, scenario.jobs.size()),
       check_interrupted);
@@ -205,7 +205,7 @@ void add_scenario_options(CLI::App& command, Options& options) {
 
 void add_run_command(CLI::App& app, Action& action) {
   CLI::App* command =
-      app.add_subcommand("run", "Simulate a scenario: a cluster, its jobs, and what serves them");
+      app.add_subcommand("run", "Simulate a scenario: a cluster, its jobs, and the service");
   const auto options = std::make_shared<Options>();
   add_scenario_options(*command, *options);
   command
@@ -219,12 +219,13 @@ void add_run_command(CLI::App& app, Action& action) {
   command->add_option("--journal", options->journal,
                       "Write the trace journal of the run to this file");
   command->add_option("--timeline", options->timeline,
-                      "Write what every machine did when to this file: a Chrome trace, for\n"
+                      "Write what every machine did, and when, to this file: a Chrome trace, for\n"
                       "ui.perfetto.dev");
   add_whole_number(*command, "--timeline-events", options->timeline_events, 1, UINT32_MAX,
-                   "At which the timeline ends, and the run goes on (default: 1000000)");
-  command->add_flag("--explain", options->explain,
-                    "Print each event (<), decision of a policy (?) and order (>), with its time");
+                   "Events at which the timeline ends, and the run goes on (default: 1000000)");
+  command->add_flag(
+      "--explain", options->explain,
+      "Print each event (<), decision of a policy (?) and command (>), with its time");
   command->add_flag("--bottleneck", options->bottleneck,
                     "Run each again with twice the rate of storage, drives, network, memory or\n"
                     "PCIe, the cores, workers or cache, and say what every job would gain");

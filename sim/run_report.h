@@ -1,4 +1,4 @@
-// What came of runs, as a table for people: one line a run, and for a single run one line a job.
+// The results of runs, as a table for people: one line a run, and for a single run one line a job.
 #pragma once
 
 #include <span>
@@ -11,10 +11,10 @@ namespace batchflow::sim {
 
 std::string run_table(std::span<const RunResult> runs);
 
-// A run as it is called among others.
+// The name of a run among others.
 std::string run_name(const RunResult& run);
 
-// The first column to the left, the others to the right.
+// The first column is aligned to the left, the others to the right.
 std::string aligned(const std::vector<std::vector<std::string>>& rows);
 
 std::string percent(double ratio);  // 0.123 as `12.3 %`

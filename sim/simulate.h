@@ -1,9 +1,9 @@
 // One run of a scenario, from its first event to its last: what batchflow-sim asks of the simulated
-// world. It is in a library of its own (sim/world), which alone links SimGrid; where that is not
-// installed, simulate() says what to install.
+// world. The world is a library of its own (sim/world), which alone links SimGrid; where SimGrid is
+// not installed, simulate() says what to install.
 //
-// A process can simulate once: SimGrid has one clock. Whoever wants several runs forks, also in the
-// middle of one.
+// A process can simulate once, because SimGrid has one clock. A caller that wants several runs
+// forks, also in the middle of a run.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 #include "configs/reader/results.h"
 #include "configs/reader/scenario.h"
-#include "sim/how_far.h"
+#include "sim/run_progress.h"
 
 namespace batchflow::sim {
 
@@ -21,35 +21,35 @@ struct SimulateOptions {
   std::string timeline;  // where the timeline goes (Chrome trace JSON); empty: nowhere
   std::uint64_t timeline_events = 1'000'000;  // at most
   std::string journal;                        // where the trace journal goes; empty: nowhere
-  // Told each event (<), decision of a policy (?) and order (>) with its time, in words; empty:
-  // nobody is.
+  // Called with each event (<), decision of a policy (?) and command (>), in words with its time;
+  // may be empty.
   std::function<void(const std::string&)> explain;
-  // Asked when all is set up, after the first step of the engine, and often from then on; false:
+  // Asked when all is set up, after the first step of the engine, and often from then on. False:
   // stop here, with the results so far.
-  std::function<bool(const HowFar&)> goes_on;
+  std::function<bool(const RunProgress&)> goes_on;
 };
 
-// Throws ConfigError for what the scenario asks for and cannot be simulated.
+// Throws ConfigError for a scenario that cannot be simulated.
 RunResult simulate(const Scenario& scenario, const SimulateOptions& options);
 
-// A run that can be halted on its way and go on in several processes: what-ifs with one beginning.
+// A run that can be halted and go on in several processes: what-ifs with one beginning.
 class Simulation {
  public:
   virtual ~Simulation() = default;
-  // False: it ended before, or was told to.
+  // False: the run ended before, or was told to end.
   virtual bool run_until(Instant when) = 0;
   // From now on policies, settings that the engine can change, the rate of the store, cores and
   // caches are those of `to`, which is the same in all else. REQUIRES: the store has a rate in
   // both.
   virtual void change_to(const Scenario& to) = 0;
-  // To its end.
+  // Runs to the end.
   virtual RunResult run() = 0;
 };
 // Throws ConfigError, as simulate().
 std::unique_ptr<Simulation> start_simulation(const Scenario& scenario,
                                              const SimulateOptions& options);
 
-// Whether there is anything to simulate with.
+// Whether this program was built with a simulated world.
 bool can_simulate();
 
 }  // namespace batchflow::sim

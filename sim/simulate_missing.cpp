@@ -1,4 +1,4 @@
-// In place of sim/world, where SimGrid is not installed.
+// Stands in for sim/world where SimGrid is not installed.
 #include "core/config_error.h"
 #include "sim/simulate.h"
 

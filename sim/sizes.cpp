@@ -22,13 +22,13 @@ constexpr Bytes kMostBytes = std::numeric_limits<std::int64_t>::max();
   refuse(text, "is more than any cache has", "write at most 9223pb");
 }
 
-// Why a text is no size.
+// Says why a text is not a size.
 [[noreturn]] void refuse(std::string_view text) {
   if (text.starts_with("0x")) refuse(text, "is hexadecimal", "write a decimal number");
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const bool fits_if_small = parse_size("1" + std::string(text.substr(digits))).has_value();
   if (digits > 1 && fits_if_small) refuse_too_large(text);
-  refuse(text, "is no cache size", kRemedy);
+  refuse(text, "is not a cache size", kRemedy);
 }
 
 }  // namespace

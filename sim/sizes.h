@@ -13,10 +13,10 @@ struct AskedSize {
   std::string text;
   Size size;
 };
-// Throws ConfigError when the text is no size, or a size of zero.
+// Throws ConfigError when the text is not a size, or is a size of zero.
 AskedSize ask_for_size(std::string_view text);
-// Shares are of `whole`, and everything is rounded down. Throws ConfigError when less than a byte
-// is left.
+// A share is a share of `whole`; everything is rounded down. Throws ConfigError when less than a
+// byte is left.
 Bytes size_in_bytes(const AskedSize& asked, Bytes whole);
 
 // 1234567 as `1.23 MB`.

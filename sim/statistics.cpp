@@ -10,13 +10,13 @@ namespace batchflow::sim {
 
 namespace {
 
-// Up to ten degrees of freedom from the tables; beyond, the expansion below is within 0.0002.
+// Up to ten degrees of freedom from the tables; above, the expansion below is within 0.0002.
 constexpr double kStudent[] = {12.7062047, 4.3026527, 3.1824463, 2.7764451, 2.5705818,
                                2.4469119,  2.3646243, 2.3060041, 2.2621572, 2.2281389};
 
 struct Spread {
   double mean = 0;
-  double variance = 0;  // of the mean: of the values, over their number
+  double variance = 0;  // the variance of the mean: that of the values, over their number
 };
 
 Spread spread(std::span<const double> values) {
@@ -42,7 +42,7 @@ double student_t(double freedom) {
     if (below == std::size(kStudent)) return low;
     return low + (freedom - static_cast<double>(below)) * (kStudent[below] - low);
   }
-  // Cornish and Fisher's, from the normal distribution's quantile.
+  // The expansion of Cornish and Fisher, from the quantile of the normal distribution.
   const double z = 1.959963985;
   const double z3 = z * z * z;
   const double z5 = z3 * z * z;

@@ -30,7 +30,7 @@ struct Study {
   std::vector<std::pair<std::string, std::vector<ConfigNode>>> grid;
   std::vector<Assignments> list;
   std::size_t seeds = 1;
-  std::uint64_t seed = 0;  // 0: the scenario's
+  std::uint64_t seed = 0;  // 0: that of the scenario
   std::vector<std::string> figures;
   bool warm = false;
   Duration warm_at{0};
@@ -61,11 +61,11 @@ std::string text_of(const ConfigNode& node) {
   throw ConfigError(node.place.text() + ": " + what);
 }
 
-// Paths and their values: a map whose keys only the scenario knows.
+// Paths and their values: a map with keys that only the scenario knows.
 Assignments assignments(const ConfigNode& node, const std::string& key) {
   if (node.kind == ConfigNode::Kind::empty) return {};
   if (node.kind != ConfigNode::Kind::map) {
-    refuse(node, fmt::format("key '{}': no settings; write `path.to.key: value` lines", key));
+    refuse(node, fmt::format("key '{}': not settings; write `path.to.key: value` lines", key));
   }
   Assignments result;
   for (const ConfigEntry& entry : node.map) result.emplace_back(entry.key, entry.value);
@@ -109,7 +109,7 @@ void read_list(const ConfigNode& tree, Study& study) {
     const bool same = std::equal(first.begin(), first.end(), last.begin(), last.end(),
                                  [](const auto& a, const auto& b) { return a.first == b.first; });
     if (!same) {
-      refuse(one, "key 'list': other paths than in the first entry; name the same in each");
+      refuse(one, "key 'list': the first entry has other paths; name the same paths in each");
     }
     const bool twice =
         std::any_of(study.list.begin(), study.list.end() - 1, [&](const Assignments& other) {
@@ -117,7 +117,7 @@ void read_list(const ConfigNode& tree, Study& study) {
               other.begin(), other.end(), last.begin(), last.end(),
               [](const auto& a, const auto& b) { return text_of(a.second) == text_of(b.second); });
         });
-    if (twice) refuse(one, "key 'list': the same stands there twice; leave one out");
+    if (twice) refuse(one, "key 'list': an entry stands there twice; leave one out");
   }
 }
 
@@ -150,7 +150,7 @@ Study read_study(const std::string& path) {
       }
     }
     section.section("warm_start", [&](ConfigSection& warm) {
-      warm.require("at", "the simulated time until which all runs of a seed are one, as 600s");
+      warm.require("at", "the simulated time until which all runs of a seed are the same, as 600s");
       study.warm = true;
       study.warm_at = warm.duration("at", Duration(0), Duration(1));
     });
@@ -244,7 +244,8 @@ ConfigNode tree_of(const Study& study, const ConfigNode& scenario, const Point& 
   return tree;
 }
 
-// What a run can change on its way. Of the engine: its policies and the settings it says.
+// Whether a run can change the setting while it goes on. Of the engine: its policies, and the
+// settings that it names.
 bool can_change(const std::string& path) {
   constexpr std::string_view paths[] = {"engine.credits",      "engine.read_attempts",
                                         "engine.retry_wait",   "engine.rank_timeout",
@@ -298,7 +299,7 @@ Scenario scenario_of(const Study& study, const ConfigNode& tree) {
   return scenario;
 }
 
-// The policies' chance follows the scenario's seed, unless it was given one of its own.
+// The random numbers of policies follow the seed of the scenario, unless they were given a seed.
 Scenario with_seed(Scenario scenario, const Study& study, std::size_t index) {
   const bool follows = scenario.engine.seed == scenario.seed;
   scenario.seed = (study.seed != 0 ? study.seed : scenario.seed) + index;
@@ -308,8 +309,8 @@ Scenario with_seed(Scenario scenario, const Study& study, std::size_t index) {
 
 }  // namespace
 
-StudyPlan plan_study(const std::string& place) {
-  const Study study = read_study(find_config(place, "studies"));
+StudyPlan plan_study(const std::string& name_or_path) {
+  const Study study = read_study(find_config(name_or_path, "studies"));
   StudyPlan plan;
   plan.name = study.name;
   plan.about = study.about;
@@ -317,7 +318,7 @@ StudyPlan plan_study(const std::string& place) {
   plan.figures = study.figures;
   const std::vector<Point> points = points_of(study, plan);
   if (points.size() * study.seeds > kRunsMost) {
-    throw ConfigError(fmt::format("{}: {} runs, and {} are allowed; vary less", place,
+    throw ConfigError(fmt::format("{}: {} runs, and {} are allowed; vary less", name_or_path,
                                   points.size() * study.seeds, kRunsMost));
   }
   const ConfigNode base = load_scenario(study.scenario);

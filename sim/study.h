@@ -1,5 +1,5 @@
-// A study: a scenario run at every combination of what is varied, each with several seeds. Read
-// from YAML and planned out before anything runs.
+// A study: a scenario run at every combination of what is varied, each with several seeds. It is
+// read from YAML, and planned before anything runs.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct StudyPlan {
   // The runs of a point stand together, by seed.
   std::vector<PlannedRun> runs;
   std::vector<std::string> figures;  // that tables and plots show
-  std::string fingerprint;           // of all that the results depend on
-  // With `warm_start`: by seed, what all runs of that seed begin with, until then.
+  std::string fingerprint;           // a hash of all that the results depend on
+  // With `warm_start`, by seed: the common beginning of all runs of that seed.
   std::vector<Scenario> beginnings;
   Instant warm_until{};
 
@@ -39,8 +39,8 @@ struct StudyPlan {
   }
 };
 
-// `place`: a file, or the name of one of configs/studies. Throws ConfigError.
-StudyPlan plan_study(const std::string& place);
+// `name_or_path`: a file, or the name of a file in configs/studies. Throws ConfigError.
+StudyPlan plan_study(const std::string& name_or_path);
 
 // A commented study with every setting.
 std::string study_template();

@@ -1,5 +1,4 @@
-// The commands that are about several runs: `sweep` makes them, `compare` sets two files of results
-// side by side.
+// The commands for several runs: `sweep` makes them, `compare` compares two files of results.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -53,7 +52,7 @@ std::vector<Branching> by_beginning(const StudyPlan& plan, const std::vector<std
   return groups;
 }
 
-// Makes the runs that the log lacks, and gives it each as it comes.
+// Makes the runs that the log lacks, and adds each to the log as it comes.
 void make_missing(const StudyPlan& plan, std::uint64_t at_once, ResultLog& log) {
   std::vector<PlannedRun> missing;
   std::vector<std::size_t> index_of;
@@ -66,7 +65,7 @@ void make_missing(const StudyPlan& plan, std::uint64_t at_once, ResultLog& log) 
   RunSettings settings;
   settings.at_once = at_once;
   settings.finished = [&](std::size_t k, const RunResult& run) {
-    // What was cut short, or crashed, is made again by who goes on.
+    // A run that was cut short, or crashed, is made again by --resume.
     if (!run.interrupted && !run.digest.empty()) log.add(index_of[k], run);
   };
   if (plan.beginnings.empty()) {
@@ -107,14 +106,14 @@ int run_sweep(const SweepOptions& options) {
   ResultLog log(out, {plan.name, plan.fingerprint, plan.runs.size()}, options.resume);
   make_missing(plan, options.at_once, log);
   const SweepResults results{plan, log.results()};
-  if (results.there() == plan.runs.size()) {
+  if (results.count() == plan.runs.size()) {
     log.close();
     return answer(options, results);
   }
   const int code = answer(options, results);
   const bool interrupted = was_interrupted();
   say(fmt::format("batchflow-sim: {}; {} of {} runs are in {}, --resume makes the rest",
-                  interrupted ? "interrupted" : "some runs did not end", results.there(),
+                  interrupted ? "interrupted" : "some runs did not end", results.count(),
                   plan.runs.size(), out));
   return interrupted ? 130 : code == 0 ? 1 : code;
 }
@@ -162,11 +161,10 @@ void add_sweep_command(CLI::App& app, Action& action) {
 }
 
 void add_compare_command(CLI::App& app, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("compare", "Set two files of results side by side: what differs");
+  CLI::App* command = app.add_subcommand("compare", "Compare two files of results: what differs");
   const auto options = std::make_shared<CompareOptions>();
   command->add_option("A", options->a, "What `run` or `sweep` wrote with --json=FILE")->required();
-  command->add_option("B", options->b, "The same, of what is compared with it")->required();
+  command->add_option("B", options->b, "The same, of the runs to compare with")->required();
   options->outputs.add(*command, "json", "JSON");
   command->footer("Example:\n  batchflow-sim compare before.json after.json");
   command->callback([options, &action] { action = [options] { return run_compare(*options); }; });

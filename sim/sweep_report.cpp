@@ -11,15 +11,15 @@
 
 namespace batchflow::sim {
 
-Estimate SweepResults::of(std::size_t point, const Figure& figure) const {
+Estimate SweepResults::estimate(std::size_t point, const Figure& figure) const {
   std::vector<double> values;
   for (std::size_t i = point * plan.seeds; i < (point + 1) * plan.seeds; ++i) {
     if (runs[i] && runs[i]->failure.empty()) values.push_back(figure.value(*runs[i]));
   }
-  return values.empty() ? Estimate{std::nan(""), 0, 0} : estimate(values);
+  return values.empty() ? Estimate{std::nan(""), 0, 0} : sim::estimate(values);
 }
 
-std::size_t SweepResults::there() const {
+std::size_t SweepResults::count() const {
   std::size_t count = 0;
   for (const auto& run : runs) count += run.has_value();
   return count;
@@ -56,7 +56,7 @@ std::string sweep_table(const SweepResults& results) {
     if (plan.axes.empty()) row.push_back(printable(plan.name));
     for (const std::string& name : plan.figures) {
       const Figure& figure = figure_named(name);
-      row.push_back(estimate_text(results.of(point, figure), figure));
+      row.push_back(estimate_text(results.estimate(point, figure), figure));
     }
     rows.push_back(std::move(row));
   }
@@ -69,7 +69,7 @@ std::string sweep_table(const SweepResults& results) {
   if (plan.seeds > 1) {
     text += fmt::format("means of {} seeds, with 95 % intervals (Student's t)\n", plan.seeds);
   }
-  return text + fmt::format("{} of {} runs\n", results.there(), plan.runs.size());
+  return text + fmt::format("{} of {} runs\n", results.count(), plan.runs.size());
 }
 
 std::string sweep_json(const SweepResults& results) {
@@ -95,7 +95,7 @@ std::string sweep_json(const SweepResults& results) {
       one["values"][plan.axes[axis].name] = plan.value(point, axis);
     }
     for (const Figure& figure : figures()) {
-      const Estimate estimate = results.of(point, figure);
+      const Estimate estimate = results.estimate(point, figure);
       if (estimate.count == 0) continue;
       Json& entry = one["figures"][figure.field];
       entry = {{"mean", estimate.mean}, {"count", estimate.count}};

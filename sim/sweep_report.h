@@ -1,4 +1,4 @@
-// What came of a study, for people, programs and spreadsheets.
+// The results of a study, for people, programs and spreadsheets.
 #pragma once
 
 #include <optional>
@@ -11,24 +11,24 @@
 
 namespace batchflow::sim {
 
-// The results of a plan's runs, by index; none for those that are missing.
+// The results of a plan's runs, by index; none for missing runs.
 struct SweepResults {
   const StudyPlan& plan;
   std::vector<std::optional<RunResult>> runs;
 
-  // Over the seeds of a point, as far as its runs are there and did not fail.
-  Estimate of(std::size_t point, const Figure& figure) const;
-  std::size_t there() const;
-  std::vector<RunResult> finished() const;  // or failed: those that are there
+  // Over the seeds of a point with runs that are there and did not fail.
+  Estimate estimate(std::size_t point, const Figure& figure) const;
+  std::size_t count() const;
+  std::vector<RunResult> finished() const;  // all runs that are there, failed ones too
 };
 
 std::string sweep_table(const SweepResults& results);
-// As `run` writes it, with `study` and `points` beside the runs.
+// The JSON of `run`, with `study` and `points` beside the runs.
 std::string sweep_json(const SweepResults& results);
 // A row a run: the value on each axis, the seed, the figures.
 std::string sweep_csv(const SweepResults& results);
 
-// `5.1 ± 0.2`; without what is not known.
+// `5.1 ± 0.2`; unknown parts are left out.
 std::string estimate_text(const Estimate& estimate, const Figure& figure);
 
 }  // namespace batchflow::sim

@@ -31,7 +31,7 @@ struct Options {
   OutputFlags outputs;
 };
 
-// Reports to a bar, and ends the work where it was interrupted.
+// Reports to a progress bar, and ends the work where it was interrupted.
 Progress progress_of(ProgressBar& bar) {
   return [&bar](double done) {
     check_interrupted();
@@ -64,7 +64,7 @@ void write_trace(const JobTrace& trace, const std::string& path) {
                         check_interrupted);
 }
 
-// Before the work is done.
+// Called before the work is done.
 void check_output(const Options& options) {
   require_writable(options.output);
   if (options.trace.empty()) return;
@@ -127,7 +127,7 @@ int synthesize(const SynthCommand& command) {
 }
 
 std::string formats_help() {
-  std::string text = "Formats, told by the content (* checked on real files):\n";
+  std::string text = "Formats, recognised by the content (* checked on real files):\n";
   for (const JobFormat* format : job_formats()) {
     text += fmt::format("  {:<12}{} {}\n", format->name, format->checked ? '*' : ' ', format->help);
   }
@@ -135,7 +135,9 @@ std::string formats_help() {
 }
 
 void add_format(CLI::App& command, Options& options) {
-  command.add_option("--format", options.format, "Of the file, in place of what it looks like")
+  command
+      .add_option("--format", options.format,
+                  "The format of the file, in place of a guess by its content")
       ->type_name("FORMAT");
   add_corrupt_limit(command, options.corrupt_limit);
 }

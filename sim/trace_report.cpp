@@ -19,7 +19,7 @@ double share(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// 200000 as `2 d 7 h`: of what lasts days, no second matters.
+// 200000 as `2 d 7 h`: seconds do not matter in a time of days.
 std::string span_text(double seconds) {
   constexpr double kHour = 3600, kDay = 24 * kHour;
   if (seconds < kDay) return time_text(seconds);
@@ -34,7 +34,7 @@ std::string instant_text(const JobTrace& trace, TraceTime time) {
 
 std::string base_text(TimeBase base) {
   if (base == TimeBase::utc) return " UTC";
-  return base == TimeBase::local ? " (of a zone that is not named)"
+  return base == TimeBase::local ? " (in a zone that is not named)"
                                  : " (since a beginning that is not named)";
 }
 
@@ -96,7 +96,7 @@ std::string time_table(const JobStatistics& s) {
   };
   add("duration (with GPUs)", s.duration_s);
   add("waited for the start", s.wait_s);
-  add("since the one before", s.interarrival_s);
+  add("since the job before", s.interarrival_s);
   return rows.size() == 1 ? "" : aligned(rows);
 }
 

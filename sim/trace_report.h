@@ -1,4 +1,4 @@
-// A job trace's statistics and problems, as a table for people and as JSON.
+// The statistics and problems of a job trace, as a table for people and as JSON.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace batchflow::sim {
 
 std::string trace_table(const JobTrace& trace, const JobStatistics& statistics);
 std::string trace_json(const JobTrace& trace, const JobStatistics& statistics);
-// One line for each kind of problem, or nothing.
+// One line for each kind of problem; empty without problems.
 std::string problems_text(const JobTrace& trace);
 
 }  // namespace batchflow::sim

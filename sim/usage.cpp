@@ -13,7 +13,7 @@ double corrupt_limit_of(const std::string& text) {
   const auto limit = parse_ratio(text);
   if (!limit || limit->parts > Ratio::kWhole) {
     throw ConfigError(
-        fmt::format("--corrupt-limit '{}' is no share of the lines; write 1% or 0.01", text));
+        fmt::format("--corrupt-limit '{}' is not a share of the lines; write 1% or 0.01", text));
   }
   return static_cast<double>(limit->parts) / static_cast<double>(Ratio::kWhole);
 }

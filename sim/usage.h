@@ -1,4 +1,4 @@
-// Options that read their own text.
+// Options that parse their own text.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace batchflow::sim {
 double corrupt_limit_of(const std::string& text);
 void add_corrupt_limit(CLI::App& command, std::string& text);
 
-// An option that takes a whole number from `least` to `most`.
+// Adds an option that takes a whole number from `least` to `most`.
 void add_whole_number(CLI::App& command, const std::string& name, std::uint64_t& value,
                       std::uint64_t least, std::uint64_t most, const std::string& help);
 

@@ -37,7 +37,7 @@ void add(const PolicyList& list, std::vector<Kind>& kinds, const std::string& ki
   }
 }
 
-// `text` is what stands between two commas; `kind` is the last one named.
+// `text` stands between two commas; `kind` is the kind that was named last.
 void parse_one(const PolicyList& list, std::vector<Kind>& kinds, std::string_view text,
                std::string& kind) {
   const std::size_t mark = text.find_first_of("=:");
@@ -65,7 +65,7 @@ std::vector<Kind> parse_kinds(const PolicyList& list, const std::vector<std::str
       text.remove_prefix(comma + 1);
     }
   }
-  // A preset comes first, for the kinds beside it to win.
+  // A preset comes first, so that the kinds beside it win.
   std::stable_partition(kinds.begin(), kinds.end(),
                         [](const Kind& kind) { return kind.name == "preset"; });
   return kinds;
@@ -79,8 +79,8 @@ ConfigNode scalar(const std::string& kind, const std::string& text) {
   return node;
 }
 
-// `file:line: ` of what is written at `path`; empty when nothing is.
-std::string place_of(const ConfigNode& tree, std::string_view path) {
+// `file:line: ` of the value at `path`; empty when there is none.
+std::string source_line_of(const ConfigNode& tree, std::string_view path) {
   const ConfigNode* node = &tree;
   while (node != nullptr && !path.empty()) {
     const std::size_t dot = path.find('.');
@@ -124,8 +124,9 @@ void check_policies(const PolicyList& list, const PolicyTexts& policies, const C
     try {
       check_choice(list, kind, text);
     } catch (const ConfigError& error) {
-      const std::string place = place_of(tree, "engine.policies." + kind);
-      throw ConfigError(fmt::format("{}key 'engine.policies.{}': {}", place, kind, error.what()));
+      const std::string source_line = source_line_of(tree, "engine.policies." + kind);
+      throw ConfigError(
+          fmt::format("{}key 'engine.policies.{}': {}", source_line, kind, error.what()));
     }
   }
 }
@@ -133,7 +134,7 @@ void check_policies(const PolicyList& list, const PolicyTexts& policies, const C
 void apply_variant(const Variant& variant, ConfigNode& tree) {
   for (const auto& [kind, text] : variant.choices) {
     if (kind == "preset") {
-      // It stands for all kinds: what the scenario chose for another preset goes.
+      // The preset stands for all kinds: what the scenario chose for another preset is removed.
       if (ConfigNode* engine = tree.find("engine")) {
         std::erase_if(engine->map,
                       [](const ConfigEntry& entry) { return entry.key == "policies"; });

@@ -1,8 +1,8 @@
-// What `--policy` of `run` asks for: one run, or several that are compared.
+// The runs that `--policy` of `run` asks for: one run, or several that are compared.
 //
 // `kind=name[:parameter=value...]` or `preset=name`; a comma starts another name, of the same kind
-// unless it says another. Names of one kind are compared, kinds are crossed. A preset stands for
-// all kinds; those named beside it differ from it.
+// unless it names its own. Names of one kind are compared, kinds are crossed. A preset stands for
+// all kinds; kinds named beside it differ from it.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@
 namespace batchflow::sim {
 
 struct Variant {
-  std::string label;  // what tells it from the others; empty when there is one
+  std::string label;  // what tells it from the others; empty when it is the only one
   std::vector<std::pair<std::string, std::string>> choices;  // kind or `preset`, and the name
 };
 
-// In the order in which they were named, the last kind changing first. Throws ConfigError.
+// In the order in which they were named; the last kind changes first. Throws ConfigError.
 std::vector<Variant> parse_variants(const PolicyList& list, const std::vector<std::string>& texts);
 
-// Refuses policies of a scenario that there are not, with their place.
+// Refuses unknown policies of a scenario, with their source lines.
 void check_policies(const PolicyList& list, const PolicyTexts& policies, const ConfigNode& tree);
 
 // Writes the choices into the tree of a scenario.

@@ -22,8 +22,8 @@ constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 
 // ---------------------------------------------------------------------------------- blocks ----
 
-// Reads block after block; `use` takes whole units from the front and returns how many bytes it
-// used, all of them in the last call.
+// Reads block after block. `use` takes whole units from the front and returns how many bytes it
+// used; in the last call it uses all of them.
 template <class Use>
 void each_block(ByteSource& source, std::vector<char>& block, std::size_t filled,
                 const Progress& progress, Use use) {
@@ -74,7 +74,7 @@ void read_oracle_general(const std::string& path, ByteSource& source, std::vecto
   }
 }
 
-// How many requests are to come, from the first block.
+// Estimates from the first block how many requests are to come.
 std::size_t expected_requests(const ByteSource& source, std::string_view begin, bool csv) {
   if (csv) return expected_lines(source, begin);
   return source.compressed() ? 0 : source.file_bytes() / kOracleRecordBytes;

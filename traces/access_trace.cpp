@@ -11,7 +11,7 @@
 namespace batchflow {
 namespace {
 
-// From the end: where each item was seen last is where it is used next.
+// Goes from the end: where an item was seen last is where it is used next.
 std::vector<std::uint32_t> next_uses_of(const AccessTrace& trace) {
   std::vector<std::uint32_t> next(trace.requests());
   std::vector<std::uint32_t> seen(trace.distinct_items(), AccessTrace::kNoNext);

@@ -1,8 +1,8 @@
-// An access trace in memory: which item each request asks for, its size, and when it is asked for
-// next. Ids are dense, numbered in the order of their first appearance.
+// An access trace in memory: which item each request asks for, its size, and when the item is asked
+// for next. Ids are dense, numbered in the order of their first appearance.
 //
-// Eight bytes a request (twelve where the size of an id changes) and four an item, so that 10^8
-// requests fit a laptop. Filled through AccessTraceBuilder, by a reader or a generator.
+// It takes eight bytes a request (twelve where the size of an id changes) and four an item, so that
+// 10^8 requests fit a laptop. A reader or a generator fills it through AccessTraceBuilder.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,8 @@ class AccessTraceBuilder {
 
   explicit AccessTraceBuilder(std::string name) { trace_.name = std::move(name); }
 
-  // Throws ConfigError when this machine has not the memory for so many, and `more_bytes` beside.
+  // Throws ConfigError when the memory of this machine does not fit so many requests and
+  // `more_bytes`.
   void expect(std::size_t requests, double more_bytes = 0);
   // False when there are as many requests as a trace can hold.
   bool add(std::uint64_t id, std::uint32_t size);
@@ -60,18 +61,18 @@ class AccessTraceBuilder {
   IdMap ids_;
 };
 
-// Called now and then while something takes long, with the share that is done, in [0, 1], or less
-// than 0 where nobody can say. It may throw to end the work.
+// Called now and then during long work, with the share that is done, in [0, 1], or less than 0
+// where the share is unknown. It may throw to end the work.
 using Progress = std::function<void(double)>;
 
 enum class TraceFormat : std::uint8_t { by_content, csv, oracle_general };
 
-// `csv`: lines as traces/csv_lines.h has them. `oracle_general`: libCacheSim's binary of 24-byte
-// little-endian records: u32 time, u64 id, u32 size, i64 next. Its last field is not used: programs
-// write it with different conventions, and it follows from the rest. Either may be compressed with
-// zstd, whatever its name; `-` is standard input.
-// `by_content`: what is named .csv or looks like text is CSV, and the rest is oracleGeneral if its
-// records can be any.
+// `csv`: the lines of traces/csv_lines.h. `oracle_general`: libCacheSim's binary of 24-byte
+// little-endian records: u32 time, u64 id, u32 size, i64 next. The last field is not used: programs
+// write it with different conventions, and it follows from the others. Both may be compressed with
+// zstd under any name; `-` is standard input.
+// `by_content`: a file that is named .csv or looks like text is CSV; any other is oracleGeneral if
+// its bytes can be such records.
 // Throws ConfigError when the file cannot be read, is empty, cut short or malformed.
 AccessTrace read_access_trace(const std::string& path, TraceFormat format = TraceFormat::by_content,
                               const Progress& progress = {});

@@ -36,7 +36,7 @@ z_stream gzip_input(std::string_view bytes) {
   return stream;
 }
 
-// The first three bytes may stand in binary records too, so what follows must decompress.
+// Binary records may begin with the same three bytes, so the bytes that follow must decompress.
 bool is_gzip(std::string_view begin) {
   if (!begin.starts_with("\x1f\x8b\x08"sv)) return false;
   z_stream stream = gzip_input(begin);
@@ -109,8 +109,8 @@ void ByteSource::fail(const std::string& what) const {
 
 void ByteSource::fail_compressed(std::string_view kind, std::string_view error) const {
   if (frames_ > 0 && !in_frame_) {
-    fail(fmt::format(
-        "has bytes after its {} data that are none; cut them off or fetch the file again", kind));
+    fail(fmt::format("has other bytes after its {} data; cut them off or fetch the file again",
+                     kind));
   }
   fail(fmt::format("is not valid {} data ({}); compress it again", kind, error));
 }
@@ -191,7 +191,7 @@ std::size_t ByteSource::step_gzip(char* to, std::size_t room) {
   input_begin_ = input_end_ - gzip_->avail_in;
   in_frame_ = result != Z_STREAM_END;
   const std::size_t made = before - gzip_->avail_out;
-  if (!in_frame_) {  // another may follow
+  if (!in_frame_) {  // another frame may follow
     ++frames_;
     inflateReset(gzip_);
   }

@@ -1,5 +1,5 @@
-// The bytes of a trace file or of standard input, decompressed where they are compressed with zstd
-// or gzip (known by the first bytes, not by the name).
+// The bytes of a trace file or of standard input. They are decompressed if they are compressed with
+// zstd or gzip, which the first bytes show, not the name.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace batchflow {
 
 class ByteSource {
  public:
-  // `-` is standard input. `on_signal` is called when a signal ends a wait; it may throw, else the
-  // wait goes on. Throws ConfigError when the file cannot be read or is empty.
+  // `-` is standard input. `on_signal` is called when a signal ends a wait; if it does not throw,
+  // the wait goes on. Throws ConfigError when the file cannot be read or is empty.
   explicit ByteSource(const std::string& path, std::function<void()> on_signal = {});
   ~ByteSource();
   ByteSource(const ByteSource&) = delete;
 
-  // Fills `to` as far as there are bytes; less than `bytes` only at the end.
-  // Throws ConfigError when the file cannot be read on, or its compressed data is broken or cut.
+  // Fills `to` as far as there are bytes; returns less than `bytes` only at the end. Throws
+  // ConfigError when the file cannot be read on, or its compressed data is broken or cut.
   std::size_t read(char* to, std::size_t bytes);
 
   std::uint64_t file_bytes() const { return file_bytes_; }  // 0: not known (a pipe)
@@ -34,7 +34,7 @@ class ByteSource {
   void open_file(const std::string& path);
   std::size_t read_file(char* to, std::size_t bytes);
   std::size_t read_compressed(char* to, std::size_t bytes);
-  // Decompress from what was read of the file; they say how many bytes they made.
+  // Decompress what was read of the file; they return how many bytes they made.
   std::size_t step_zstd(char* to, std::size_t room);
   std::size_t step_gzip(char* to, std::size_t room);
   [[noreturn]] void fail(const std::string& what) const;
@@ -45,7 +45,7 @@ class ByteSource {
   int descriptor_ = -1;
   std::uint64_t file_bytes_ = 0;
   std::uint64_t bytes_read_ = 0;
-  std::vector<char> input_;  // read from the file and not handed on
+  std::vector<char> input_;  // read from the file and not yet used
   std::size_t input_begin_ = 0;
   std::size_t input_end_ = 0;
   ZSTD_DCtx_s* zstd_ = nullptr;

@@ -1,4 +1,4 @@
-// What is written to a file whose name ends in .zst or .gz is compressed so.
+// Compresses what is written to a file with a name that ends in .zst or .gz.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ constexpr std::string_view kSizeNames[] = {"size",        "bytes",      "obj_siz
                                            "object_size", "size_bytes", "length"};
 constexpr std::span<const std::string_view> kSynonyms[] = {kTimeNames, kIdNames, kSizeNames};
 
-// Also what is meant to be one and is not: -1, .5, "7", nan, nothing.
+// Also true of a field that is meant as a number and is none: -1, .5, "7", nan, an empty field.
 bool looks_like_number(std::string_view field) {
   const std::string text = lower(unquoted(field));
   const std::size_t begin = std::min(text.find_first_not_of("+-."), text.size());
@@ -27,7 +27,7 @@ bool looks_like_number(std::string_view field) {
   return rest.empty() || is_digit(rest.front()) || rest == "nan" || rest.starts_with("inf");
 }
 
-// Seconds, counted or with a fraction; only their form matters here.
+// Seconds, whole or with a fraction; only their form matters here.
 bool is_time(std::string_view text) {
   const std::size_t digits =
       static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
@@ -55,39 +55,39 @@ bool CsvLines::looks_like_header() const {
 
 void CsvLines::read_header() {
   columns_ = fields_.size();
-  places_ = {kNowhere, kNowhere, kNowhere};
+  indices_ = {kNowhere, kNowhere, kNowhere};
   for (std::size_t i = 0; i < columns_; ++i) {
     for (std::size_t column = 0; column < 3; ++column) {
       const auto names = kSynonyms[column];
       if (std::find(names.begin(), names.end(), lower(unquoted(fields_[i]))) == names.end()) {
         continue;
       }
-      if (places_[column] != kNowhere) {
-        fail(fmt::format("columns {} and {} are both the {}; name one of them otherwise",
-                         places_[column] + 1, i + 1, kColumnNames[column]));
+      if (indices_[column] != kNowhere) {
+        fail(fmt::format("columns {} and {} are both the {}; rename one of them",
+                         indices_[column] + 1, i + 1, kColumnNames[column]));
       }
-      places_[column] = i;
+      indices_[column] = i;
     }
   }
   find_columns();
 }
 
-// What the header does not name stands where it usually does, if nothing else stands there.
+// A column that the header does not name is at its usual index, if no other column is there.
 void CsvLines::find_columns() {
   for (std::size_t column : {id, size}) {
-    if (places_[column] != kNowhere) continue;
-    const bool taken = std::find(places_.begin(), places_.end(), column) != places_.end();
+    if (indices_[column] != kNowhere) continue;
+    const bool taken = std::find(indices_.begin(), indices_.end(), column) != indices_.end();
     if (columns_ != 3 || taken) {
       fail(fmt::format("no column is called {}; name the columns time,id,size",
                        kColumnNames[column]));
     }
-    places_[column] = column;
+    indices_[column] = column;
   }
 }
 
 void CsvLines::request(std::string_view text) {
   if (fields_.size() != columns_) refuse_line(text);
-  if (places_[time] != kNowhere && !is_time(field(time))) {
+  if (indices_[time] != kNowhere && !is_time(field(time))) {
     refuse_field(time, "a number of seconds");
   }
   const auto item = integer<std::uint64_t>(field(id));
@@ -104,7 +104,7 @@ void CsvLines::refuse_line(std::string_view text) const {
   const std::string wanted = columns_ == 3
                                  ? "write time,id,size"
                                  : fmt::format("write {} fields, as the header", columns_);
-  fail(fmt::format("'{}{}' is no request; {}", text.substr(0, kMost),
+  fail(fmt::format("'{}{}' is not a request; {}", text.substr(0, kMost),
                    text.size() > kMost ? "..." : "", wanted));
 }
 

@@ -20,12 +20,12 @@ constexpr double kMostRequests = static_cast<double>(AccessTraceBuilder::kMostRe
 using Type = Parameter::Type;
 using Wide = unsigned __int128;
 
-// Parts of the seed, one for each thing that is drawn: to add one changes no other.
+// Parts of the seed, one for each thing that is drawn: a new part changes no other.
 enum Part : std::uint64_t { kOrder, kSizes, kWeights, kDraws, kNames };
 
 class Writer {
  public:
-  // `bytes_per_item`: what the generator itself keeps of each.
+  // `bytes_per_item`: what the generator itself keeps of each item.
   Writer(const std::string& spec, const Parameters& parameters, double requests,
          double bytes_per_item, const Progress& progress)
       : builder_(spec),
@@ -115,7 +115,7 @@ std::vector<std::uint64_t> parse_speeds(const std::string& spec, const Parameter
   return speeds;
 }
 
-// A job that reads all samples once an epoch, in a fresh random order each.
+// A job that reads all samples once an epoch, in a fresh random order each time.
 class Reader {
  public:
   Reader(std::size_t n, Random random) : order_(first_ids(n)), random_(random) {}
@@ -131,8 +131,8 @@ class Reader {
   Random random_;
 };
 
-// Of jobs with speeds v, the k-th request of each comes at time k/v; at one time the first job
-// first.
+// With speeds v of jobs, the k-th request of a job comes at time k/v; at the same time the first
+// job comes first.
 AccessTrace generate_perm(const std::string& spec, const Parameters& parameters,
                           const Progress& progress) {
   const auto n = static_cast<std::uint64_t>(parameters.integer("n"));
@@ -168,7 +168,7 @@ AccessTrace generate_perm(const std::string& spec, const Parameters& parameters,
 
 // --------------------------------------------------------------------------------- weighted ----
 
-// The first place whose prefix sum exceeds a uniform draw from [0, sum).
+// The first index with a prefix sum above a uniform draw from [0, sum).
 std::size_t draw_by_prefix(const std::vector<double>& prefix, Random& random) {
   const double x = random.unit() * prefix.back();
   const auto at = std::upper_bound(prefix.begin(), prefix.end(), x) - prefix.begin();
@@ -206,8 +206,8 @@ AccessTrace generate_weighted(const std::string& spec, const Parameters& paramet
 
 // ------------------------------------------------------------------------------------- zipf ----
 
-// With alpha 1 only division is used, and the trace is the same on every machine; other values go
-// through pow, whose last bit may differ between C libraries.
+// With alpha 1 only division is used, and the trace is the same on every machine. Other values go
+// through pow, which may differ in the last bit between C libraries.
 AccessTrace generate_zipf(const std::string& spec, const Parameters& parameters,
                           const Progress& progress) {
   const auto n = static_cast<std::size_t>(parameters.integer("n"));
@@ -218,10 +218,10 @@ AccessTrace generate_zipf(const std::string& spec, const Parameters& parameters,
   std::vector<double> prefix(n);
   double sum = 0;
   for (std::size_t rank = 0; rank < n; ++rank) {
-    const auto place = static_cast<double>(rank + 1);
-    prefix[rank] = sum += alpha == 1.0 ? 1.0 / place : std::pow(place, -alpha);
+    const auto position = static_cast<double>(rank + 1);
+    prefix[rank] = sum += alpha == 1.0 ? 1.0 / position : std::pow(position, -alpha);
   }
-  std::vector<std::uint32_t> ids = first_ids(n);  // popular items have any name
+  std::vector<std::uint32_t> ids = first_ids(n);  // ids of popular items are random
   Random names = writer.part(kNames);
   shuffle(std::span(ids), names);
   Random draws = writer.part(kDraws);
@@ -283,12 +283,12 @@ const Generator& generator_named(std::string_view name) {
                   fmt::join(names, ", ")));
 }
 
-// Sets what `parameter=value` says; a name in `seen` was set before.
+// Sets a parameter by `parameter=value`; a name in `seen` was set before.
 void set_parameter(Parameters& parameters, std::string_view assignment,
                    std::vector<std::string_view>& seen) {
   const std::size_t mark = assignment.find('=');
   if (mark == std::string_view::npos) {
-    throw ConfigError(fmt::format("'{}' sets nothing; write parameter=value", assignment));
+    throw ConfigError(fmt::format("'{}' sets no parameter; write parameter=value", assignment));
   }
   const std::string_view name = assignment.substr(0, mark);
   if (std::find(seen.begin(), seen.end(), name) != seen.end()) {

@@ -1,4 +1,4 @@
-// Arbitrary 64-bit ids to dense ones, numbered in the order of their first appearance.
+// Maps arbitrary 64-bit ids to dense ids, numbered in the order of their first appearance.
 //
 // A hash table with linear probing; the order comes from the trace, never from the table.
 #pragma once
@@ -15,7 +15,7 @@ class IdMap {
  public:
   std::size_t size() const { return size_; }
 
-  // The dense id; a new one for an id never seen.
+  // The dense id; a new one for a new id.
   std::uint32_t dense(std::uint64_t id) {
     if (2 * (size_ + 1) > entries_.size()) double_up();
     Entry& entry = entries_[find(id)];
@@ -31,9 +31,9 @@ class IdMap {
 
   std::size_t find(std::uint64_t id) const {
     const std::size_t mask = entries_.size() - 1;
-    std::size_t place = static_cast<std::size_t>(mix(id + kGolden)) & mask;
-    while (entries_[place].dense != 0 && entries_[place].id != id) place = (place + 1) & mask;
-    return place;
+    std::size_t bucket = static_cast<std::size_t>(mix(id + kGolden)) & mask;
+    while (entries_[bucket].dense != 0 && entries_[bucket].id != id) bucket = (bucket + 1) & mask;
+    return bucket;
   }
   void double_up() {
     std::vector<Entry> old(entries_.empty() ? 1024 : 2 * entries_.size());

@@ -13,7 +13,7 @@ class Line {
 
   void text(std::string_view field) {
     separate();
-    // What a reader would trim, unquote or split is quoted.
+    // A field that a reader would trim, unquote or split is quoted.
     const bool plain = field.find_first_of(",\"#") == field.npos && !field.starts_with(' ') &&
                        !field.ends_with(' ');
     if (plain) {
@@ -28,7 +28,7 @@ class Line {
     separate();
     fmt::format_to(std::back_inserter(text_), "{}", value);
   }
-  // Nothing where it is not known.
+  // Writes nothing where the value is not known.
   void known(std::uint64_t value) {
     if (value != 0) return number(value);
     separate();

@@ -1,5 +1,5 @@
-// A job trace as BatchFlow's own CSV, which every reader of this folder reads back exactly: the
-// same jobs, texts and times. docs/traces.md describes the columns.
+// Writes a job trace as BatchFlow's own CSV, which the readers of this folder read back exactly:
+// the same jobs, texts and times. docs/traces.md describes the columns.
 #pragma once
 
 #include <string>

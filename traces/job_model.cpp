@@ -21,7 +21,7 @@ std::int64_t floor_of(std::int64_t value, std::int64_t unit) {
   return value % unit < 0 ? quotient - 1 : quotient;
 }
 
-// 0 is Monday. A relative time counts from one, since made traces begin with one.
+// 0 is Monday. A relative time begins on a Monday, because made traces do.
 std::size_t weekday_of(TimeBase base, std::int64_t day) {
   constexpr std::int64_t kMondayOf1970 = 4;  // 1970 began on a Thursday
   const std::int64_t days = base == TimeBase::relative ? day : day - kMondayOf1970;
@@ -49,8 +49,8 @@ void fit_arrivals(const JobTrace& trace, SynthModel& model) {
   }
 }
 
-// Expectation maximisation from the two halves of the sample, over a histogram of it: it takes many
-// rounds where the parts overlap. REQUIRES: logs is not empty.
+// Expectation maximisation from the two halves of the sample, over a histogram of it, because it
+// takes many rounds where the parts overlap. REQUIRES: logs is not empty.
 std::array<Lognormal, 2> fit_mixture(const std::vector<double>& logs) {
   constexpr int kRounds = 3000;
   constexpr std::size_t kBins = 400;
@@ -116,7 +116,7 @@ void fit_durations(const JobTrace& trace, SynthModel& model) {
   }
   if (all.empty()) {
     throw ConfigError(fmt::format(
-        "{}: no job of it has a duration; name a trace of jobs that ended", trace.name));
+        "{}: none of its jobs has a duration; name a trace of jobs that ended", trace.name));
   }
   const std::array<Lognormal, 2> overall = fit_mixture(all);
   for (std::size_t i = 0; i < logs.size(); ++i) {
@@ -124,7 +124,7 @@ void fit_durations(const JobTrace& trace, SynthModel& model) {
   }
 }
 
-// What share of the jobs the first tenth of `users` have at that exponent.
+// The share of the jobs that the first tenth of `users` have at that exponent.
 double share_of_first_tenth(std::uint32_t users, double exponent) {
   double first = 0, all = 0;
   for (std::uint32_t k = 1; k <= users; ++k) {
@@ -211,7 +211,7 @@ SynthModel fit_job_model(const JobTrace& trace) {
   model.sizes.clear();
   for (const auto& [gpus, jobs] : sizes) model.sizes.push_back({gpus, jobs});
   fit_users(trace, model);
-  // Those that were not done when the log was taken end in one of the other ways.
+  // Jobs that had not ended when the log was taken get one of the other statuses.
   for (JobStatus open : {JobStatus::unknown, JobStatus::running, JobStatus::pending}) {
     statuses[static_cast<std::size_t>(open)] = 0;
   }

@@ -1,10 +1,11 @@
 // The statistics that made jobs follow: when jobs come, how many GPUs they ask for, how long they
-// run, whose they are, and how they end.
+// run, which users they belong to, and how they end.
 //
 // What is matched: arrivals by weekday and by hour of the day; the share of each number of GPUs;
 // durations, for classes of GPUs, as a mixture of two lognormal distributions; the number of users
-// and how unequal they are (Zipf); the shares of statuses. What is not: bursts of submissions, and
-// that jobs of one user, or the status and the duration of a job, resemble each other.
+// and how unequal they are (Zipf); the shares of statuses. What is not matched: bursts of
+// submissions, and that jobs of one user, or the status and the duration of a job, resemble each
+// other.
 #pragma once
 
 #include <array>
@@ -41,12 +42,12 @@ struct SynthModel {
   static std::size_t duration_class(std::uint32_t gpus_hundredths);
 };
 
-// Near what is published of Microsoft's Philly: mostly one GPU, a few long jobs that take most of
-// the time, some hundred users.
+// Near what is published of Microsoft's Philly: most jobs have one GPU, a few long jobs take most
+// of the time, and there are some hundred users.
 SynthModel usual_job_model();
 
-// Fits the statistics of a trace; what it does not say (users, statuses) stays usual. Throws
-// ConfigError when no job of it has a duration.
+// Fits the statistics of a trace; what the trace lacks (users, statuses) stays usual. Throws
+// ConfigError when none of its jobs has a duration.
 SynthModel fit_job_model(const JobTrace& trace);
 
 }  // namespace batchflow

@@ -27,7 +27,7 @@ GpuClass class_at(std::size_t index) {
   return {.least = index < 4 ? most : most / 2 + 1, .most = most};
 }
 
-// The most of `gpus` that any instant sees, in hundredths.
+// The most GPUs in use at any instant, in hundredths.
 double most_at_once(const JobTrace& trace) {
   std::vector<std::pair<TraceTime, std::int64_t>> changes;
   for (const JobRecord& job : trace.jobs) {
@@ -36,7 +36,7 @@ double most_at_once(const JobTrace& trace) {
     changes.emplace_back(start, job.gpus_hundredths);
     changes.emplace_back(start + job.duration_ns, -std::int64_t{job.gpus_hundredths});
   }
-  std::sort(changes.begin(), changes.end());  // at one instant what ends goes before what begins
+  std::sort(changes.begin(), changes.end());  // at one instant, ends come before beginnings
   std::int64_t now = 0, most = 0;
   for (const auto& [at, change] : changes) most = std::max(most, now += change);
   return static_cast<double>(most) / 100;
@@ -99,9 +99,9 @@ JobStatistics job_statistics(const JobTrace& trace) {
       result.first_submit_ns = job.submit_ns;
     }
     result.last_submit_ns = job.submit_ns;
-    const std::size_t place = class_of(job);
-    while (classes.size() <= place) classes.push_back(class_at(classes.size()));
-    ++classes[place].jobs;
+    const std::size_t class_index = class_of(job);
+    while (classes.size() <= class_index) classes.push_back(class_at(classes.size()));
+    ++classes[class_index].jobs;
     if (job.has_duration()) {
       const TraceTime start = job.has_start() ? job.start_ns : job.submit_ns;
       result.last_end_ns = std::max(result.last_end_ns, start + job.duration_ns);
@@ -111,7 +111,7 @@ JobStatistics job_statistics(const JobTrace& trace) {
     gpus.push_back(job.gpus());
     if (!job.has_duration()) continue;
     durations.push_back(seconds(job.duration_ns));
-    classes[place].gpu_hours += job.gpus() * durations.back() / 3600;
+    classes[class_index].gpu_hours += job.gpus() * durations.back() / 3600;
   }
   std::erase_if(classes, [](const GpuClass& one) { return one.jobs == 0; });
   for (const GpuClass& one : classes) result.gpu_hours += one.gpu_hours;

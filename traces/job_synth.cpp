@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kSecondsPerDay = 86'400;
 constexpr TraceTime kBeginNs = 17'532 * kSecondsPerDay * kNanosPerSecond;  // 2018-01-01, a Monday
 
-// Parts of the seed, one for each thing that is drawn: to change one changes no other.
+// Parts of the seed, one for each thing that is drawn: a new part changes no other.
 enum Part : std::uint64_t { kArrivals, kSizes, kDurations, kUsers, kStatuses };
 
 // Draws an index by weight.
@@ -65,7 +65,7 @@ std::int64_t duration_ns(const SynthModel& model, std::uint32_t gpus, Random& ra
   return std::llround(std::clamp(seconds, 1.0, model.longest_s)) * kNanosPerSecond;
 }
 
-// First come, first served: nobody starts before whoever came earlier.
+// First come, first served: no job starts before a job that came earlier.
 void start_jobs(std::vector<JobRecord>& jobs, std::uint64_t gpus) {
   using End = std::pair<TraceTime, std::uint32_t>;
   std::priority_queue<End, std::vector<End>, std::greater<>> running;

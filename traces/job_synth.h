@@ -1,6 +1,6 @@
-// Makes a job trace that follows a SynthModel: the bundled default, so that nothing need be
-// downloaded, or one like a given trace. The same options give the same trace; on a machine with
-// another C library a second here and there may differ, since logarithms may in their last bit.
+// Makes a job trace that follows a SynthModel: the usual model, so that nothing need be downloaded,
+// or a model of a given trace. The same options give the same trace. On a machine with another C
+// library single times may differ by a second, because logarithms may differ in their last bit.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct SynthOptions {
   Progress progress;
 };
 
-// Submissions fill the days from Monday 2018-01-01 on, and jobs start as first come, first served
-// on that many GPUs lets them. Throws ConfigError when no job of the model fits the cluster.
+// Submissions fill the days from Monday 2018-01-01 on. Jobs start on that many GPUs, first come,
+// first served. Throws ConfigError when no job of the model fits the cluster.
 JobTrace synthesize_jobs(const SynthModel& model, const SynthOptions& options);
 
 // `gen:cluster[,jobs=N][,days=D][,gpus=G][,seed=S]` makes the usual trace; other names are files.

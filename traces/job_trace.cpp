@@ -16,7 +16,7 @@ struct StatusWord {
   JobStatus status;
 };
 // Philly: pass, killed, failed. PAI: terminated (which is success), waiting. Kubernetes: succeeded.
-// The others are Slurm's.
+// All others are Slurm's.
 constexpr StatusWord kStatusWords[] = {{"completed", JobStatus::completed},
                                        {"pass", JobStatus::completed},
                                        {"failed", JobStatus::failed},
@@ -42,12 +42,12 @@ constexpr ProblemKind kKinds[kProblems] = {
     {"no_submit_time", "have no submit time and no start", "dropped", true},
     {"no_gpu_count", "do not say how many GPUs they had or asked for", "dropped", true},
     {"end_before_start", "end before they start", "dropped", true},
-    {"submit_after_start", "were submitted after they started, or nobody knows when",
+    {"submit_after_start", "were submitted after they started, or at an unknown time",
      "submit time set to the start", false},
-    {"not_sorted", "stand behind a row that was submitted later", "sorted", false},
-    {"unknown_status", "have a status that is not known", "kept, status unknown", false},
+    {"not_sorted", "come after a row that was submitted later", "sorted", false},
+    {"unknown_status", "have an unknown status", "kept, status unknown", false},
     {"never_started", "never started", "kept, without a start", false},
-    {"no_end", "were running when the log was taken, or nobody wrote down their end",
+    {"no_end", "were running when the log was taken, or have no recorded end",
      "kept, without a duration", false},
     {"parts_of_jobs", "are steps or tasks of a job", "merged into their job", true},
 };
@@ -64,12 +64,12 @@ std::string_view name_of(JobStatus status) {
 }
 
 JobStatus job_status(std::string_view text) {
-  // Slurm adds who did it: `CANCELLED by 1017`, and `+` where the word was cut.
+  // Slurm adds the user: `CANCELLED by 1017`, and `+` where the word was cut.
   const std::string_view word = text.substr(0, text.find_first_of(" +"));
   constexpr auto kSame = [](char a, char b) { return (a | 0x20) == (b | 0x20); };
   for (const StatusWord& known : kStatusWords) {
     const bool as_long = word.size() == known.word.size();
-    // `_` and DEL fall together under the bit that tells capitals; no status has a DEL.
+    // `_` and DEL are equal without the bit that distinguishes capitals; no status has a DEL.
     if (as_long && std::equal(word.begin(), word.end(), known.word.begin(), kSame)) {
       return known.status;
     }

@@ -1,5 +1,5 @@
-// The jobs that a cluster's scheduler recorded, whatever format its log is in: one record a job, in
-// the order in which they were submitted.
+// The jobs that the scheduler of a cluster recorded, in any format: one record a job, in the order
+// in which they were submitted.
 //
 // Made by a reader (read_job_trace) or by the generator (traces/job_synth.h). 64 bytes a job and
 // its texts, so that 10^6 jobs fit 150 MB.
@@ -24,8 +24,8 @@ inline constexpr std::int64_t kMostTime = 4'000'000'000'000'000'000;
 inline constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
 
 // utc: since 1970. local: the clock and calendar of a zone that the trace does not name, read as if
-// it were UTC; where its clocks were changed, an hour is missing or twice there. relative: since
-// some instant that nobody knows.
+// it were UTC; where the clocks of the zone were changed, an hour is missing or twice there.
+// relative: since some unknown instant.
 enum class TimeBase : std::uint8_t { utc, local, relative };
 std::string_view name_of(TimeBase base);
 
@@ -43,19 +43,19 @@ enum class JobStatus : std::uint8_t {
 };
 inline constexpr std::size_t kJobStatuses = 10;
 std::string_view name_of(JobStatus status);
-// What schedulers and publishers call them: `Pass`, `COMPLETED`, `CANCELLED by 17`, `Terminated`...
+// The words of schedulers and publishers: `Pass`, `COMPLETED`, `CANCELLED by 17`, `Terminated`...
 JobStatus job_status(std::string_view text);
 
 struct JobRecord {
   TraceTime submit_ns = kNoTime;       // always known
-  TraceTime start_ns = kNoTime;        // kNoTime: it never started, or nobody wrote down when
+  TraceTime start_ns = kNoTime;        // kNoTime: it never started, or the start was not recorded
   std::int64_t duration_ns = kNoTime;  // from the first start to the last end; kNoTime: not known
   Bytes memory_bytes = 0;              // of all nodes; 0: not known
   TextId id = kNoText;
   TextId name = kNoText;
   TextId user = kNoText;
   TextId queue = kNoText;             // or virtual cluster, partition, class of service
-  std::uint32_t gpus_hundredths = 0;  // 100: a whole one; 0: a job without GPUs
+  std::uint32_t gpus_hundredths = 0;  // 100: a whole GPU; 0: a job without GPUs
   std::uint32_t cpus_hundredths = 0;  // 0: not known
   std::uint32_t nodes = 0;            // 0: not known
   std::uint16_t attempts = 1;
@@ -67,7 +67,7 @@ struct JobRecord {
 };
 static_assert(sizeof(JobRecord) == 64);
 
-// What was wrong with rows, and what became of them.
+// What was wrong with rows, and what the reader did with them.
 enum class Problem : std::uint8_t {
   corrupt_line,
   no_submit_time,
@@ -92,8 +92,8 @@ const ProblemKind& kind_of(Problem problem);
 struct ProblemCount {
   std::uint64_t rows = 0;
   std::uint64_t first_line = 0;
-  std::string first_file;  // where that is another than the trace is named after
-  std::string first_text;  // that file, and of corrupt lines what is wrong with the first
+  std::string first_file;  // where its name differs from the name of the trace
+  std::string first_text;  // and of corrupt lines what is wrong with the first
 };
 using TraceProblems = std::array<ProblemCount, kProblems>;
 
@@ -103,7 +103,7 @@ struct JobTrace {
   TimeBase time_base = TimeBase::relative;
   std::vector<JobRecord> jobs;  // by submit time; at one time in the order of the file
   Texts texts;
-  std::uint64_t rows = 0;  // of the file, whatever became of them
+  std::uint64_t rows = 0;  // of the file, also the dropped rows
   TraceProblems problems;
 
   std::string_view text(TextId id) const { return texts[id]; }
@@ -111,12 +111,12 @@ struct JobTrace {
 };
 
 struct JobReadOptions {
-  std::string format = "auto";  // one of job_formats(), or told by the content
+  std::string format = "auto";  // one of job_formats(), or recognised by the content
   double corrupt_limit = 0.01;  // the share of rows that may be corrupt and are left out
   Progress progress;
 };
 // `path` may be compressed with zstd or gzip, and `-` is standard input. Throws ConfigError when
-// the file cannot be read, is of no format that is known, or has more corrupt lines than the limit.
+// the file cannot be read, has no known format, or has more corrupt lines than the limit.
 JobTrace read_job_trace(const std::string& path, const JobReadOptions& options = {});
 
 }  // namespace batchflow

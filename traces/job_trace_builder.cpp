@@ -59,7 +59,7 @@ void JobTraceBuilder::note(Problem problem, std::uint64_t line, std::uint64_t ro
 }
 
 void JobTraceBuilder::corrupt(std::uint64_t line, const std::string& what, std::uint64_t rows) {
-  constexpr std::uint64_t kLeastRows = 1000;  // of fewer no share can be told yet
+  constexpr std::uint64_t kLeastRows = 1000;  // with fewer rows a share means nothing yet
   ProblemCount& count = trace_.problems[static_cast<std::size_t>(Problem::corrupt_line)];
   if (count.rows == 0) count.first_text = what;
   trace_.rows += rows;

@@ -1,5 +1,5 @@
-// Through this a reader makes its JobTrace: it counts rows and their problems, repairs what can be,
-// and ends the reading when too much is corrupt.
+// A reader makes its JobTrace through this: it counts rows and their problems, repairs rows where
+// it can, and ends the reading when too many rows are corrupt.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace batchflow {
 
-// What a reader found out about a job. Texts are of the builder's `texts`.
+// What a reader found of a job. Texts are in the builder's `texts`.
 struct JobDraft {
   JobRecord record;
   TraceTime end_ns = kNoTime;  // where it is given in place of the duration
@@ -30,18 +30,18 @@ class JobTraceBuilder {
 
   // Numbers in place of calendar times count from the zero of `base`.
   void set_numbers(TimeBase base) { numbers_ = base; }
-  // Where the file says so itself: all times, and numbers too.
+  // Where the file names its base: for all times, and for numbers too.
   void set_time_base(TimeBase base);
-  // The instant that `text` names; kNoTime where it says that there is none (empty, `None`). False
-  // when it is no time, or has another base than the times before it.
+  // Reads the instant that `text` names; kNoTime where it means that there is none (empty, `None`).
+  // False when it is not a time, or has another base than the times before it.
   bool read_time(std::string_view text, TraceTime& time);
 
-  // Of a trace in several files: the one whose rows come next.
+  // For a trace in several files: the file of the next rows.
   void set_file(const std::string& path) { file_ = path == trace_.name ? "" : path; }
 
-  // Each row of the file is told to one of these. `line`: its number.
+  // Each row of the file goes to one of these. `line`: its number.
   void add(const JobDraft& draft, std::uint64_t line);
-  // So many rows from there on; throws ConfigError past the limit.
+  // So many rows from `line` on; throws ConfigError past the limit.
   void corrupt(std::uint64_t line, const std::string& what, std::uint64_t rows = 1);
   void part_of_job(std::uint64_t line);
 
@@ -60,7 +60,7 @@ class JobTraceBuilder {
   TraceTime latest_submit_ns_ = kNoTime;
 };
 
-// Empty, or what programs write for nothing: None, null, nan, NaT, Unknown, N/A.
+// Empty, or a word that programs write for a missing value: None, null, nan, NaT, Unknown, N/A.
 bool is_missing(std::string_view text);
 
 }  // namespace batchflow

@@ -11,7 +11,8 @@ LineReader::LineReader(ByteSource& source, std::vector<char>& block, std::size_t
                        const Progress& progress)
     : source_(source), block_(block), progress_(progress), end_(filled) {
   const std::string_view begin(block.data(), filled);
-  // Old Macs end lines with a return alone; where the first block has no other end, so do they.
+  // Old Macs end lines with a return alone. So a return ends lines where the first block has no
+  // other end.
   const bool returns = begin.find('\n') == begin.npos && begin.find('\r') != begin.npos;
   line_end_ = returns ? '\r' : '\n';
   at_end_ = filled < block.size();

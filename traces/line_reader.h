@@ -12,8 +12,9 @@ namespace batchflow {
 
 class LineReader {
  public:
-  // `block` is where bytes are kept, and its first `filled` are how the text begins: the caller has
-  // looked at them. A line longer than it is cut there, and the rest of it is passed over.
+  // `block` keeps the bytes; its first `filled` bytes are the beginning of the text, which the
+  // caller has looked at. A line longer than the block is cut there, and the rest of it is passed
+  // over.
   LineReader(ByteSource& source, std::vector<char>& block, std::size_t filled,
              const Progress& progress);
 
@@ -27,16 +28,16 @@ class LineReader {
   ByteSource& source_;
   std::vector<char>& block_;
   const Progress& progress_;
-  std::size_t begin_ = 0;  // of what was not handed out
+  std::size_t begin_ = 0;  // of the bytes that were not returned yet
   std::size_t end_;
   char line_end_;
   bool at_end_ = false;       // of the source
-  bool in_overlong_ = false;  // until its end nothing is handed out
+  bool in_overlong_ = false;  // nothing is returned until its end
   std::uint64_t number_ = 0;
 };
 
-// How many lines a file has that begins so: a little too many rather than too few, and 0 where
-// nobody can say.
+// Estimates how many lines a file has that begins like this: a little too many rather than too few,
+// and 0 where it is unknown.
 std::size_t expected_lines(const ByteSource& source, std::string_view begin);
 
 }  // namespace batchflow

@@ -22,7 +22,7 @@ int digits_at(std::string_view text, std::size_t at, std::size_t count) {
   return value;
 }
 
-// Minutes east of Greenwich; none when the text is no zone.
+// Minutes east of Greenwich; none when the text is not a zone.
 std::optional<int> zone_minutes(std::string_view text) {
   if (text == "Z" || text == "z") return 0;
   if (text.size() < 3 || (text.front() != '+' && text.front() != '-')) return std::nullopt;
@@ -34,8 +34,8 @@ std::optional<int> zone_minutes(std::string_view text) {
   return (text.front() == '-' ? -1 : 1) * (60 * hours + minutes);
 }
 
-// `1e-05` as `0.00001`, so that it is read as exactly; `mark`: where its exponent begins. None when
-// it is no such number.
+// `1e-05` as `0.00001`, so that it is read as exactly; `mark` is where the exponent begins. None
+// when it is not such a number.
 std::optional<std::string> without_exponent(std::string_view text, std::size_t mark) {
   constexpr int kMostExponent = 40;
   const std::string_view mantissa = text.substr(0, mark);
@@ -84,7 +84,7 @@ void split(std::string_view line, char delimiter, std::vector<std::string_view>&
     while (at != end && is_blank(*at) && *at != delimiter) ++at;
     const char* const begin = at;
     if (at != end && *at == '"') {
-      // To the second quote; one without a second is a character as any other.
+      // To the second quote; a quote without a second is a character like any other.
       const std::string_view rest(at, static_cast<std::size_t>(end - at));
       std::size_t close = rest.find('"', 1);
       while (close != rest.npos && close + 1 < rest.size() && rest[close + 1] == '"') {
@@ -114,7 +114,7 @@ std::string_view field_text(std::string_view field, std::string& buffer) {
 
 std::optional<std::int64_t> decimal(std::string_view text, int digits) {
   constexpr std::uint64_t kMost = 9'000'000'000'000'000'000;
-  constexpr int kFitting = 19;  // digits of any number up to kMost, and no more fit 64 bits
+  constexpr int kFitting = 19;  // digits of any number up to kMost; more do not fit 64 bits
   constexpr std::uint64_t kPowers[] = {1,       10,        100,        1'000,       10'000,
                                        100'000, 1'000'000, 10'000'000, 100'000'000, 1'000'000'000};
   const char* at = text.data();

@@ -1,5 +1,4 @@
-// The fields of a line of text, and what stands in them: numbers and times. For all readers of
-// text.
+// The fields of a line of text, and the numbers and times in them. For all readers of text.
 #pragma once
 
 #include <charconv>
@@ -21,10 +20,10 @@ inline bool is_digit(char c) {
 // Fields between `delimiter`s, trimmed. A field that begins with a double quote ends with its
 // second; a quote in it is doubled. The quotes are kept.
 void split(std::string_view line, char delimiter, std::vector<std::string_view>& fields);
-// As `split` gives it; `buffer` holds the text where quotes were doubled.
+// The text of a field from `split`; `buffer` holds the text where quotes were doubled.
 std::string_view field_text(std::string_view field, std::string& buffer);
 
-// All of the text is an integer.
+// The integer that the whole text is; else none.
 template <class Integer>
 std::optional<Integer> integer(std::string_view text) {
   Integer value{};
@@ -33,19 +32,20 @@ std::optional<Integer> integer(std::string_view text) {
   return value;
 }
 
-// A decimal number times 10^digits, rounded: "1.5" and "15e-1" are 150 at 2 digits. None when it
-// is no such number, has an exponent beyond 40, or the result is beyond 9 * 10^18. REQUIRES: digits
+// A decimal number times 10^digits, rounded: "1.5" and "15e-1" are 150 at 2 digits. None when it is
+// not such a number, has an exponent beyond 40, or the result is beyond 9 * 10^18. REQUIRES: digits
 // is from 0 to 9
 std::optional<std::int64_t> decimal(std::string_view text, int digits);
 
 // A date and time of the calendar, in nanoseconds since 1970: `2017-10-07 01:12:09`, with a
 // fraction or not, with `T` between or not, with a zone (`Z`, `+08:00`, `+0800`) or not.
 struct CalendarTime {
-  std::int64_t ns = 0;  // of UTC where the text names its zone, else of the clock it was read from
+  std::int64_t ns =
+      0;  // of UTC where the text names its zone, else of the clock that it was read from
   bool has_zone = false;
 };
 std::optional<CalendarTime> calendar_time(std::string_view text);
-// The text of it, to the second: `2017-10-07 01:12:09`.
+// As text, to the second: `2017-10-07 01:12:09`.
 std::string calendar_text(std::int64_t ns);
 
 }  // namespace batchflow

@@ -39,7 +39,7 @@ TextId Texts::keep(std::string_view text) {
   const auto length = static_cast<std::uint16_t>(std::min(text.size(), kLongest));
   const std::size_t id = pool_.size();
   if (id > UINT32_MAX) {
-    throw ConfigError("the names in a trace may fill 4 GiB, and these are more; split the file");
+    throw ConfigError("the names in a trace may fill 4 GiB, and these take more; split the file");
   }
   pool_.append(reinterpret_cast<const char*>(&length), sizeof length)
       .append(text.substr(0, length));
@@ -68,12 +68,12 @@ TextId Texts::intern(std::string_view text) {
 
 std::size_t Texts::find(std::string_view text, std::uint32_t hash) const {
   const std::size_t mask = table_.size() - 1;
-  std::size_t place = hash & mask;
-  while (table_[place].id != kNoText &&
-         (table_[place].hash != hash || (*this)[table_[place].id] != text)) {
-    place = (place + 1) & mask;
+  std::size_t bucket = hash & mask;
+  while (table_[bucket].id != kNoText &&
+         (table_[bucket].hash != hash || (*this)[table_[bucket].id] != text)) {
+    bucket = (bucket + 1) & mask;
   }
-  return place;
+  return bucket;
 }
 
 void Texts::double_up() {
@@ -82,9 +82,9 @@ void Texts::double_up() {
   const std::size_t mask = table_.size() - 1;
   for (const Entry& entry : old) {
     if (entry.id == kNoText) continue;
-    std::size_t place = entry.hash & mask;
-    while (table_[place].id != kNoText) place = (place + 1) & mask;
-    table_[place] = entry;
+    std::size_t bucket = entry.hash & mask;
+    while (table_[bucket].id != kNoText) bucket = (bucket + 1) & mask;
+    table_[bucket] = entry;
   }
 }
 

@@ -12,7 +12,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-// What is not read but often given, by its first bytes, and what turns it into text or records.
+// Formats that are not read but often given: their first bytes, and what turns them into text or
+// records.
 struct Foreign {
   std::string_view magic;
   std::string_view name;
@@ -36,8 +37,8 @@ bool named_as_csv(std::string_view path) {
   return path.ends_with(".csv");
 }
 
-// Nearly all of it: a stray byte is for the reader of the text to find, with its line. Records have
-// at least three bytes in twenty-four that are none, in the next use.
+// Nearly all bytes are text: the reader of the text finds a stray byte, with its line. Records have
+// at least three bytes in twenty-four that are not text, in the next use.
 bool looks_like_text(std::string_view bytes) {
   if (bytes.starts_with(kByteOrderMark)) bytes.remove_prefix(kByteOrderMark.size());
   const auto strange = std::count_if(bytes.begin(), bytes.end(), [](char c) {
@@ -46,9 +47,9 @@ bool looks_like_text(std::string_view bytes) {
   return strange <= static_cast<std::ptrdiff_t>(bytes.size() / 10);
 }
 
-// Why these are no oracleGeneral records, as far as that can be told without doubt. Programs write
-// the next use as an index or a time, and as -1, -2 or the greatest number when there is none;
-// clocks run forward, but for records a little out of order.
+// Why these are certainly not oracleGeneral records, if that is so. Programs write the next use as
+// an index or a time, and as -1, -2 or the greatest number when there is none. Clocks run forward,
+// but a few records are out of order.
 std::optional<std::string> objection_to_records(std::string_view bytes) {
   constexpr std::int64_t kMostNext = std::int64_t{1} << 40;
   constexpr std::uint32_t kFarBack = 1u << 16;
@@ -75,7 +76,7 @@ std::optional<std::string> objection_to_records(std::string_view bytes) {
 void refuse_foreign(const std::string& path, std::string_view begin, std::string_view command) {
   if (begin.starts_with("\x1f\x8b"sv)) {  // else it would have been decompressed
     throw ConfigError(
-        fmt::format("{}: begins as gzip and is none, or damaged; fetch it again (gzip -dc "
+        fmt::format("{}: begins like gzip but is not, or is damaged; fetch it again (gzip -dc "
                     "gives what is left of it)",
                     path));
   }
@@ -95,7 +96,7 @@ TraceFormat trace_format(const std::string& path, std::string_view begin, TraceF
   if (!objection) return TraceFormat::oracle_general;
   throw ConfigError(
       fmt::format("{}: is neither CSV text nor oracleGeneral records ({}); write lines "
-                  "time,id,size, or say --format=oracleGeneral if it is that nevertheless",
+                  "time,id,size, or give --format=oracleGeneral if it is that nevertheless",
                   path, *objection));
 }
 

@@ -1,4 +1,4 @@
-// In which format a trace is: told by its name and by how it begins.
+// Finds the format of a trace by its name and its beginning.
 #pragma once
 
 #include <string>
@@ -23,12 +23,12 @@ Integer little_endian(const char* bytes) {
   return value;
 }
 
-// Throws ConfigError when the bytes are compressed or encoded in a way that is not read, with what
-// makes them readable to `batchflow-sim COMMAND`.
+// Throws ConfigError when the bytes are compressed or encoded in a way that is not read; the
+// message says how to make them readable to `batchflow-sim COMMAND`.
 void refuse_foreign(const std::string& path, std::string_view begin, std::string_view command);
 
-// `asked`, or what the trace is if that is by_content; `begin` is how it begins, decompressed.
-// Throws ConfigError that says what else it is, when it is neither.
+// `asked`, or the format of the trace if that is by_content; `begin` is its beginning,
+// decompressed. Throws ConfigError when it has neither format, and says what it has instead.
 TraceFormat trace_format(const std::string& path, std::string_view begin, TraceFormat asked);
 
 }  // namespace batchflow

@@ -20,12 +20,12 @@ std::uint32_t count(ConfigSection& section, std::string_view key, std::uint32_t 
   return static_cast<std::uint32_t>(section.integer(key, fallback, least, greatest));
 }
 
-// A list of points under `key`, whose x is called `x`.
+// A list of points under `key`; each gives its x under the name `x`.
 Curve read_curve(ConfigSection& section, std::string_view key, std::string_view x,
                  const std::function<double(ConfigSection&)>& y) {
   Curve curve;
   section.sections(key, [&](ConfigSection& point) {
-    point.require(x, "where the point stands");
+    point.require(x, "the x of the point");
     const auto at = static_cast<double>(point.bytes(x, 0));
     if (!curve.empty() && at <= curve.points.back().x) {
       point.refuse(x, "the points of a curve go up", "write them in rising order");
@@ -40,7 +40,7 @@ DriveModel read_drive(ConfigSection& section) {
   const double constant = rate(section, "bytes_per_s");
   if (constant > 0) drive.bytes_per_s = Curve::constant(constant);
   const Curve curve = read_curve(section, "curve", "readers", [](ConfigSection& point) {
-    point.require("bytes_per_s", "what so many readers get together");
+    point.require("bytes_per_s", "the rate of so many readers together");
     return static_cast<double>(point.bytes("bytes_per_s", 0, 1));
   });
   if (!curve.empty() && constant > 0) {
@@ -62,7 +62,7 @@ DriveModel read_drive(ConfigSection& section) {
   return drive;
 }
 
-// The index of the link called so; -1 when none is named.
+// The index of the link of that name; -1 when none is named.
 int find_link(ConfigSection& section, std::string_view key, const std::vector<LinkModel>& links) {
   const std::string name = section.text(key, "");
   if (name.empty()) return -1;
@@ -77,13 +77,13 @@ int find_link(ConfigSection& section, std::string_view key, const std::vector<Li
 }
 
 std::string required_name(ConfigSection& section) {
-  section.require("name", "what others call it");
+  section.require("name", "the name that others use");
   const std::string name = section.text("name", "");
   const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) || c == '-' || c == '_' || c == '.';
   });
   if (!plain || name.size() > 100) {
-    section.refuse("name", fmt::format("'{}' is no name", name.substr(0, 60)),
+    section.refuse("name", fmt::format("'{}' is not a name", name.substr(0, 60)),
                    "write letters, digits, '-', '_' and '.'");
   }
   return name;
@@ -102,7 +102,7 @@ std::vector<LinkModel> read_links(ConfigSection& section) {
     }
     links.push_back(model);
   });
-  // Now that all have names.
+  // Now all links have names.
   std::size_t index = 0;
   section.sections("links", [&](ConfigSection& link) {
     for (const char* key : {"name", "bytes_per_s", "latency"}) link.has(key);
@@ -118,7 +118,7 @@ std::vector<LinkModel> read_links(ConfigSection& section) {
   return links;
 }
 
-// What BatchFlow may use of a machine's memory or drive: never more than there is.
+// The part of a machine's memory or drive that BatchFlow may use: never more than there is.
 Bytes read_part(ConfigSection& section, std::string_view key, Bytes whole, std::string_view what) {
   const Size size = section.size(key, {true, 0, {Ratio::kWhole}});
   if ((size.relative && size.ratio.parts > Ratio::kWhole) || size.of(whole) > whole) {
@@ -145,7 +145,7 @@ NodeModel read_node(ConfigSection& section, const std::vector<LinkModel>& links)
   node.link = find_link(section, "link", links);
   node.store_weight = section.number("store_weight", 1, 1e-6, 1e6);
   section.section("nvme", [&](ConfigSection& nvme) {
-    nvme.require("size", "how much it holds");
+    nvme.require("size", "the bytes that it holds");
     const Bytes size = nvme.bytes("size", 0, 1);
     node.nvme = read_part(nvme, "cache", size, "drive");
     node.nvme_drive = read_drive(nvme);

@@ -1,4 +1,4 @@
-// What is said of a name that no configuration has, wherever one is named.
+// What to write in name_or_path of a name that no configuration has.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace batchflow {
 
-// The nearest of `names`, or all of them; where there are none, where they were looked for. FOLDER
+// Names the nearest of `names`, or all of them; without any, the folders that were searched. FOLDER
 // is `pipelines`, `clusters` and so on.
-std::string what_to_write(const std::string& place, const std::vector<std::string>& names,
+std::string what_to_write(const std::string& name_or_path, const std::vector<std::string>& names,
                           const std::string& folder);
 
 }  // namespace batchflow

@@ -24,7 +24,7 @@ struct Named {
   std::string_view name;
 };
 
-// What a fault of this kind can befall.
+// The parts of a scenario that a fault of this kind can strike.
 std::vector<Named> targets(Kind kind, const Scenario& scenario) {
   std::vector<Named> all;
   if (kind == Kind::corrupt_samples) {
@@ -74,7 +74,7 @@ void read_target(ConfigSection& section, const Scenario& scenario, FaultModel& f
     for (const Named& one : all) names.push_back(one.name);
     const std::string nearest = nearest_name(fault.name, names);
     section.refuse("target",
-                   fmt::format("there is no '{}' for {} to befall", fault.name, fault.kind_name()),
+                   fmt::format("there is no '{}' for {} to strike", fault.name, fault.kind_name()),
                    nearest.empty() ? fmt::format("name {}", what_to_name(fault.kind))
                                    : fmt::format("write '{}'", nearest));
   }
@@ -115,7 +115,7 @@ void check_drive(ConfigSection& section, const Scenario& scenario, const FaultMo
   const bool limited = !drive.bytes_per_s.empty() || drive.reader_bytes_per_s > 0 ||
                        drive.latency.count() > 0 || drive.operations_per_s > 0;
   if (fault.kind == Kind::drive_slow && !limited) {
-    section.refuse("target", "it has no limits that could become narrower",
+    section.refuse("target", "it has no limits that could be lowered",
                    "give it bytes_per_s or latency in the cluster");
   }
 }
@@ -126,7 +126,7 @@ void check_link(ConfigSection& section, const Scenario& scenario, const FaultMod
                       : fault.target == Target::store ? cluster.store_nic_bytes_per_s
                                                       : cluster.nodes[fault.index].nic_bytes_per_s;
   if (fault.kind == Kind::link_slow && rate == 0) {
-    section.refuse("target", "it has no limit that could become narrower",
+    section.refuse("target", "it has no limit that could be lowered",
                    fmt::format("give it {}bytes_per_s in the cluster",
                                fault.target == Target::link ? "" : "nic_"));
   }
@@ -204,7 +204,7 @@ FaultModel read_fault(ConfigSection& section, const Scenario& scenario) {
   }
   if (fault.kind == Kind::drive_slow || fault.kind == Kind::link_slow ||
       fault.kind == Kind::worker_slow) {
-    section.require("factor", "of its speed, as 0.5");
+    section.require("factor", "the factor of its speed, as 0.5");
     fault.factor = section.number("factor", 1, 1e-6, 1);
   }
   return fault;

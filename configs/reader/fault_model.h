@@ -1,5 +1,5 @@
-// Something that goes wrong in a scenario, as data: what, with which part of it, when, for how
-// long.
+// A fault of a scenario, as data: what goes wrong, with which part of the scenario, when, and for
+// how long.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct FaultModel {
   enum class Kind : std::uint8_t {
     node_lost,    // with all that is on it
     worker_lost,  // of a node: processes that prepare
-    drive_lost,   // of a node its NVMe drive with what it holds; the store cannot be reached
+    drive_lost,  // the NVMe drive of a node with its content; or the store, which cannot be reached
     drive_slow,
-    link_down,  // nothing moves between what is behind it and the rest
+    link_down,  // nothing moves between the machines behind it and the rest
     link_slow,
     worker_slow,
     corrupt_samples,  // of a dataset: bytes that cannot be decoded
@@ -35,7 +35,7 @@ struct FaultModel {
   Duration lasts{0};                            // 0: for good
   Duration detected_after{0};                   // a lost node or worker
   Duration quiet_after{0};                      // a lost worker: until it is known to write no more
-  Duration timeout = std::chrono::seconds(30);  // of what cannot get through
+  Duration timeout = std::chrono::seconds(30);  // of a command that cannot get through
   double factor = 1;                            // of its speed, while it is slow
   std::uint64_t count = 1;                      // workers, samples
   Ratio ratio;                                  // of reads

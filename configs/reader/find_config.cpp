@@ -1,4 +1,4 @@
-// Where configurations are found by name.
+// Finds configurations by name.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of the installed tree that this program lies in. A build tree has the same places, by links.
+// The configurations of the installed tree of this program. A build tree has the same paths, by
+// links.
 fs::path installed_configs() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -33,9 +34,9 @@ std::vector<fs::path> roots(const std::string& near) {
   return found;
 }
 
-bool is_path(const std::string& place) {
-  return place == "-" || place.find('/') != std::string::npos || place.ends_with(".yaml") ||
-         place.ends_with(".yml");
+bool is_path(const std::string& name_or_path) {
+  return name_or_path == "-" || name_or_path.find('/') != std::string::npos ||
+         name_or_path.ends_with(".yaml") || name_or_path.ends_with(".yml");
 }
 
 }  // namespace
@@ -53,34 +54,35 @@ std::map<std::string, std::string> list_configs(const std::string& folder,
   return all;
 }
 
-std::string find_config(const std::string& place, const std::string& folder,
+std::string find_config(const std::string& name_or_path, const std::string& folder,
                         const std::string& near) {
   std::error_code error;
-  if (is_path(place)) {
-    const fs::path beside = fs::path(near).parent_path() / place;
+  if (is_path(name_or_path)) {
+    const fs::path beside = fs::path(near).parent_path() / name_or_path;
     const bool is_beside = !near.empty() && fs::is_regular_file(beside, error);
-    return is_beside ? beside.string() : place;
+    return is_beside ? beside.string() : name_or_path;
   }
   for (const fs::path& root : roots(near)) {
     for (const fs::path& where : {root / folder, root}) {
-      const fs::path file = where / (place + ".yaml");
+      const fs::path file = where / (name_or_path + ".yaml");
       if (fs::is_regular_file(file, error)) return file.string();
     }
   }
   std::vector<std::string> names;
   for (const auto& [name, file] : list_configs(folder, near)) names.push_back(name);
   throw ConfigError(fmt::format("no '{}' among the {}; {}, or the path of a file",
-                                place.substr(0, 100), folder, what_to_write(place, names, folder)));
+                                name_or_path.substr(0, 100), folder,
+                                what_to_write(name_or_path, names, folder)));
 }
 
-std::string what_to_write(const std::string& place, const std::vector<std::string>& names,
+std::string what_to_write(const std::string& name_or_path, const std::vector<std::string>& names,
                           const std::string& folder) {
   if (names.empty())
     return fmt::format(
         "none are in {}: install BatchFlow whole, name by BATCHFLOW_CONFIGS the "
         "folder that has {}/",
         installed_configs().string(), folder);
-  const std::string nearest = nearest_name(place, {names.begin(), names.end()});
+  const std::string nearest = nearest_name(name_or_path, {names.begin(), names.end()});
   if (names.size() == 1) return fmt::format("write '{}'", names[0]);
   if (nearest.empty()) return fmt::format("write one of {}", fmt::join(names, ", "));
   return fmt::format("write '{}', or another of {}", nearest, fmt::join(names, ", "));

@@ -1,4 +1,4 @@
-// Figures over all jobs of a run, made of theirs: alike for simulated and for live ones.
+// Figures over all jobs of a run, computed alike for simulated and for live jobs.
 #pragma once
 
 #include <span>
@@ -7,10 +7,11 @@
 
 namespace batchflow {
 
-// Of the time after each job's first step, or of its only one, weighted by its ranks.
+// The AU over the time after each job's first step, or of its only step, weighted by ranks.
 double mean_au(std::span<const JobResult> jobs);
 
-// Of the samples asked for, those not read; reads that fail are read again, and may be more.
+// The share of the requested samples that were not read. Failed reads are read again, so `read` may
+// be more than `requested`.
 double hit_ratio(std::uint64_t read, std::uint64_t requested);
 
 }  // namespace batchflow

@@ -55,20 +55,20 @@ void read_order(ConfigSection& entry, JobModel& job) {
   }
 }
 
-// Samples that the key counts: a whole number of items.
+// Samples under the key: a whole number of items.
 std::uint32_t read_count(ConfigSection& entry, const Scenario& scenario, const char* key,
                          std::uint64_t most) {
   const std::uint32_t grain = scenario.grain.samples_per_item;
   const auto count =
       static_cast<std::uint32_t>(entry.integer(key, 1, 1, static_cast<std::int64_t>(most)));
   if (count % grain != 0) {
-    entry.refuse(key, fmt::format("{} samples are no whole number of items", count),
+    entry.refuse(key, fmt::format("{} samples are not a whole number of items", count),
                  fmt::format("write a multiple of grain.samples_per_item, which is {}", grain));
   }
   return count;
 }
 
-// The template and the docs give it as `rehearsal: {}`: none.
+// The template and the docs write `rehearsal: {}` for none.
 void read_rehearsal(ConfigSection& entry, const Scenario& scenario, JobModel& job) {
   entry.section("rehearsal", [&](ConfigSection& rehearsal) {
     if (!rehearsal.has("samples") && !rehearsal.has("exemplars")) return;
@@ -122,7 +122,7 @@ void read_ranks(ConfigSection& entry, const Scenario& scenario, JobModel& job) {
                                    : fmt::format("write '{}'", nearest));
     }
     if (std::find(job.nodes.begin(), job.nodes.end(), node) != job.nodes.end()) {
-      entry.refuse("nodes", fmt::format("'{}' stands there twice", name), "leave one out");
+      entry.refuse("nodes", fmt::format("'{}' is there twice", name), "leave one out");
     }
     job.nodes.push_back(node);
     gpus += cluster.nodes[static_cast<std::size_t>(node)].gpus;
@@ -169,7 +169,7 @@ void add_copies(ConfigSection& entry, const Scenario& scenario, JobModel job,
       job.name = fmt::format("{}-{}", name, i);
     }
     if (!names.insert(job.name).second) {
-      entry.refuse("name", fmt::format("two jobs are called '{}'", job.name), "name one otherwise");
+      entry.refuse("name", fmt::format("two jobs are called '{}'", job.name), "rename one");
     }
     jobs.push_back(job);
     const double factor = by_chance ? -std::log(uniform(random)) : 1;

@@ -33,7 +33,7 @@ void JsonWriter::value(double value) {
   if (!std::isfinite(value)) return leaf("null");
   fmt::memory_buffer text;
   fmt::format_to(std::back_inserter(text), "{}", value);
-  // Who reads it back is to see a number with a fraction.
+  // A reader should see a number with a fraction.
   const bool is_whole =
       std::all_of(text.begin(), text.end(), [](char c) { return c == '-' || std::isdigit(c); });
   if (is_whole) text.append(std::string_view(".0"));
@@ -75,7 +75,7 @@ void JsonWriter::new_line() {
   pending_.append(static_cast<std::size_t>(2 * depth_), ' ');
 }
 
-// From what stands before it.
+// Writes the comma or the line end that the text before requires.
 void JsonWriter::separate() {
   if (!has_key_ && depth_ > 0) {
     if (!is_first_) put(",");

@@ -1,8 +1,8 @@
-// JSON as it is made, piece by piece: results of a million jobs are never in memory as a tree or
-// as a text.
+// Writes JSON piece by piece: the results of a million jobs are never in memory as a tree or as a
+// text.
 //
-// On lines, indented by two, or all on one line. What is no UTF-8 in a text is replaced, what is no
-// number (infinity) is null.
+// The layout has lines indented by two, or a single line. Bytes of a text that are not UTF-8 are
+// replaced; a value that is not a number (infinity) is null.
 #pragma once
 
 #include <cstdint>

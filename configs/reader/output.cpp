@@ -33,7 +33,8 @@ std::string shown(const std::string& path) {
       shown(path) + ": cannot be written: " + std::strerror(error) + "; write elsewhere", error);
 }
 
-// A name beside the destination, with a file behind it that is removed unless it was put in place.
+// A temporary name beside the destination, for a file that is removed unless it was renamed to its
+// place.
 class Temporary {
  public:
   explicit Temporary(const std::string& destination)
@@ -45,19 +46,19 @@ class Temporary {
   Temporary& operator=(const Temporary&) = delete;
   ~Temporary() {
     ::close(descriptor_);
-    if (!placed_) ::unlink(name_.c_str());
+    if (!renamed_) ::unlink(name_.c_str());
   }
 
   int descriptor() const { return descriptor_; }
-  bool place_as(const std::string& destination) {
-    placed_ = ::rename(name_.c_str(), destination.c_str()) == 0;
-    return placed_;
+  bool rename_to(const std::string& destination) {
+    renamed_ = ::rename(name_.c_str(), destination.c_str()) == 0;
+    return renamed_;
   }
 
  private:
   std::string name_;
   int descriptor_;
-  bool placed_ = false;
+  bool renamed_ = false;
 };
 
 // A system call that a signal ends is made again, unless `on_signal` throws.
@@ -70,7 +71,7 @@ auto uninterrupted(const OnSignal& on_signal, Call call) {
   }
 }
 
-// `path` is what the descriptor is called where it fails.
+// `path` is the name of the descriptor in errors.
 void write_all(int descriptor, const Content& content, const std::string& path,
                const OnSignal& on_signal) {
   content([&](std::string_view piece) {
@@ -83,7 +84,7 @@ void write_all(int descriptor, const Content& content, const std::string& path,
   });
 }
 
-// What a symbolic link points to, also when that does not exist yet.
+// The target of a symbolic link, also when the target does not exist yet.
 std::string follow_links(const std::string& path) {
   std::error_code error;
   std::filesystem::path target = path;
@@ -94,8 +95,8 @@ std::string follow_links(const std::string& path) {
   return target.string();
 }
 
-// mkstemp makes a file for its owner alone; results get the mode any new file would get, or keep
-// the one they had.
+// mkstemp makes a file for its owner alone. A result gets the mode of any new file, or keeps the
+// mode of the file that it replaces.
 mode_t mode_for(const struct stat* existing) {
   if (existing) return existing->st_mode & 07777;
   const mode_t mask = ::umask(0);
@@ -103,7 +104,7 @@ mode_t mode_for(const struct stat* existing) {
   return 0666 & ~mask;
 }
 
-// Closed when done, whatever on_signal throws; a device may refuse only then.
+// Closed at the end, whatever on_signal throws; some devices refuse only then.
 class Descriptor {
  public:
   explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
@@ -130,7 +131,7 @@ void write_special(const std::string& path, const Content& content, const OnSign
   if (!file.close()) fail(path, errno);
 }
 
-// What stands at `path`: false when nothing does yet. Throws when nothing ever could.
+// The status of the file at `path`: false when there is none yet. Throws when there never can be.
 bool find(const std::string& path, struct stat& status) {
   if (path.empty()) refuse(path, ENOENT);
   if (::stat(path.c_str(), &status) != 0) {
@@ -171,7 +172,7 @@ void write_file_atomically(const std::string& path, const Content& content,
   Temporary temporary(destination);
   write_all(temporary.descriptor(), content, path, on_signal);
   if (::fchmod(temporary.descriptor(), mode_for(exists ? &status : nullptr)) != 0 ||
-      ::fsync(temporary.descriptor()) != 0 || !temporary.place_as(destination)) {
+      ::fsync(temporary.descriptor()) != 0 || !temporary.rename_to(destination)) {
     fail(path, errno);
   }
 }
@@ -183,7 +184,7 @@ void require_writable(const std::string& path) {
   const std::filesystem::path destination = follow_links(path);
   const auto folder = destination.parent_path();
   if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) refuse(path, errno);
-  if (destination.filename().empty()) refuse(path, EISDIR);  // `folder/`, which is not there
+  if (destination.filename().empty()) refuse(path, EISDIR);  // `folder/`, which does not exist
 }
 
 bool same_file(const std::string& a, const std::string& b) {

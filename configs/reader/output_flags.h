@@ -1,5 +1,5 @@
-// Where the results of a command go: `--json` and its like write to standard output, with =FILE to
-// a file; the table for people goes to standard output unless a result took it.
+// The outputs of a command: `--json` and similar flags write to standard output, or with =FILE to a
+// file. The table for people goes to standard output unless a result took it.
 #pragma once
 
 #include <deque>
@@ -20,17 +20,17 @@ class OutputFlags {
   // Adds the flag `--NAME[=FILE]`, for a result in the format `format`.
   void add(CLI::App& command, std::string name, std::string_view format);
 
-  // Before the work is done. Throws ConfigError when a flag is there twice, a file cannot be
-  // written, two results would go to one place, or one would overwrite `input`.
+  // Called before the work is done. Throws ConfigError when a flag is there twice, a file cannot be
+  // written, two results would go to one file, or a result would overwrite `input`.
   void check(const std::string& input = "") const;
 
   bool wanted(std::string_view name) const { return !path(name).empty(); }
   // Throws ConfigError, OutputError or Interrupted. REQUIRES: wanted(name)
   void write(std::string_view name, std::string_view text) const;
   void write(std::string_view name, const Content& content) const;
-  // For people: to standard error when standard output is taken, and then it may be lost.
+  // For people: to standard error when standard output is taken, where it may be lost.
   void write_text(std::string_view text) const;
-  // Where it goes; empty: it was not asked for.
+  // The destination; empty: the flag was not given.
   std::string path(std::string_view name) const;
 
  private:
@@ -39,7 +39,7 @@ class OutputFlags {
     std::vector<std::string> paths;  // as given; `-` is standard output
   };
 
-  std::deque<Flag> flags_;  // whose addresses the command line holds
+  std::deque<Flag> flags_;  // a deque, because the command line holds their addresses
 };
 
 }  // namespace batchflow

@@ -33,11 +33,11 @@ void read_rule(ConfigSection& section, OverlayClass& one) {
 
 OverlayClass read_class(ConfigSection& section) {
   OverlayClass one;
-  section.require("name", "what its data sets are called by");
+  section.require("name", "the prefix of the names of its datasets");
   one.name = section.text("name", "");
   one.share = section.number("share", one.share, 1e-9);
   read_rule(section, one);
-  section.require("dataset", "samples and bytes of one of its data sets");
+  section.require("dataset", "samples and bytes of one of its datasets");
   section.section("dataset", [&](ConfigSection& entry) {
     one.datasets = static_cast<std::uint32_t>(entry.integer("count", 1, 1, kDatasetsMost));
     one.dataset_size = read_spread(entry, "samples");
@@ -46,7 +46,7 @@ OverlayClass read_class(ConfigSection& section) {
   one.pipeline.name = one.name;
   one.pipeline.steps = read_steps(section);
   one.pipeline.spread = read_spread(section, "cost");
-  section.require("samples_per_s", "that one GPU trains on");
+  section.require("samples_per_s", "the samples a second that one GPU trains on");
   one.samples_per_s = section.number("samples_per_s", 1, 1e-6, 1e9);
   one.speed = read_spread(section, "speed");
   return one;
@@ -54,8 +54,8 @@ OverlayClass read_class(ConfigSection& section) {
 
 }  // namespace
 
-ConfigNode load_overlay(const std::string& place) {
-  return read_yaml_file(find_config(place, "overlays"));
+ConfigNode load_overlay(const std::string& name_or_path) {
+  return read_yaml_file(find_config(name_or_path, "overlays"));
 }
 
 OverlayModel read_overlay(const ConfigNode& tree) {

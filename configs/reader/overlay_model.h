@@ -1,7 +1,8 @@
-// What is assumed of the jobs of a scheduler's log, which says who ran when on how many GPUs and
-// never what was read: their data sets, how these are prepared, and how fast the models are.
+// What is assumed of the jobs of a scheduler's log. The log says which user's job ran when on how
+// many GPUs, and never what was read. The overlay assumes the datasets, how they are prepared, and
+// how fast the models are.
 //
-// Shares and chances stand in the overlay and are drawn by its seed, so that whoever reads a report
+// Shares and chances are in the overlay and are drawn by its seed, so that the reader of a report
 // sees what was assumed, and can assume something else.
 #pragma once
 
@@ -18,7 +19,7 @@ struct OverlayClass {
   std::string name;
   double share = 1;  // its weight among the classes that take a job
 
-  // Which jobs it takes; 0 and empty: all.
+  // The jobs that it takes; 0 and empty: all.
   double gpus_least = 0;
   double gpus_most = 0;
   Duration lasts_least{0};
@@ -26,7 +27,7 @@ struct OverlayClass {
   std::vector<std::string> users;  // any of these
   std::vector<std::string> names;  // any of these in the job's name
 
-  DatasetModel dataset;        // the mean of them
+  DatasetModel dataset;        // the mean of the datasets
   std::uint32_t datasets = 1;  // how many there are to pick from
   Spread dataset_size;         // how their numbers of samples vary
   PipelineModel pipeline;
@@ -42,16 +43,17 @@ struct OverlayClass {
 struct OverlayModel {
   std::string name;
   std::string about;
-  double busy = 0.9;      // of the recorded time GPUs computed; the rest they waited for data
-  double reuse = 0.7;     // chance of training on what the user's last job trained on
-  double popularity = 1;  // Zipf's exponent over the data sets of a class
+  double busy =
+      0.9;  // share of the recorded time in which GPUs computed; the rest they waited for data
+  double reuse = 0.7;     // chance of training on the dataset of the user's last job
+  double popularity = 1;  // Zipf's exponent over the datasets of a class
   double same_pipeline =
-      0.6;  // chance of preparing a data set as most do, and not in a way of one's own
+      0.6;  // chance of preparing a dataset as most jobs do, and not in the user's own way
   std::vector<OverlayClass> classes;
 };
 
 // The tree of an overlay, found by name (configs/overlays) or path.
-ConfigNode load_overlay(const std::string& place);
+ConfigNode load_overlay(const std::string& name_or_path);
 OverlayModel read_overlay(const ConfigNode& tree);
 
 }  // namespace batchflow

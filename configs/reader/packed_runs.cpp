@@ -11,7 +11,7 @@ namespace batchflow {
 namespace {
 
 // Most doubles of results are 0, or have few digits and therefore zeros in their last bytes. With
-// these in front they are small numbers, which take few bytes.
+// these bytes in front they are small numbers, which take few bytes.
 std::uint64_t turned(std::uint64_t value) {
   std::uint64_t turned = 0;
   for (int i = 0; i < 8; ++i, value >>= 8) turned = turned << 8 | (value & 0xff);
@@ -54,7 +54,7 @@ class Packer {
   ByteWriter bytes_;
 };
 
-// After what was not packed, or not to its end, nothing but zeros comes, and ok() is false.
+// A text that was not packed, or was cut short, reads on as zeros, and ok() is false.
 class Unpacker {
  public:
   explicit Unpacker(std::string_view text) : bytes_(std::as_bytes(std::span(text))) {}

@@ -35,8 +35,8 @@ double normal(Random& random) {
 double Spread::draw(Random& random, double count) const {
   if (ratio == 0) return 1;
   const double narrowed = ratio / std::sqrt(std::max(count, 1.0));
-  // A sum of exponentials, or of uniform quantities, is none; a lognormal of the same spread is
-  // close to it.
+  // A sum of exponential quantities is not exponential, and one of uniform quantities is not
+  // uniform; a lognormal of the same spread is close to both.
   if (shape == Shape::exponential && count <= 1) return -std::log(uniform(random));
   if (shape == Shape::uniform && count <= 1) {
     return std::max(0.0, 1 + ratio * std::numbers::sqrt3 * (2 * uniform(random) - 1));
@@ -55,7 +55,7 @@ std::uint64_t Pauses::count(Random& random, std::uint64_t operations) const {
     const double drawn = mean + std::sqrt(mean * (1 - share)) * normal(random);
     return static_cast<std::uint64_t>(std::clamp(std::round(drawn), 0.0, all));
   }
-  // From one that is held up to the next, the distance is geometric.
+  // The distance between two operations that are held up is geometric.
   std::uint64_t held_up = 0;
   const double per_operation = std::log1p(-share);
   for (double at = 0; (at += 1 + std::floor(std::log(uniform(random)) / per_operation)) <= all;) {

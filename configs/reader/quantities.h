@@ -1,5 +1,5 @@
-// What models are made of beside numbers: curves measured at a few points, and quantities that
-// vary. Doubles live here and in the simulator; nothing the engine decides comes from them.
+// The quantities of models beside plain numbers: curves measured at a few points, and quantities
+// that vary. Doubles are used here and in the simulator; no decision of the engine comes from them.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,14 @@ struct Spread {
   double ratio = 0;  // 0: it does not vary
   Shape shape = Shape::lognormal;
 
-  // A factor of mean 1. Of the mean of `count` independent quantities: the ratio falls with the
-  // square root of it, and the shape is kept, so that one draw stands for many at any grain.
+  // Draws a factor of mean 1, for the mean of `count` independent quantities: the ratio falls with
+  // the square root of `count`, and the shape is kept, so that one draw stands for many at any
+  // grain.
   double draw(Random& random, double count = 1) const;
 };
 
-// What now and then takes much longer: so large a share of the operations is held up for so long
-// on top of what they take.
+// Operations that take much longer now and then: such a share of them is held up, for so long on
+// top of their usual time.
 struct Pauses {
   double share = 0;
   double length_s = 0;

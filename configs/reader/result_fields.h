@@ -2,7 +2,7 @@
 // (results.cpp), and the pipes between processes (packed_runs.cpp).
 //
 // for_each_field(value, visit) calls visit("name", field) for each field, in order. A field that is
-// added to results.h and not here does not compile: a structured binding needs a name for each.
+// in results.h and not here does not compile: a structured binding needs a name for each.
 #pragma once
 
 #include <type_traits>

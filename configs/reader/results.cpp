@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Visits the fields; those of a struct in a struct by both names: `waited_storage_s`.
+// Visits the fields; a field of a nested struct gets both names: `waited_storage_s`.
 template <class Self, class Visit>
 void visit_flat(Self& self, const std::string& prefix, const Visit& visit) {
   for_each_field(self, [&](const char* name, auto& field) {
@@ -30,7 +30,8 @@ void visit_flat(Self& self, const std::string& prefix, const Visit& visit) {
 }
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
-// A run without them has no such key: series go to reports alone, and few ask for bottlenecks.
+// A run without series or bottlenecks has no such key: series go to reports alone, and few users
+// ask for bottlenecks.
 template <class T>
 bool left_out(const std::string_view name, const T& field, bool with_series) {
   if constexpr (requires { field.empty(); }) {
@@ -102,7 +103,7 @@ class ResultWriter {
   bool with_series_;
 };
 
-// Declared first, since each needs the others.
+// Declared first, because each needs the others.
 template <class T>
 void read(const Json& json, std::vector<T>& values);
 template <class T>
@@ -222,7 +223,7 @@ std::string read_results_file(const std::string& path) {
       size += static_cast<std::size_t>(file.gcount());
       if (size > kMost) {
         throw ConfigError(path +
-                          ": larger than 256 MiB; name results, of fewer jobs if they are that");
+                          ": larger than 256 MiB; if it holds results, name results of fewer jobs");
       }
       if (size == text.size()) text.resize(2 * size);
     }
@@ -246,7 +247,7 @@ RunResult decode_run(const std::string& text) {
   RunResult run;
   try {
     const Json json = Json::parse(text);
-    json.at("aggregate");  // the least that is asked of a run
+    json.at("aggregate");  // the least that a run must have
     read(json, run);
   } catch (const Json::exception& error) {
     throw ConfigError(fmt::format("not the result of a run ({}); run it again", error.what()));

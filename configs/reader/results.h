@@ -1,7 +1,7 @@
-// What came of a run, and how it is written: JSON for programs, jobs.csv for spreadsheets.
+// The results of a run, and how they are written: JSON for programs, jobs.csv for spreadsheets.
 //
-// Filled by whoever ran the jobs, the simulator or the runtime; units stand in the names, and the
-// names are those of the JSON and of the columns. result_fields.h lists them once more.
+// The simulator or the runtime fills them. Units are in the names, and the names are those of the
+// JSON and of the columns. result_fields.h lists them once more.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace batchflow {
 
-// What the time was spent on in which ranks waited for batches. Of a batch that came late it is
-// told from the way it took: what was under way for it at each moment of the wait.
+// What ranks waited for when they waited for batches. The cause at each moment of a wait is what
+// was under way for the late batch then.
 struct Waits {
   double storage_s = 0;      // a read from the store
   double drive_s = 0;        // a read from a drive of a node
@@ -24,7 +24,7 @@ struct Waits {
   double cores_s = 0;        // all preparation workers were busy
   double preparation_s = 0;  // a worker prepared it
   double delivery_s = 0;     // gathered, and copied to the GPU
-  double other_s = 0;        // not ordered yet, although a worker was free: memory, or a policy
+  double other_s = 0;        // no command yet, although a worker was free: memory, or a policy
 };
 
 // Bytes kept at a point in time, by form and tier.
@@ -36,7 +36,7 @@ struct CachedBytes {
   std::uint64_t decoded_nvme = 0;
 };
 
-// What there is to be used; a rate of 0 is no limit.
+// The capacities of the cluster; a rate of 0 is no limit.
 struct ClusterSizes {
   std::uint64_t nodes = 0;
   std::uint64_t gpus = 0;
@@ -53,11 +53,11 @@ struct JobResult {
   std::string user;
   std::string dataset;
   std::string state = "unfinished";  // done, left, refused, unfinished
-  std::string refusal;               // why, if it was
+  std::string refusal;               // why, if it was refused
   std::uint64_t ranks = 0;
   std::uint64_t epochs = 0;   // finished
   std::uint64_t batches = 0;  // of all ranks, trained on
-  std::uint64_t samples = 0;  // of these, fillers and rehearsed ones excluded
+  std::uint64_t samples = 0;  // of these, without fillers and rehearsed samples
   std::uint64_t fillers = 0;
   std::uint64_t rehearsed = 0;     // drawn from the job's buffer
   std::uint64_t restarts = 0;      // after the loss of a node
@@ -66,15 +66,15 @@ struct JobResult {
   double arrived_s = 0;
   double started_s = 0;  // when it got its GPUs
   double ended_s = 0;
-  double time_s = 0;         // from start to end
-  double compute_s = 0;      // of which its GPUs computed, in the mean of its ranks
-  double stall_s = 0;        // waited for a batch
-  double idle_s = 0;         // waited for the slowest rank
-  double down_s = 0;         // waited for a lost node to come back, or for GPUs it had to leave
+  double time_s = 0;     // from start to end
+  double compute_s = 0;  // in which its GPUs computed, mean over its ranks
+  double stall_s = 0;    // waited for a batch
+  double idle_s = 0;     // waited for the slowest rank
+  double down_s = 0;     // waited for a lost node to come back, or for GPUs that it had to leave
   double first_batch_s = 0;  // from start to the first batch
   double first_step_s = 0;   // from start to the end of the first step
   double samples_per_s = 0;
-  double au = 0;           // compute time / time, the first step excluded if there are more
+  double au = 0;           // compute time / time, without the first step if there are more
   std::string bottleneck;  // what bounds it: `gpu`, `ranks` (the slowest), or the greatest of:
   Waits waited;            // the parts of stall_s
 };
@@ -84,7 +84,7 @@ struct Aggregate {
   double samples_per_s = 0;
   double stall_fraction = 0;  // of the time of all ranks
   double au = 0;
-  // Of the samples that preparations asked for, those not read from the store.
+  // The share of the samples that preparations asked for and that were not read from the store.
   double hit_ratio = 0;
   // At any moment, in all forms, in the memory and on the drives of all nodes.
   std::uint64_t cached_bytes_most = 0;
@@ -92,7 +92,7 @@ struct Aggregate {
   std::uint64_t samples_requested = 0;  // by preparations
   std::uint64_t samples_read = 0;       // from the store
   std::uint64_t storage_bytes = 0;
-  std::uint64_t storage_reads = 0;  // orders
+  std::uint64_t storage_reads = 0;  // commands
   std::uint64_t nvme_bytes = 0;     // read
   std::uint64_t nvme_written_bytes = 0;
   std::uint64_t network_bytes = 0;  // between nodes, and from the store where it has links
@@ -102,15 +102,15 @@ struct Aggregate {
   std::uint64_t remade_blocks = 0;
   std::uint64_t repeats = 0;
   double preparation_s = 0;  // core time
-  // What faults cost beside what stands above.
-  std::uint64_t cancelled_read_bytes = 0;  // of reads that were begun and came to nothing
+  // What faults cost beside the figures above.
+  std::uint64_t cancelled_read_bytes = 0;  // of reads that came to nothing
   double cancelled_preparation_s = 0;      // core time of preparations that came to nothing
-  std::uint64_t failed_reads = 0;          // orders
-  std::uint64_t replaced_samples = 0;      // found to be corrupt, by data set and id
+  std::uint64_t failed_reads = 0;          // commands
+  std::uint64_t replaced_samples = 0;      // found to be corrupt, by dataset and id
   std::uint64_t lost_samples = 0;
 };
 
-// Core time of one step of a pipeline, over all samples of a data set that went through it.
+// Core time of one step of a pipeline, over all samples of a dataset that went through it.
 struct StepResult {
   std::string pipeline;
   std::string dataset;
@@ -118,17 +118,17 @@ struct StepResult {
   double core_s = 0;
 };
 
-// A fault of the scenario, and what became of it.
+// A fault of the scenario, and its effect.
 struct FaultResult {
   std::string kind;
   std::string target;
   bool struck = false;  // there was something to strike; else there are no times
   std::optional<double> from_s;
-  std::optional<double> until_s;  // the end of the run, if it was not over by then
-  std::uint64_t parts = 0;        // nodes, workers, orders held, reads failed, corrupt samples met
+  std::optional<double> until_s;  // the end of the run, if the fault was not over by then
+  std::uint64_t parts = 0;  // nodes, workers, commands held, reads failed, corrupt samples met
 };
 
-// Sums from the start of the run to a point in time, and what there is at it: what reports draw.
+// Sums from the start of the run to a point in time, and levels at that time: what reports draw.
 struct JobPoint {
   std::uint64_t samples = 0;
   double stall_s = 0;
@@ -144,23 +144,23 @@ struct SeriesPoint {
   std::uint64_t pcie_bytes = 0;
   std::uint64_t preparations = 0;
   double preparation_s = 0;
-  double busy_s = 0;     // of workers: they prepare, or are held by a read
-  double compute_s = 0;  // of all ranks, as those below
+  double busy_s = 0;     // of workers: they prepare, or a read holds them
+  double compute_s = 0;  // of all ranks, as the sums below
   double stall_s = 0;
   double idle_s = 0;
   Waits waited;  // of the stalls that are over
   CachedBytes cached;
   std::uint64_t ranks = 0;     // of jobs that run
-  std::uint64_t stalling = 0;  // of these, that wait for a batch
-  std::uint64_t reading = 0;   // orders under way
+  std::uint64_t stalling = 0;  // of these, ranks that wait for a batch
+  std::uint64_t reading = 0;   // commands under way
   std::uint64_t preparing = 0;
   std::uint64_t workers = 0;
   std::vector<JobPoint> jobs;  // the first kJobsInSeries
 };
 inline constexpr std::size_t kJobsInSeries = 16;
 
-// What a run would gain from twice of something, found by running it so. `speedup` is samples a
-// second then over now; for who is done in both, the time now over the time then.
+// What a run would gain from twice of a resource, found by running it so. `speedup` is samples a
+// second then over now; for a job that is done in both runs, the time now over the time then.
 struct JobGain {
   std::string name;
   double time_s = 0;
@@ -181,8 +181,8 @@ struct RunResult {
   std::uint64_t seed = 0;
   std::string digest;  // of all commands
   bool interrupted = false;
-  std::string failure;  // why nothing came of it
-  std::string remark;   // what else one should know
+  std::string failure;  // why the run has no results
+  std::string remark;   // what else a reader should know
   double makespan_s = 0;
   double wall_s = 0;        // that the simulation took
   std::uint64_t steps = 0;  // of the engine
@@ -198,27 +198,28 @@ struct RunResult {
   std::vector<SeriesPoint> series;            // about evenly apart; not written to results
 };
 
-// An object with `command`, `version`, what is in the object `more`, and `runs`, which are written
-// while they are read: they outlive the content.
+// An object with `command`, `version`, the members of the object `more`, and `runs`. The runs are
+// written when the content is read, so they outlive it.
 Content results_json(std::span<const RunResult> runs, const std::string& command,
                      const std::string& version, const std::string& more = "{}");
 // One row a job; the first two columns name the run and its seed.
 Content jobs_csv(std::span<const RunResult> runs);
 
-// One row a run: what `names` call `values` of it, seed, makespan and the figures over all jobs.
+// One row a run: columns `names` with its `values`, then seed, makespan and the figures over all
+// jobs.
 std::string runs_csv(std::span<const RunResult> runs, const std::vector<std::string>& names,
                      const std::vector<std::vector<std::string>>& values);
 
 // The text of a file; `-` is standard input. Throws ConfigError.
 std::string read_results_file(const std::string& path);
 
-// What results_json has written; fields it lacks keep their defaults. Throws ConfigError with
+// Reads what results_json has written; missing fields keep their defaults. Throws ConfigError with
 // `name`.
 std::vector<RunResult> parse_results(const std::string& text, const std::string& name);
 
-// One run, its series too, on a line.
+// One run, with its series, on a line.
 std::string encode_run(const RunResult& run);
-// Throws ConfigError for what is no run.
+// Throws ConfigError for a text that is not a run.
 RunResult decode_run(const std::string& text);
 
 }  // namespace batchflow

@@ -22,7 +22,8 @@ GrainModel read_grain(ConfigSection& section) {
     grain.items_per_block =
         static_cast<std::uint32_t>(entry.integer("items_per_block", 0, 0, kBlockSamplesMost));
     if ((grain.items_per_block & (grain.items_per_block - 1)) != 0) {
-      entry.refuse("items_per_block", fmt::format("{} is no power of two", grain.items_per_block),
+      entry.refuse("items_per_block",
+                   fmt::format("{} is not a power of two", grain.items_per_block),
                    "write a power of two, or 0 for blocks that fit engine.block_bytes");
     }
     grain.epochs_per_block =
@@ -35,7 +36,7 @@ void check_grain(ConfigSection& section, const Scenario& scenario) {
   for (const DatasetModel& dataset : scenario.datasets) {
     if (dataset.samples % scenario.grain.samples_per_item != 0) {
       section.refuse("grain",
-                     fmt::format("{} samples of dataset '{}' are no whole number of items of {}",
+                     fmt::format("{} samples of dataset '{}' are not a whole number of items of {}",
                                  dataset.samples, dataset.name, scenario.grain.samples_per_item),
                      "write samples_per_item and samples that divide");
     }
@@ -70,7 +71,7 @@ void check_epochs_per_block(ConfigSection& section, const Scenario& scenario) {
     if (job.epochs % many != 0 || job.order == Order::weighted) {
       section.refuse(
           "grain",
-          fmt::format("job '{}' has {} epochs{}, of which blocks stand for {}", job.name,
+          fmt::format("job '{}' has {} epochs{}, and blocks stand for {} each", job.name,
                       job.epochs, job.order == Order::weighted ? " drawn by weight" : "", many),
           "write epochs_per_block that divides the epochs of all jobs");
     }
@@ -112,8 +113,8 @@ Bytes Scenario::item_bytes(const DatasetModel& dataset) const {
   return dataset.bytes * samples_per_item(dataset);
 }
 
-ConfigNode load_scenario(const std::string& place) {
-  const std::string path = find_config(place, "scenarios");
+ConfigNode load_scenario(const std::string& name_or_path) {
+  const std::string path = find_config(name_or_path, "scenarios");
   ConfigNode tree = read_yaml_file(path);
   resolve_names(tree, path);
   return tree;
@@ -135,7 +136,7 @@ void resolve_names(ConfigNode& tree, const std::string& path) {
   }
   const ConfigNode workload = named("workload", "workloads");
   if (workload.kind == ConfigNode::Kind::empty) return;
-  const ConfigPlace place = tree.find("workload")->place;
+  const ConfigPlace source_line = tree.find("workload")->place;
   std::erase_if(tree.map, [](const ConfigEntry& entry) { return entry.key == "workload"; });
   for (const char* key : {"datasets", "pipelines", "jobs", "grain"}) {
     const ConfigNode* value = workload.find(key);
@@ -143,7 +144,7 @@ void resolve_names(ConfigNode& tree, const std::string& path) {
     if (tree.find(key) != nullptr && std::string_view(key) != "grain") {
       throw ConfigError(fmt::format(
           "{}: key 'workload': it brings {}, and the scenario has its own; leave one of them out",
-          place.text(), key));
+          source_line.text(), key));
     }
     if (tree.find(key) == nullptr) tree.set(key, *value);
   }
@@ -171,7 +172,7 @@ void read_engine(ConfigSection& section, Scenario& scenario) {
     if (!engine.has("count_staging")) scenario.engine.count_staging = false;
   });
   if (scenario.engine.seed == 0) scenario.engine.seed = scenario.seed;
-  // Who has to leave its GPUs comes back, whenever that is.
+  // A job that has to leave its GPUs comes back, after any time.
   if (scenario.scheduler == Scheduler::las) scenario.engine.rank_timeout = kDurationMost;
 }
 

@@ -1,11 +1,13 @@
-// A scenario: everything a simulated run depends on, read from YAML and checked before it runs.
+// A scenario: everything that a simulated run depends on, read from YAML and checked before it
+// runs.
 //
 // A scenario names its cluster (a file found by name or path, or a map in place), its datasets,
 // pipelines and jobs, the configuration of the engine, a seed and a grain. What cannot be right is
 // a ConfigError with file, line and what to write instead. The simulator runs it; the runtime's
 // load generator reads the same.
 //
-// Grain: at `samples_per_item` above one, the engine counts items of so many samples in place of
+// Grain: with `samples_per_item` above one, the engine counts items of so many samples in place of
+// samples. Everything here stays of one sample, and the `item_*` functions convert.
 // samples; everything here stays of one sample, and the `item_*` functions convert.
 #pragma once
 
@@ -26,13 +28,15 @@ namespace batchflow {
 struct GrainModel {
   std::uint32_t samples_per_item = 1;
   std::uint32_t items_per_block = 0;  // 0: the engine fits blocks to their bytes
-  // Above 1, for datasets no larger than a block: a block stands for so many whole epochs of one.
+  // Above 1, for datasets no larger than a block: a block stands for so many whole epochs of one
+  // dataset.
   std::uint32_t epochs_per_block = 1;
 };
 
-// Who gets GPUs first. fifo: who came first, and nobody passes him. recorded: each when the log
-// says that it began, or as soon after that as there are GPUs. sjf: who computes least. las: who
-// had the least GPU time, in two levels; those of the upper one make room for those of the lower.
+// Which job gets GPUs first. fifo: the job that came first, and no job passes it. recorded: each
+// job when the log says that it began, or as soon after that as there are GPUs. sjf: the job that
+// computes least. las: the job that had the least GPU time, in two levels; jobs of the level with
+// more make room for jobs of the level with less.
 enum class Scheduler : std::uint8_t { fifo, recorded, sjf, las };
 inline constexpr std::string_view kSchedulers[] = {"fifo", "recorded", "sjf", "las"};
 
@@ -57,24 +61,24 @@ struct Scenario {
   Bytes item_bytes(const DatasetModel& dataset) const;
 };
 
-// `place` is a name (`laptop`: searched as configs/FOLDER/laptop.yaml) or the path of a file;
-// throws ConfigError naming the nearest name. Searched are $BATCHFLOW_CONFIGS, the folder `near`
-// lies in and its neighbours, and the configurations installed with the program.
-std::string find_config(const std::string& place, const std::string& folder,
+// `name_or_path` is a name (`laptop`: searched as configs/FOLDER/laptop.yaml) or the path of a
+// file; throws ConfigError naming the nearest name. Searched are $BATCHFLOW_CONFIGS, the folder of
+// `near` and its neighbours, and the configurations installed with the program.
+std::string find_config(const std::string& name_or_path, const std::string& folder,
                         const std::string& near = "");
-// Files by the names that are found so in FOLDER.
+// Files in FOLDER, by the names under which they are found so.
 std::map<std::string, std::string> list_configs(const std::string& folder,
                                                 const std::string& near = "");
 
-// The tree of a scenario, with what it names in place; overrides are applied to it before it is
+// The tree of a scenario, with the files that it names in place; overrides are applied before it is
 // read.
-ConfigNode load_scenario(const std::string& place);
+ConfigNode load_scenario(const std::string& name_or_path);
 // Puts the files that a tree names in place: `cluster: laptop`, and `workload: w1-imagenet`, which
-// brings datasets, pipelines, jobs and, where the tree has none, a grain. `path` is where the tree
-// comes from; empty: nowhere.
+// brings datasets, pipelines, jobs and, where the tree has none, a grain. `path` is the file of the
+// tree; empty: none.
 void resolve_names(ConfigNode& tree, const std::string& path = "");
 Scenario read_scenario(const ConfigNode& tree);
-// One without jobs and what they train on: those of a replay come from elsewhere.
+// A scenario without jobs, datasets and pipelines: those of a replay come from elsewhere.
 Scenario read_cluster_and_engine(const ConfigNode& tree);
 
 // A commented scenario with every default.

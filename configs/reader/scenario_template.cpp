@@ -53,7 +53,7 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
 datasets:               # examples
   - name: images
     samples: 51200
-    bytes: 115kb        # of a stored sample, in the mean
+    bytes: 115kb        # of a stored sample, mean
     bytes_shape: lognormal
     bytes_jitter: 0
     format: jpeg        # or raw (default)

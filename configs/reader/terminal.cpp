@@ -44,8 +44,8 @@ Character first_character(std::string_view text) {
   return {code, bytes};
 }
 
-// Whether it changes where what is around it appears: control characters, marks of direction, ends
-// of lines and paragraphs.
+// Whether the character changes where the text around it appears: control characters, marks of
+// direction, ends of lines and paragraphs.
 bool is_moving(std::uint32_t code) {
   const auto between = [code](std::uint32_t first, std::uint32_t last) {
     return code >= first && code <= last;
@@ -70,7 +70,7 @@ std::size_t terminal_columns() {
   return known ? size.ws_col : 80;
 }
 
-// One column stays free: in the last one some terminals wrap.
+// One column stays free, because some terminals wrap in the last one.
 std::string progress_line(const std::string& label, double done, std::size_t columns) {
   constexpr std::size_t kBar = 30;
   std::size_t left = columns - 1;
@@ -86,7 +86,7 @@ std::string progress_line(const std::string& label, double done, std::size_t col
   const double shown = std::clamp(done, 0.0, 1.0);
   const auto full = static_cast<std::size_t>(shown * kBar);
   const std::string percent = take(fmt::format(" {:3.0f}%", 100 * shown));
-  // The bar gives way before the label does.
+  // A long label leaves no room for the bar.
   const bool room = label.size() + kBar + 3 <= left;
   const std::string bar =
       room ? take(fmt::format(" [{}{}]", std::string(full, '#'), std::string(kBar - full, '.')))
@@ -99,7 +99,8 @@ std::string progress_line(const std::string& label, double done, std::size_t col
 void open_standard_streams() {
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
     if (fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;
-    // Opened the wrong way round, it takes the lowest free number, which is this one.
+    // Opened for the other direction, so that its use is an error; it takes the lowest free number,
+    // which is this one.
     open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
@@ -111,7 +112,7 @@ void catch_signals() {
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     struct sigaction inherited {};
     sigaction(signal, nullptr, &inherited);
-    // What nohup or a shell's background job ignores stays ignored.
+    // A signal that nohup or a shell's background job ignores stays ignored.
     if (inherited.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
   std::signal(SIGPIPE, SIG_IGN);

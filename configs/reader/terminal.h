@@ -1,5 +1,4 @@
-// How a program meets the terminal it was started from: what it says and shows while it works, and
-// how it is stopped.
+// How a program uses its terminal: what it prints and shows while it works, and how it is stopped.
 #pragma once
 
 #include <chrono>
@@ -10,30 +9,30 @@
 
 namespace batchflow {
 
-// Before anything else in main: a standard stream that is closed leads nowhere from now on, so that
-// no file that is opened later is taken for it. To read or write there is an error.
+// Called before anything else in main: a closed standard stream is opened to /dev/null, so that no
+// file that is opened later is taken for it. To read or write it is an error.
 void open_standard_streams();
 
-// Thrown where long work looks whether it was interrupted; main answers it with exit code 130.
+// Thrown where long work checks whether it was interrupted; main ends with exit code 130.
 class Interrupted : public std::runtime_error {
  public:
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
-// From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT are noticed by `check_interrupted` (a second one
-// kills), and a reader that is gone or a file that is too large is an error of the write.
+// From now on `check_interrupted` notices SIGINT, SIGTERM, SIGHUP and SIGQUIT (a second one kills),
+// and a reader that is gone or a file that is too large is an error of the write.
 void catch_signals();
 void check_interrupted();
 bool was_interrupted();
 
-// Ends the program as a reader that is gone ends any other.
+// Ends the program as a broken pipe ends any other.
 void die_of_broken_pipe();
 
-// `text` without what moves a cursor or turns text around: control characters are written as \x1b,
-// marks of direction as \u202e.
+// `text` without characters that move a cursor or turn text around: control characters are written
+// as \x1b, marks of direction as \u202e.
 std::string printable(std::string_view text);
 
-// One line for people, on standard error. It may be lost, where there is nobody.
+// One line for people, on standard error, where it may be lost.
 void say(std::string_view line);
 
 // A bar on standard error, where that is a terminal; otherwise nothing. It never takes more than
@@ -44,7 +43,7 @@ class ProgressBar {
   ~ProgressBar();  // wipes it
   ProgressBar(const ProgressBar&) = delete;
 
-  // Done, in [0, 1]; less than 0: nobody knows. `beside` is said beside the label.
+  // The share that is done, in [0, 1]; less than 0: unknown. `beside` is shown beside the label.
   void show(double done, std::string_view beside = {});
 
  private:

@@ -22,7 +22,7 @@ const CLI::App* command_named(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// The command the line is about, as far as it was understood.
+// The command that the line means, as far as it was understood.
 const CLI::App& innermost(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? app : innermost(*chosen.front());
@@ -40,7 +40,7 @@ const CLI::Option* flag_named(const CLI::App& command, const std::string& name) 
   return nullptr;
 }
 
-// The word that `word` stands behind; empty when it is the first.
+// The word before `word`; empty when it is the first.
 std::string word_before(const std::vector<std::string>& words, const std::string& word) {
   const auto found = std::find(words.begin(), words.end(), word);
   return found == words.begin() || found == words.end() ? "" : found[-1];
@@ -48,7 +48,7 @@ std::string word_before(const std::vector<std::string>& words, const std::string
 
 std::string nearest_option_or_command(const CLI::App& command, const std::string& word) {
   std::vector<std::string> names;
-  // Those of a command above are understood here, too, where it falls through.
+  // Options of a command above are understood here, too, where it falls through.
   const CLI::App* at = &command;
   for (bool is_more = true; is_more && at != nullptr; at = at->get_parent()) {
     for (const CLI::Option* option : at->get_options()) {
@@ -61,7 +61,7 @@ std::string nearest_option_or_command(const CLI::App& command, const std::string
                       std::vector<std::string_view>(names.begin(), names.end()));
 }
 
-// What was perhaps meant by the first word that was not understood.
+// What the first word that was not understood was perhaps meant to be.
 std::string meant(const CLI::App& command, const std::string& word,
                   const std::vector<std::string>& words) {
   if (command_named(command, word) != nullptr) return command.get_name() + " " + word;

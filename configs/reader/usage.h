@@ -1,4 +1,4 @@
-// What is said of a command line that was not understood, by every program alike.
+// The messages for a command line that was not understood, the same in every program.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ void parse_command_line(CLI::App& app, std::vector<std::string> words);
 std::string usage_error(const CLI::App& app, const CLI::Error& error,
                         const std::vector<std::string>& words);
 
-// Both at once, for a `main`: the status to exit with, where the words ask for help or a version,
-// or are wrong; that is said then.
+// Both at once, for a `main`. Returns the exit status where the words ask for help or a version, or
+// are wrong; the text is printed then.
 std::optional<int> command_line_ends(CLI::App& app, int argc, char** argv);
 
 }  // namespace batchflow

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Bytes kBytesMost = Bytes{1} << 60;  // of a dataset: sums of sizes fit 64 bits
 
-// Names become digests; what has another name, or other steps, is other data.
+// Names become digests: another name, or other steps, is other data.
 Digest digest_of(std::string_view text, Digest before = 0) {
   Digest digest = hash(before, text.size());
   for (const char c : text) digest = hash(digest, static_cast<unsigned char>(c));
@@ -34,13 +34,13 @@ void refuse_twice(ConfigSection& section, const std::vector<Model>& models,
 }
 
 std::string read_name(ConfigSection& section) {
-  section.require("name", "what jobs call it");
+  section.require("name", "the name that jobs use");
   return section.text("name", "");
 }
 
 StepModel read_step(ConfigSection& section) {
   StepModel step;
-  section.require("name", "what reports call the step");
+  section.require("name", "the name of the step in reports");
   step.name = section.text("name", "");
   step.random = section.flag("random", step.random);
   step.cost = section.duration("cost", step.cost);
@@ -100,9 +100,9 @@ DatasetModel read_dataset(ConfigSection& entry) {
   dataset.samples = static_cast<std::uint64_t>(entry.integer("samples", 1, 1, 1'000'000'000'000));
   dataset.compute_only = entry.flag("compute_only", dataset.compute_only);
   if (!dataset.compute_only) {
-    entry.require("bytes", "of a stored sample, in the mean, as 115kb; or compute_only: true");
+    entry.require("bytes", "the mean bytes of a stored sample, as 115kb; or compute_only: true");
   } else if (entry.has("bytes")) {
-    entry.refuse("bytes", "of a dataset that is compute_only nothing is stored", "leave it out");
+    entry.refuse("bytes", "a dataset that is compute_only stores nothing", "leave it out");
   }
   dataset.bytes = entry.bytes("bytes", 1, 1);
   if (dataset.bytes > kBytesMost / dataset.samples) {

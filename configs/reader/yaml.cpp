@@ -20,7 +20,7 @@ namespace batchflow {
 namespace {
 
 // Builds the tree from yaml-cpp's events. Limits are checked as events come, so that neither depth
-// nor aliases can grow beyond them first.
+// nor aliases can exceed them first.
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(std::string_view name, const YamlLimits& limits)
@@ -43,7 +43,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
     count(mark, found->second.nodes);
     if (open_.size() + found->second.depth > limits_.depth) too_deep(mark);
-    place(found->second.node, mark, found->second.depth);
+    attach(found->second.node, mark, found->second.depth);
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
@@ -77,7 +77,7 @@ class TreeBuilder : public YAML::EventHandler {
     YAML::anchor_t anchor = 0;
     std::size_t first_node = 0;       // how many nodes there were before it
     std::size_t depth = 1;            // of the subtree, itself included
-    std::map<std::string, int> keys;  // of a map: those it has, with their lines
+    std::map<std::string, int> keys;  // of a map: its keys, with their lines
     std::optional<Key> key;           // of a map: read, its value not yet
     std::vector<ConfigNode> merge;    // of a map: what `<<` named
   };
@@ -89,13 +89,13 @@ class TreeBuilder : public YAML::EventHandler {
 
   [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& wrong,
                            const std::string& remedy) const {
-    throw ConfigError(place_of(mark).text() + ": " + wrong + "; " + remedy);
+    throw ConfigError(source_line_of(mark).text() + ": " + wrong + "; " + remedy);
   }
   [[noreturn]] void too_deep(const YAML::Mark& mark) const {
     refuse(mark, "nested more than " + std::to_string(limits_.depth) + " deep",
            "flatten the configuration");
   }
-  ConfigPlace place_of(const YAML::Mark& mark) const { return {file_, mark.line + 1}; }
+  ConfigPlace source_line_of(const YAML::Mark& mark) const { return {file_, mark.line + 1}; }
 
   void check_tag(const YAML::Mark& mark, const std::string& tag) const {
     if (!tag.empty() && tag != "?" && tag != "!") {
@@ -113,7 +113,7 @@ class TreeBuilder : public YAML::EventHandler {
     const bool merge = plain && text == "<<";
     const auto [first, is_new] = map.keys.emplace(text, mark.line + 1);
     if (!is_new) {
-      refuse(mark, "key '" + text.substr(0, 60) + "' stands here twice",
+      refuse(mark, "key '" + text.substr(0, 60) + "' is here twice",
              "keep one (the first is on line " + std::to_string(first->second) + ")");
     }
     map.key = Key{text, merge};
@@ -132,7 +132,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (open_.size() >= limits_.depth) too_deep(mark);
     Open open;
     open.first_node = nodes_;
-    open.node.place = place_of(mark);
+    open.node.place = source_line_of(mark);
     open.node.kind = kind;
     open.mark = mark;
     open.anchor = anchor;
@@ -149,11 +149,11 @@ class TreeBuilder : public YAML::EventHandler {
       count(done.mark, nodes);  // for the copy that aliases are made from
       anchored_[done.anchor] = {done.node, nodes, done.depth};
     }
-    place(std::move(done.node), done.mark, done.depth);
+    attach(std::move(done.node), done.mark, done.depth);
   }
 
-  // Puts a finished node where it belongs: into the list or map that is open, or it is the root.
-  void place(ConfigNode node, const YAML::Mark& mark, std::size_t depth) {
+  // Attaches a finished node to the list or map that is open; without one, it is the root.
+  void attach(ConfigNode node, const YAML::Mark& mark, std::size_t depth) {
     if (open_.empty()) {
       root_ = std::move(node);
       return;
@@ -172,7 +172,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
   }
 
-  // `<<` names a map, or a list of maps of which the earlier wins.
+  // `<<` names a map, or a list of maps; an earlier map wins.
   void add_merge(Open& parent, ConfigNode node, const YAML::Mark& mark) const {
     std::vector<ConfigNode> sources;
     if (node.kind == ConfigNode::Kind::list) {
@@ -235,9 +235,9 @@ ConfigNode parse_yaml(std::string_view text, std::string_view name, const YamlLi
     }
     return root;
   } catch (const YAML::Exception& error) {
-    const ConfigPlace place{std::make_shared<const std::string>(file),
-                            error.mark.is_null() ? 0 : error.mark.line + 1};
-    throw ConfigError(place.text() + ": not valid YAML: " + error.msg +
+    const ConfigPlace source_line{std::make_shared<const std::string>(file),
+                                  error.mark.is_null() ? 0 : error.mark.line + 1};
+    throw ConfigError(source_line.text() + ": not valid YAML: " + error.msg +
                       "; check indentation and quotes near this line");
   }
 }

@@ -1,8 +1,9 @@
 // Reads YAML into core's configuration tree.
 //
-// What a configuration needs of YAML and no more: maps, lists, single values, anchors with their
-// aliases, and merge keys (`<<: *name`: what the map says itself wins). A key that stands twice in
-// a map, a tag, a second document, and a text beyond the limits are refused. No input crashes: all
+// It reads the part of YAML that a configuration needs: maps, lists, single values, anchors with
+// their aliases, and merge keys (`<<: *name`; keys of the map itself win). A key that is twice in a
+// map, a tag, a second document, and a text beyond the limits are refused. No input crashes: every
+// fault becomes a ConfigError with its line.
 // that is wrong becomes a ConfigError with its line.
 #pragma once
 
@@ -14,14 +15,14 @@
 
 namespace batchflow {
 
-// Enough for any configuration, and little enough that a hostile one costs milliseconds.
+// Enough for any configuration, and so little that a hostile one costs milliseconds.
 struct YamlLimits {
   std::size_t bytes = 1 << 20;
   std::size_t depth = 64;
-  std::size_t nodes = 100'000;  // aliases count as what they stand for
+  std::size_t nodes = 100'000;  // an alias counts as what it stands for
 };
 
-// `name` is what errors call the text.
+// `name` is the name of the text in errors.
 ConfigNode parse_yaml(std::string_view text, std::string_view name, const YamlLimits& limits = {});
 
 // A file by name; `-` is standard input.

@@ -37,7 +37,7 @@ class Assigner {
   Assigner(const JobTrace& trace, const OverlayModel& overlay, std::uint64_t seed)
       : trace_(trace), overlay_(overlay), seed_(seed), known_(overlay.classes.size()) {
     for (const OverlayClass& one : overlay.classes) {
-      // By rank: sum of 1 / (i + 1)^exponent up to each data set.
+      // By rank: the sum of 1 / (i + 1)^exponent up to each dataset.
       std::vector<double> sums;
       double sum = 0;
       for (std::uint32_t i = 0; i < one.datasets; ++i) {
@@ -55,7 +55,8 @@ class Assigner {
  private:
   void add(std::uint32_t index) {
     const JobRecord& record = trace_.jobs[index];
-    // Who has no name is somebody of his own: nothing is known of what he did before.
+    // Each job without a user's name has a user of its own: nothing is known of what that user did
+    // before.
     const std::string_view name = trace_.text(record.user);
     const std::uint64_t user = name.empty() ? hash(kNameless, index) : hash_of(name);
     const std::string_view id = trace_.text(record.id);
@@ -107,7 +108,7 @@ class Assigner {
     return known[number];
   }
 
-  // A data set is as large in every trace, whichever jobs come to it first.
+  // A dataset is as large in every trace, whichever jobs come to it first.
   std::uint64_t samples_of(std::uint32_t class_index, std::uint32_t number) const {
     const OverlayClass& one = overlay_.classes[class_index];
     Random random(hash(seed_, hash_of(one.name), number));
@@ -119,9 +120,11 @@ class Assigner {
   const JobTrace& trace_;
   const OverlayModel& overlay_;
   const std::uint64_t seed_;
-  std::vector<std::vector<double>> popularity_;    // by class
-  std::vector<std::vector<std::uint32_t>> known_;  // by class and number: in out_.datasets
-  std::unordered_map<std::uint64_t, std::uint32_t> last_of_;  // a user's data set; looked up only
+  std::vector<std::vector<double>> popularity_;  // by class
+  std::vector<std::vector<std::uint32_t>>
+      known_;  // by class and number: the index in out_.datasets
+  std::unordered_map<std::uint64_t, std::uint32_t>
+      last_of_;  // a user's last dataset; looked up only
   std::vector<double> weights_;
   Assignment out_;
 };
@@ -131,7 +134,7 @@ class Assigner {
 std::vector<std::pair<const char*, std::uint64_t>> left_out_reasons(const LeftOut& out) {
   return {
       {"use no GPU", out.without_gpus},
-      {"never ran, or nobody knows for how long", out.without_duration},
+      {"never ran, or for an unknown time", out.without_duration},
       {"have no start on record (--scheduler fifo, sjf or las gives them one)", out.without_start},
       {"need more GPUs than there are", out.too_large},
       {"were submitted outside of the window", out.by_window},

@@ -1,7 +1,8 @@
-// An overlay laid over a cluster's trace: what each recorded job is taken to have trained on.
+// Applies an overlay to the trace of a cluster: what each recorded job is taken to have trained on.
 //
-// Drawn by the seed and the job's own texts, job by job in the order of submission, so that a part
-// of a trace is assigned as it is within the whole as far as its users' histories are in it.
+// It is drawn by the seed and the job's own texts, job by job in the order of submission. So a part
+// of a trace is assigned as it is within the whole, as far as the histories of its users are in the
+// part.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +15,31 @@
 
 namespace batchflow::sim {
 
-// Jobs that cannot be replayed, and why.
+// Counts of jobs that cannot be replayed, by reason.
 struct LeftOut {
   std::uint64_t without_gpus = 0;
-  std::uint64_t without_duration = 0;  // not known, or none: they never ran
+  std::uint64_t without_duration = 0;  // unknown, or zero: they never ran
   std::uint64_t without_start = 0;     // where jobs start as recorded
   std::uint64_t too_large = 0;         // need more GPUs than the cluster has
   std::uint64_t by_window = 0;         // --from, --to
   std::uint64_t by_scale = 0;          // --scale-gpus
-  // Not left out, but taken to be slower than drawn: as fast as their nodes could have fed them.
+  // Not left out, but taken to train slower than drawn: as fast as their nodes could have fed them.
   std::uint64_t slowed_down = 0;
-  std::uint64_t parts_of_gpus = 0;  // nor these, who have a whole one for a part
-  TraceTime begins_ns = 0;          // when the first that is replayed was submitted
+  std::uint64_t parts_of_gpus = 0;  // not left out either; these jobs get a whole GPU for a part
+  TraceTime begins_ns = 0;          // when the first replayed job was submitted
 };
 
-// With what to do about it, where there is something.
+// Each with what to do about it, where something can be done.
 std::vector<std::pair<const char*, std::uint64_t>> left_out_reasons(const LeftOut& out);
 
 struct AssignedJob {
   std::uint32_t record = 0;  // index in the trace
-  std::uint32_t gpus = 1;    // a part of one counts as one
+  std::uint32_t gpus = 1;    // a part of a GPU counts as one
   std::uint32_t dataset = 0;
-  std::uint32_t variant = 0;  // how it prepares: 0 as most do, else in its user's own way
+  std::uint32_t variant = 0;  // how it prepares: 0 as most jobs do, else as its user does
   Duration compute{0};        // of its GPUs
   double samples_per_s = 0;   // of one GPU
-  double passes = 0;          // over its data set
+  double passes = 0;          // over its dataset
 };
 
 struct AssignedDataset {

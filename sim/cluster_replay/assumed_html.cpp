@@ -56,9 +56,9 @@ std::string of_all(const OverlayModel& overlay) {
        row("reuse", percent(overlay.reuse),
            "of jobs train on what the same user's last job trained on"),
        row("popularity", fmt::format("{:g}", overlay.popularity),
-           "Zipf's exponent over the data sets of a class"),
+           "Zipf's exponent over the datasets of a class"),
        row("same_pipeline", percent(overlay.same_pipeline),
-           "of jobs prepare a data set as most do, the others in their user's own way")});
+           "of jobs prepare a dataset as most do, the others in their user's own way")});
 }
 
 std::string of_classes(const OverlayModel& overlay) {
@@ -73,7 +73,7 @@ std::string of_classes(const OverlayModel& overlay) {
   return html_table({{"class", "", true},
                      {"share", "its weight among the classes that take a job"},
                      {"takes jobs", "", true},
-                     {"data sets"},
+                     {"datasets"},
                      {"samples", "of one of them; and how they vary"},
                      {"bytes", "of a stored sample"},
                      {"preparation", "on one core", true},
@@ -110,12 +110,13 @@ std::string of_trace(const Replayed& replayed) {
 
 std::string assumed_html(const Replayed& replayed) {
   const OverlayModel& overlay = replayed.overlay;
-  return html_section("assumed", "What is assumed",
-                      fmt::format("The log says who ran when on how many GPUs, and nothing of what "
-                                  "was read. All of this is the overlay '{}', no finding: {}. "
-                                  "--sensitivity shows what depends on it.",
-                                  overlay.name, overlay.about),
-                      of_all(overlay) + of_classes(overlay)) +
+  return html_section(
+             "assumed", "What is assumed",
+             fmt::format("The log says which job ran when on how many GPUs, and nothing of what "
+                         "was read. All of this is the overlay '{}', no finding: {}. "
+                         "--sensitivity shows what depends on it.",
+                         overlay.name, overlay.about),
+             of_all(overlay) + of_classes(overlay)) +
          html_section("left-out", "What was left out or repaired", "", of_trace(replayed));
 }
 

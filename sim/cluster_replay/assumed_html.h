@@ -1,5 +1,5 @@
-// What a replay did not find but was told: what the log says and what had to be assumed, in a
-// report.
+// What a replay did not find but was given, in a report: what the log says, and what had to be
+// assumed.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace batchflow::sim {
 
-// Sections of run_html: the overlay's assumptions, and what was left out or repaired.
+// Sections of run_html: the assumptions of the overlay, and what was left out or repaired.
 std::string assumed_html(const Replayed& replayed);
 
 }  // namespace batchflow::sim

@@ -58,7 +58,7 @@ void check_outputs(const Options& options) {
   }
 }
 
-// The same runs with each assumption changed; what came of them is kept as figures alone.
+// The same runs with each assumption changed; only their figures are kept.
 Sensitivity study_of(const ReplayPlan& plan, const OverlayModel& overlay, RunSettings settings,
                      std::span<const RunResult> runs) {
   Sensitivity study{assumptions(overlay), by_label(runs), {}};
@@ -86,9 +86,9 @@ int run_replay(const Options& options) {
   settings.series = true;
   settings.at_once = options.at_once;
   const std::vector<PlannedRun> planned = plan.runs(overlay);
-  settings.clock = [&](const HowFar& so) {
-    return fmt::format("{}, {} jobs", simulated_date(replayed, so.simulated_s),
-                       count_text(so.jobs));
+  settings.clock = [&](const RunProgress& progress) {
+    return fmt::format("{}, {} jobs", simulated_date(replayed, progress.simulated_s),
+                       count_text(progress.jobs));
   };
   const std::vector<RunResult> runs = begun(run_all(planned, settings));
   if (runs.empty()) return exit_code(runs, planned.size());
@@ -121,7 +121,9 @@ void add_replay_command(CLI::App& app, Action& action) {
   command->add_option("TRACE", options->trace,
                       "A log of jobs, plain, gzip or zstd; - is standard input; or a made one,\n"
                       "gen:cluster[,jobs=N][,days=D][,gpus=G][,seed=S] (default: gen:cluster)");
-  command->add_option("--format", options->format, "Of the trace, in place of what it looks like")
+  command
+      ->add_option("--format", options->format,
+                   "The format of the trace, in place of a guess by its content")
       ->type_name("FORMAT");
   add_corrupt_limit(*command, options->corrupt_limit);
   command->add_option("--cluster", options->cluster,
@@ -154,17 +156,17 @@ void add_replay_command(CLI::App& app, Action& action) {
                    "path.to.key=value: changes cluster.* or engine.* (repeat it)")
       ->allow_extra_args(false);
   add_whole_number(*command, "--seed", options->seed, 0, std::uint64_t{1} << 53,
-                   "Of the overlay, and of all chance (default: 1)");
+                   "The seed of the overlay, and of all random draws (default: 1)");
   add_whole_number(*command, "--seeds", options->seeds, 1, 1000,
-                   "So many seeds from there on, with intervals over them (default: 1)");
+                   "How many seeds, from --seed on, with intervals over them (default: 1)");
   add_whole_number(*command, "--items", options->grain.items, 1, 4096,
-                   "A data set is counted in so many parts, at most (default: 256)");
+                   "In how many parts a dataset is counted, at most (default: 256)");
   add_whole_number(*command, "--steps", options->grain.steps, 1, 1'000'000,
-                   "About so many steps for a job of an hour, others by the root of their\n"
+                   "About how many steps a job of an hour takes; others by the root of their\n"
                    "time: more is finer and slower (default: 4)");
   command->add_flag(
       "--fine", options->grain.fine,
-      "Batch by batch, of windows and small clusters: what the coarse grain leaves out");
+      "Simulate batch by batch, for windows and small clusters: what the coarse grain leaves out");
   add_whole_number(*command, "-j,--jobs", options->at_once, 1, 1024,
                    "Runs at once (default: as many as there are cores)");
   command->add_flag("--sensitivity", options->sensitivity,

@@ -18,7 +18,7 @@ FluidBound fluid_bound(const Scenario& scenario) {
   double gpu_s = 0;
   double storage_bytes = 0;
   double core_s = 0;
-  // Of a data set prepared in one way: the most passes that one job makes over it.
+  // A dataset prepared in one way, and the most passes that one job makes over it.
   struct Use {
     double samples = 0;  // of the job that takes most
     const JobModel* job = nullptr;

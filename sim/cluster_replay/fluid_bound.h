@@ -8,11 +8,12 @@
 namespace batchflow::sim {
 
 struct FluidBound {
-  double gpu_s = 0;          // all GPUs compute all the time
-  double storage_s = 0;      // every data set that is used is read once
-  double preparation_s = 0;  // what can be shared is prepared once; what can be kept decoded, too
-  double arrivals_s = 0;     // the last of the jobs computes on from when it may begin
-  double samples = 0;        // that are trained on
+  double gpu_s = 0;      // all GPUs compute all the time
+  double storage_s = 0;  // every dataset that is used is read once
+  double preparation_s =
+      0;  // shared work is prepared once, and decoded once where it can be kept decoded
+  double arrivals_s = 0;  // the job that ends last computes without a wait from when it may begin
+  double samples = 0;     // that jobs train on
   double least_s() const { return std::max({gpu_s, storage_s, preparation_s, arrivals_s}); }
   double samples_per_s() const { return least_s() > 0 ? samples / least_s() : 0; }
 };

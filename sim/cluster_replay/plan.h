@@ -18,7 +18,7 @@ struct ReplayOptions {
   std::string cluster = "philly";
   std::string overlay = "mixed";
   std::string scheduler;              // empty: what `with_scheduler` chooses
-  bool scheduler_is_assumed = false;  // it chose a simulated one
+  bool scheduler_is_assumed = false;  // `with_scheduler` chose a simulated scheduler
   std::string from;
   std::string to;
   double scale_gpus = 1;
@@ -32,19 +32,20 @@ struct ReplayOptions {
 
 // Throws ConfigError.
 OverlayModel overlay_of(const ReplayOptions& options);
-// Where none is asked for: `recorded`, or `fifo` for a log that has no start of any job.
+// The scheduler where none is asked for: `recorded`, or `fifo` for a log without a start of any
+// job.
 ReplayOptions with_scheduler(ReplayOptions options, const JobTrace& trace);
-// What can be told before the trace is read. Throws ConfigError.
+// Checks what is known before the trace is read. Throws ConfigError.
 void check(const ReplayOptions& options);
 
-// Makes runs of one trace, which outlives it and them. Jobs are added in the process of a run, so
-// that many runs of many jobs fit the memory.
+// Makes the runs of one trace, which outlives the plan and them. The process of a run adds the
+// jobs, so that many runs of many jobs fit into memory.
 class ReplayPlan {
  public:
   // Throws ConfigError.
   ReplayPlan(const ReplayOptions& options, const JobTrace& trace);
 
-  // Each policy with each seed, policy by policy.
+  // A run of each policy with each seed, policy by policy.
   std::vector<PlannedRun> runs(const OverlayModel& overlay) const;
   // What all of them have in common. `overlay` outlives it.
   Replayed replayed(const OverlayModel& overlay) const;

@@ -89,7 +89,7 @@ std::string bound(const Replayed& replayed) {
                      {"no end before"},
                      {"samples/s"},
                      {"GPUs", "all GPUs compute all the time"},
-                     {"storage", "every data set that is used is read once"},
+                     {"storage", "every dataset that is used is read once"},
                      {"preparation", "what can be shared or kept is prepared once"},
                      {"the last jobs", "they compute from when they may begin, and never wait"}},
                     rows);
@@ -97,7 +97,7 @@ std::string bound(const Replayed& replayed) {
 
 // ----------------------------------------------------------------------- distributions ----
 
-// Runs of a group belong together by their labels.
+// Calls `see` for the runs of each group: runs with one label.
 template <class See>
 void for_each_run(Runs runs, const ReplayGroup& group, See see) {
   for (const RunResult& run : runs) {
@@ -105,7 +105,7 @@ void for_each_run(Runs runs, const ReplayGroup& group, See see) {
   }
 }
 
-// Of the jobs of all seeds, that are done: the share whose time is no longer, one line a policy.
+// Over the finished jobs of all seeds: the share of jobs with no longer a time, one line a policy.
 std::string cumulative(Runs runs, const Groups& groups, const char* title, const char* beside,
                        double (*of)(const JobResult&)) {
   std::vector<std::vector<double>> values;
@@ -144,7 +144,7 @@ std::string cumulative(Runs runs, const Groups& groups, const char* title, const
   return line_chart(chart);
 }
 
-// Users from the one that waits least to the one that waits most; of the first seed.
+// Users, ordered from the shortest wait to the longest; of the first seed.
 std::string users(Runs runs, const Groups& groups) {
   Chart chart;
   chart.title = "Users, by how much they wait";
@@ -172,7 +172,7 @@ std::string users(Runs runs, const Groups& groups) {
 
 // ------------------------------------------------------------------------------- stalls ----
 
-// In the mean over seeds.
+// The mean over seeds.
 std::string lost(Runs runs, const Groups& groups) {
   Bars bars{
       "GPU time lost to stalls", "by what was under way for the late batch", Axis::seconds, {}};
@@ -195,7 +195,7 @@ std::string lost(Runs runs, const Groups& groups) {
 
 // ---------------------------------------------------------------------------- over time ----
 
-// Of the first seed of each policy.
+// The first seed of each policy.
 std::string over_time(Runs runs, const Groups& groups, Chart chart,
                       std::vector<double> (*of)(const RunResult&, const Spans&)) {
   double longest = 0;
@@ -246,13 +246,13 @@ std::string replay_html(Runs runs, const Replayed& replayed, const std::string& 
                                   comparison(groups, replayed));
   body += html_section(
       "jobs-times", "How long jobs took, and queued",
-      "Of the jobs that are done, the share that took no longer; all seeds of a policy together.",
+      "The share of finished jobs that took no longer; all seeds of a policy together.",
       grid(cumulative(runs, groups, "Completion", "from submission to end",
                       [](const JobResult& job) { return job.ended_s - job.arrived_s; }) +
            cumulative(runs, groups, "Queueing", "from submission to GPUs",
                       [](const JobResult& job) { return job.started_s - job.arrived_s; })));
-  body += html_section("lost", "What stalls cost, and whom",
-                       "A user's time is that of all his jobs while they had GPUs.",
+  body += html_section("lost", "What stalls cost, and which users",
+                       "A user's time is that of all the user's jobs while they had GPUs.",
                        grid(lost(runs, groups) + users(runs, groups)));
   body += html_section("traffic", "Storage and caches over time", "The first seed of each policy.",
                        grid(traffic(runs, groups)));

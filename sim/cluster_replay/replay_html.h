@@ -1,4 +1,4 @@
-// What a replay tells beyond its runs, as sections of a report with plots.
+// What a replay reports beyond its runs, as sections of a report with plots.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace batchflow::sim {
 
-// Sections of run_html, one line a policy however many seeds it has; `more` is HTML that stands
-// among them, after the comparison.
+// Sections of run_html, with one line for each policy, however many seeds it has. `more` is HTML
+// that stands among them, after the comparison.
 std::string replay_html(std::span<const RunResult> runs, const Replayed& replayed,
                         const std::string& more = "");
 

@@ -161,13 +161,13 @@ TraceTime window_time(const char* flag, const std::string& text, const JobTrace&
     if (!time) continue;
     if (trace.time_base == TimeBase::relative) {
       throw ConfigError(
-          fmt::format("{} '{}': this log does not say on which days it was; write a time after the "
+          fmt::format("{} '{}': this log names no days; write a time after the "
                       "first job (10d, 36h)",
                       flag, printable(text)));
     }
     return time->ns;
   }
-  // `10d`, which no other setting is long enough to want.
+  // `10d`, which is longer than any other setting allows.
   std::optional<Duration> after = parse_duration(text);
   if (!after && text.size() > 1 && text.back() == 'd') {
     if (const auto days = decimal(text.substr(0, text.size() - 1), 9)) {
@@ -175,10 +175,11 @@ TraceTime window_time(const char* flag, const std::string& text, const JobTrace&
     }
   }
   if (!after || after->count() < 0 || after->count() > kMostTime || trace.jobs.empty()) {
-    throw ConfigError(fmt::format(
-        "{} '{}': no time; write a day (2017-10-03), an instant (2017-10-03T12:00:00), or a time "
-        "after the first job (10d, 36h)",
-        flag, printable(text)));
+    throw ConfigError(
+        fmt::format("{} '{}': not a time; write a day (2017-10-03), an instant "
+                    "(2017-10-03T12:00:00), or a time "
+                    "after the first job (10d, 36h)",
+                    flag, printable(text)));
   }
   return trace.jobs.front().submit_ns + after->count();
 }

@@ -1,4 +1,4 @@
-// What a replay tells beyond its runs, as text and JSON; replay_html.h is the report with plots.
+// What a replay reports beyond its runs, as text and JSON; replay_html.h is the report with plots.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Replayed {
   const JobTrace& trace;
   const OverlayModel& overlay;
   std::string scheduler = {};
-  bool scheduler_is_assumed = false;  // the log has no starts, and none was asked for
+  bool scheduler_is_assumed = false;  // the log has no starts, and the user named no scheduler
   std::string cluster = {};
   std::size_t jobs = 0;           // of the trace, that are replayed
   TraceTime begins_ns = kNoTime;  // when the first of them was submitted
@@ -27,22 +27,22 @@ struct Replayed {
   std::map<std::uint64_t, FluidBound> bounds = {};  // by seed
 };
 
-// The jobs that are replayed and those that are not, in a line.
+// A line that counts the jobs that are replayed and those that are not.
 std::string left_out_text(const JobTrace& trace, const LeftOut& out, std::size_t jobs);
 
-// Who gives GPUs, where the log does not say it; else empty.
+// The scheduler that assigns GPUs, where the log does not say it; else empty.
 std::string scheduler_text(const Replayed& replayed);
 
 std::string replay_table(std::span<const RunResult> runs, const Replayed& replayed);
-// Members of the JSON beside `runs`; `more` are others, an object.
+// Members of the JSON beside `runs`; `more` are further members, an object.
 std::string replay_json(std::span<const RunResult> runs, const Replayed& replayed,
                         const std::string& more = "{}");
 
-// The simulated time as the trace's calendar shows it; in days where it has none.
+// The simulated time in the calendar of the trace; in days where it has none.
 std::string simulated_date(const Replayed& replayed, double simulated_s);
 
-// A time as it is written for --from and --to: a day or an instant as the trace's clock shows it,
-// or a duration after the first job. kNoTime: nothing is written. Throws ConfigError.
+// A time as a user writes it for --from and --to: a day or an instant by the clock of the trace, or
+// a duration after the first job. kNoTime: the text is empty. Throws ConfigError.
 TraceTime window_time(const char* flag, const std::string& text, const JobTrace& trace);
 
 }  // namespace batchflow::sim

@@ -15,7 +15,7 @@ namespace batchflow::sim {
 
 namespace {
 
-// Of every kind of nodes so large a share, evenly; and of what they share.
+// Keeps this share of every kind of nodes, evenly, and of what they share.
 void scale_cluster(ClusterModel& cluster, double scale) {
   if (scale == 1) return;
   std::vector<NodeModel> kept;
@@ -33,7 +33,7 @@ void scale_cluster(ClusterModel& cluster, double scale) {
   cluster.store_nic_bytes_per_s *= scale;
 }
 
-// The nearest, and 1 at least.
+// The nearest power of four, and 1 at least.
 double power_of_four(double to) {
   return to < 2 ? 1 : std::exp2(2 * std::round(std::log2(std::min(to, 1e9)) / 2));
 }
@@ -42,19 +42,20 @@ std::uint32_t power_of_two(double at_most) {
   return at_most < 1 ? 1 : std::bit_floor(static_cast<std::uint32_t>(std::min(at_most, 1e9)));
 }
 
-// Of a GPU, at the fine grain; of small data sets a part that leaves them many.
+// The batch of a GPU at the fine grain; a job on a small dataset takes a smaller one, so that an
+// epoch has many batches.
 constexpr std::uint64_t kBatch = 256;
 
-// Of a data set, and that nine of ten of its jobs go through.
+// The least number of items of a dataset, and of those that nine of ten of its jobs go through.
 constexpr double kItemsLeast = 16;
 constexpr double kItemsAJob = 2;
-constexpr double kItemsANode = 32;  // of a data set that would fill its cache
+constexpr double kItemsANode = 32;  // of a dataset that would fill the cache of a node
 
-// So far off what a job trains on may be, by its steps being whole, if they are few.
+// A job's samples may be rounded by so much, when it takes few steps and their number is whole.
 constexpr double kRoundedMost = 0.1;
 constexpr double kFewSteps = 4;
 
-// That a node prepares; each of its GPUs may train a job of its own.
+// Blocks that a node prepares at once; each of its GPUs may train a job of its own.
 constexpr std::uint32_t kBlocksAtOnce = 4;
 
 class Builder {
@@ -132,8 +133,8 @@ class Builder {
     return true;
   }
 
-  // A job that computed nearly all of its recorded time was fed by its nodes meanwhile: a model is
-  // no faster than the card and the cores of its GPUs could feed it.
+  // A job that computed in nearly all of its recorded time was fed by its nodes in that time. So a
+  // model is no faster than the card and the cores of its GPUs could feed it.
   bool slow_down(AssignedJob& job, const Assignment& assignment) const {
     const OverlayClass& one = overlay_.classes[assignment.datasets[job.dataset].class_index];
     const PipelineInfo info = one.pipeline.info(one.dataset.bytes);
@@ -150,7 +151,7 @@ class Builder {
     return true;
   }
 
-  // By all jobs of the trace, so that a part of it is replayed as it is within the whole.
+  // Counted over all jobs of the trace, so that a part of it is replayed as it is within the whole.
   void count_items(const Assignment& assignment) {
     std::vector<std::vector<double>> passes(assignment.datasets.size());
     for (const AssignedJob& job : assignment.jobs) {
@@ -177,7 +178,7 @@ class Builder {
     const OverlayClass& one = overlay_.classes[assigned.class_index];
     DatasetModel model = one.dataset;
     model.name = fmt::format("{}-{}", one.name, assigned.number);
-    model.bytes_spread = {};  // an item is the mean of many
+    model.bytes_spread = {};  // an item is the mean of many samples
     std::uint64_t items = std::min(items_of_[index], assigned.samples);
     if (grain_.fine) {
       const std::uint64_t batch = std::min<std::uint64_t>(kBatch, (assigned.samples + 63) / 64);
@@ -190,7 +191,8 @@ class Builder {
     return known;
   }
 
-  // The pipeline of a class with blocks of this size; jobs with another one share no blocks.
+  // The pipeline of a class with blocks of this size; jobs with different pipelines share no
+  // blocks.
   int pipeline(const OverlayClass& one, std::uint32_t variant, std::uint32_t items,
                std::uint32_t epochs, std::uint32_t cores) {
     PipelineModel model = one.pipeline;
@@ -206,8 +208,8 @@ class Builder {
     return known->second;
   }
 
-  // More for a longer job, but less than in proportion: what is told of it is not told more exactly
-  // than of a shorter one, but weighs more.
+  // A longer job takes more steps, but fewer than in proportion: its figures are no more exact than
+  // those of a shorter job, but they weigh more.
   double steps_of(const AssignedJob& job) const {
     const double hours = static_cast<double>(job.compute.count()) / 3.6e12;
     const auto at_one_hour = static_cast<double>(grain_.steps);
@@ -263,7 +265,8 @@ class Builder {
     // A block for each node that the job needs.
     const std::uint32_t nodes = std::bit_ceil((assigned.gpus + gpus_a_node_ - 1) / gpus_a_node_);
     const std::uint32_t least = std::min(nodes, power_of_two(items));
-    // Blocks are a part of a pass, or so many passes, of few sizes, so that jobs share them.
+    // A block is a part of a pass, or several passes. Few sizes are used, so that jobs share
+    // blocks.
     const std::uint32_t whole = power_of_two(items);
     std::uint32_t step = 0;
     std::uint32_t epochs = 0;
@@ -292,14 +295,14 @@ class Builder {
   const OverlayModel& overlay_;
   const ReplayGrain& grain_;
   std::uint32_t gpus_ = 0;
-  std::uint32_t gpus_a_node_ = 1;  // of the largest
-  double cache_ = 1e18;            // of the smallest
-  // That a GPU has for itself, at most.
+  std::uint32_t gpus_a_node_ = 1;  // of the largest node
+  double cache_ = 1e18;            // of the smallest node
+  // The bytes per second that a GPU has for itself, at most.
   double gpu_bytes_per_s_ = 0;
   double gpu_cores_ = 0;
-  std::uint32_t cores_a_rank_ = 0;          // where each has workers of its own
-  std::vector<int> dataset_of_;             // by assigned data set; -1: not used yet
-  std::vector<std::uint64_t> items_of_;     // by assigned data set
+  std::uint32_t cores_a_rank_ = 0;          // where each rank has workers of its own
+  std::vector<int> dataset_of_;             // by assigned dataset; -1: not used yet
+  std::vector<std::uint64_t> items_of_;     // by assigned dataset
   std::map<std::string, int> pipeline_of_;  // by name
 };
 
@@ -308,7 +311,7 @@ class Builder {
 Scenario replay_scenario(Scenario base, const JobTrace& trace, const OverlayModel& overlay,
                          const ReplayGrain& grain, const ReplayWindow& window, LeftOut& left_out) {
   Scenario scenario = Builder(std::move(base), trace, overlay, grain).run(window, left_out);
-  // The first is submitted at zero.
+  // The first job is submitted at zero.
   const Duration zero = scenario.jobs.front().arrives - Instant{};
   left_out.begins_ns = zero.count();
   for (JobModel& job : scenario.jobs) {

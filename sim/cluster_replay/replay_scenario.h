@@ -1,15 +1,15 @@
-// A cluster's trace as a scenario: jobs that train for as long as they were recorded to compute, at
-// a grain that makes months of them affordable.
+// The trace of a cluster as a scenario: its jobs train for as long as they were recorded to
+// compute, at a grain that makes months of jobs affordable.
 //
-// Every job's GPUs compute as long as the overlay says that they did, whatever the grain; what the
-// replay finds is how long they wait for data, and for GPUs. A data set is cut into so many items
-// (`items`), caches hold items, and a job takes about `steps` steps: blocks hold a part of a pass
-// over the data set, or several passes. Jobs share prepared blocks with jobs of their data set that
-// prepare alike and have blocks of the same size; encoded and decoded items with all of them.
+// The GPUs of every job compute as long as the overlay says, at any grain. The replay finds how
+// long the jobs wait for data, and for GPUs. A dataset is cut into `items` items, and caches hold
+// items. A job takes about `steps` steps: a block holds a part of a pass over the dataset, or
+// several passes. Jobs share prepared blocks with the jobs of their dataset that prepare alike and
+// have blocks of the same size. They share encoded and decoded items with all jobs of the dataset.
 //
-// What is coarse is stated: a block stands for a stream of blocks of the engine's size, and takes
-// the memory of one. What it is made from comes while it is prepared, all cores of a node (of a
-// loader's ranks there, without sharing) prepare it beside others, and it is used as it comes: so
+// What is coarse: a block stands for a stream of blocks of the engine's size, and takes the memory
+// of one. Its samples are read while it is prepared. All cores of a node prepare it beside others;
+// without sharing, all cores of a loader's ranks there. A job uses it as its samples come. So
 // nothing is prepared ahead, and a step takes as long as the slowest of its storage, network, cores
 // and GPUs.
 #pragma once
@@ -24,12 +24,14 @@
 namespace batchflow::sim {
 
 struct ReplayGrain {
-  // A data set is cut into, at most: so many that most of its jobs go through some of them, and
-  // that a node's cache holds many of them; 16 at least, as far as this lets it.
+  // A dataset is cut into at most so many items. It gets so many that most of its jobs go through
+  // some of them and that the cache of a node holds many of them; at least 16, where the limit
+  // allows it.
   std::uint64_t items = 256;
-  std::uint64_t steps = 4;  // a job of an hour takes, about; others by the root of their time
-  // Batch by batch, as a job would be simulated alone: items are of a batch of one GPU, and none of
-  // the above holds. For windows of a trace, to see what the coarse grain leaves out.
+  std::uint64_t steps =
+      4;  // that a job of an hour takes, about; other jobs by the root of their time
+  // Batch by batch, as a single job would be simulated: an item has the batch of one GPU, and none
+  // of the above holds. For windows of a trace, to see what the coarse grain leaves out.
   bool fine = false;
 };
 
@@ -39,7 +41,7 @@ struct ReplayWindow {
   double scale = 1;  // of the cluster's nodes, and of the jobs
 };
 
-// A trace, as it is to be replayed on `base`, a scenario of a cluster and an engine alone.
+// The scenario that replays a trace on `base`, a scenario with a cluster and an engine alone.
 Scenario replay_scenario(Scenario base, const JobTrace& trace, const OverlayModel& overlay,
                          const ReplayGrain& grain, const ReplayWindow& window, LeftOut& left_out);
 

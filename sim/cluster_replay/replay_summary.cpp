@@ -24,23 +24,23 @@ std::string hours_text(double hours) {
 
 constexpr ReplayFigure kFigures[] = {
     {"completion", [](const ReplaySummary& s) { return s.completion_s.mean; }, time_text, true,
-     "from submission to end, in the mean of jobs"},
+     "from submission to end, mean over jobs"},
     {"p50", [](const ReplaySummary& s) { return s.completion_s.p50; }, time_text, false,
-     "so long or shorter took half of the jobs"},
+     "half of the jobs took so long or shorter"},
     {"p99", [](const ReplaySummary& s) { return s.completion_s.p99; }, time_text, false,
-     "so long or shorter took 99 of 100 jobs"},
+     "99 of 100 jobs took so long or shorter"},
     {"queueing", [](const ReplaySummary& s) { return s.queueing_s.mean; }, time_text, true,
-     "from submission to GPUs, in the mean of jobs"},
+     "from submission to GPUs, mean over jobs"},
     {"GPU time lost", [](const ReplaySummary& s) { return s.gpu_h_lost; }, hours_text, true,
      "GPU hours in which jobs waited for data"},
     {"of", [](const ReplaySummary& s) { return s.gpu_h; }, hours_text, false,
      "GPU hours that jobs held"},
     {"fairness", [](const ReplaySummary& s) { return s.fairness; },
      [](double value) { return value > 0 ? fmt::format("{:.3f}", value) : "-"; }, false,
-     "Jain's index of users' slowdown: 1 when all are served alike; -: nobody has a name"},
+     "Jain's index of users' slowdown: 1 when all are served alike; -: no user has a name"},
     {"cached", [](const ReplaySummary& s) { return s.cached_bytes_mean; },
      [](double bytes) { return size_text(static_cast<Bytes>(bytes)); }, false,
-     "bytes kept, in the mean over time"},
+     "bytes kept, mean over time"},
 };
 constexpr std::size_t kHeadline = 4;
 
@@ -63,7 +63,7 @@ Distribution distribution(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   for (const double value : values) result.mean += value;
   result.mean /= static_cast<double>(values.size());
-  // The least value that so large a share is not above.
+  // The least value that so large a share does not exceed.
   const auto at = [&](double share) {
     const double rank = std::ceil(share * static_cast<double>(values.size()));
     return values[std::min(values.size(), static_cast<std::size_t>(std::max(1., rank))) - 1];
@@ -99,7 +99,7 @@ ReplaySummary summary_of(const RunResult& run) {
   std::vector<double> queueing;
   std::vector<double> stalls;
   for (const JobResult& job : run.jobs) {
-    const double held_s = job.time_s - job.down_s;  // it had left them while it was preempted
+    const double held_s = job.time_s - job.down_s;  // a job leaves its GPUs while it is preempted
     sum.gpu_h += held_s * static_cast<double>(job.ranks) / 3600;
     sum.gpu_h_lost += (job.stall_s + job.idle_s) * static_cast<double>(job.ranks) / 3600;
     if (job.state != "done") continue;
@@ -168,7 +168,7 @@ Estimate estimate_of(const ReplayGroup& group, const ReplayFigure& figure) {
 
 namespace {
 
-// Values of the seeds that ran to their end in both.
+// Values of the seeds with runs that ended in both groups.
 struct Pairs {
   std::vector<double> first;
   std::vector<double> values;

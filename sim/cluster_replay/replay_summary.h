@@ -1,5 +1,6 @@
-// The figures of replayed runs: how long jobs took and queued, what stalls cost, who was served
-// how; and how the runs of one policy, which differ by their seed, compare with those of another.
+// The figures of replayed runs: how long jobs took and queued, what stalls cost, and how evenly
+// users were served. Runs of one policy, which differ by their seed, are compared with those of
+// another.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace batchflow::sim {
 
-// Of durations or ratios, over jobs.
+// Durations or ratios, over jobs.
 struct Distribution {
   double mean = 0;
   double p50 = 0;
@@ -30,19 +31,20 @@ struct ReplaySummary {
   std::uint64_t jobs_done = 0;
   Distribution completion_s;  // from submission to end
   Distribution queueing_s;    // from submission to GPUs
-  Distribution stall_ratio;   // of a job's time with GPUs
+  Distribution stall_ratio;   // stall over the time in which the job had GPUs
   double gpu_h = 0;           // that jobs held GPUs
-  double gpu_h_lost = 0;      // of these, in which they waited for data
+  double gpu_h_lost = 0;      // of these, in which jobs waited for data
   double cached_bytes_mean = 0;
   double cached_bytes_most = 0;
   std::uint64_t users = 0;
-  // Of users' mean slowdown, time / compute: 1 when all are served alike, 1/users when one has all.
+  // Of users' mean slowdown, time / compute: 1 when all are served alike, 1/users when one user has
+  // everything.
   double fairness = 0;
   double user_slowdown_worst = 0;
 };
 ReplaySummary summary_of(const RunResult& run);
 
-// Each user's time / compute over his jobs that are done, least first.
+// Each user's time / compute over that user's finished jobs, least first.
 std::vector<double> user_slowdowns(const RunResult& run);
 double cached_bytes(const CachedBytes& cached);
 
@@ -60,13 +62,14 @@ struct ReplayFigure {
   const char* help;
 };
 std::span<const ReplayFigure> replay_figures();
-// By which policies are compared first: GPU hours lost.
+// The figure by which policies are compared first: GPU hours lost.
 const ReplayFigure& headline();
 
 Estimate estimate_of(const ReplayGroup& group, const ReplayFigure& figure);
-// Of `group` less `first`, over the seeds that ran to their end in both; none where `count` is 0.
+// `group` less `first`, over the seeds with runs that ended in both; `count` is 0 where there are
+// none.
 Estimate change_of(const ReplayGroup& first, const ReplayGroup& group, const ReplayFigure& figure);
-// As `-3.1 % +- 0.4`, relative to what `first` has; `*` beside what is no chance.
+// `-3.1 % +- 0.4`, relative to `first`; a `*` marks a difference that is no chance.
 std::string change_text(const ReplayGroup& first, const ReplayGroup& group,
                         const ReplayFigure& figure);
 

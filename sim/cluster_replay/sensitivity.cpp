@@ -60,7 +60,7 @@ void scale_costs(OverlayModel& overlay, double by) {
 
 // ----------------------------------------------------------------------------------- rows ----
 
-// What came of the runs with one setting of the assumptions.
+// The figures of the runs with one setting of the assumptions.
 struct Outcome {
   std::string assumption;
   std::string value;
@@ -80,12 +80,12 @@ std::vector<Outcome> outcomes(const Sensitivity& study) {
   return all;
 }
 
-// The last policy against the first: what the study of policies is about.
+// The last policy against the first: what a study of policies asks for.
 Estimate difference_of(const std::vector<ReplayGroup>& groups) {
   return groups.size() < 2 ? Estimate{} : change_of(groups.front(), groups.back(), headline());
 }
 
-// Whether who loses less is another one than with the overlay as it is.
+// Whether another policy loses less than with the overlay as it is.
 bool turns(const Outcome& one, const Outcome& usual) {
   return difference_of(one.groups).mean * difference_of(usual.groups).mean < 0;
 }
@@ -133,7 +133,7 @@ std::vector<Assumption> assumptions(const OverlayModel& overlay) {
           factor("popularity", fmt::format("{:g}", overlay.popularity), overlay,
                  [](OverlayModel& one, double by) { one.popularity *= by; }),
           share("same_pipeline", overlay, &OverlayModel::same_pipeline),
-          factor("samples of data sets", "", overlay, scale_samples),
+          factor("samples of datasets", "", overlay, scale_samples),
           factor("bytes of samples", "", overlay, scale_bytes),
           factor("costs of preparation", "", overlay, scale_costs),
           factor("speeds of models", "", overlay, scale_speeds)};

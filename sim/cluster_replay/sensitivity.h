@@ -1,5 +1,5 @@
-// How far the figures of a replay depend on what was assumed: each assumption of the overlay lower
-// and higher than it says, everything else as it is.
+// How far the figures of a replay depend on what was assumed: each assumption of the overlay is
+// made lower and higher, and all others stay.
 #pragma once
 
 #include <string>
@@ -19,12 +19,11 @@ struct Assumption {
   };
   std::vector<Changed> changed;  // lower, then higher
 };
-// Shares are halved, and half of what is missing to all is added; numbers and sizes are halved and
-// doubled.
+// A share is halved, or moved half of the way to 1. Numbers and sizes are halved and doubled.
 std::vector<Assumption> assumptions(const OverlayModel& overlay);
 
-// `usual` are the policies with the overlay as it is, `changed` with each change, in the order of
-// `assumptions`; what an interrupt kept from beginning is not there.
+// `usual` holds the policies with the overlay as it is. `changed` holds them with each change, in
+// the order of `assumptions`; a run that an interrupt kept from beginning is missing.
 struct Sensitivity {
   std::vector<Assumption> assumptions;
   std::vector<ReplayGroup> usual;

@@ -8,7 +8,7 @@
 
 namespace batchflow::sim {
 
-// A section of run_html; of runs with their `bottlenecks`.
+// A section of run_html, of runs with their `bottlenecks`.
 std::string bottlenecks_html(std::span<const RunResult> runs);
 
 }  // namespace batchflow::sim

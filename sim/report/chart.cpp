@@ -22,7 +22,7 @@ constexpr double kBottom = 176;
 constexpr double kHeight = 200;
 constexpr int kTicks = 5;  // about
 
-// About `count` round numbers up to `most`, from 0 on.
+// About `count` round numbers from 0 up to `most`.
 std::vector<double> ticks_up_to(double most, int count, Axis axis) {
   const double raw = most / count;
   double step = 0;
@@ -46,12 +46,12 @@ std::vector<double> ticks_up_to(double most, int count, Axis axis) {
   return ticks;
 }
 
-// What people call times, as far as the axis goes.
+// The usual names of times, as far as the axis goes.
 constexpr std::pair<double, const char*> kTimes[] = {
     {1, "1 s"},      {10, "10 s"},   {60, "1 min"},    {600, "10 min"},   {3600, "1 h"},
     {36000, "10 h"}, {86400, "1 d"}, {864000, "10 d"}, {8640000, "100 d"}};
 
-// All labels of a time axis are of one unit, that of its end.
+// All labels of a time axis have one unit, that of its end.
 std::string time_label(double seconds, double most) {
   if (seconds == 0) return "0";
   if (most < 180) return fmt::format("{:g} s", seconds);
@@ -64,7 +64,7 @@ std::string label(double value, double most, Axis axis) {
   return axis == Axis::seconds ? time_label(value, most) : axis_text(value, axis);
 }
 
-// A dash pattern of its own for each line, so that colour is not all that tells them apart.
+// Each line has a dash pattern of its own, so that more than colour tells lines apart.
 std::string dashes(std::size_t index) {
   constexpr const char* patterns[] = {"", "7 3", "2 2", "9 3 2 3", "4 2", "1 2", "12 4", "5 2 1 2"};
   const std::string pattern = patterns[index % std::size(patterns)];
@@ -94,7 +94,7 @@ std::string figure(const std::string& title, const std::string& beside,
                      content);
 }
 
-// Where values stand in the picture.
+// Maps values to points of the picture.
 struct Plot {
   double x_from;
   double x_to;
@@ -144,24 +144,24 @@ std::string axes(const Chart& chart, const Plot& plot) {
   }
   fmt::format_to(out, "<line class=\"axis\" x1=\"{0}\" y1=\"{2}\" x2=\"{1}\" y2=\"{2}\"/>", kLeft,
                  kRight, kBottom);
-  std::vector<double> places = chart.x;
+  std::vector<double> ticks = chart.x;
   std::vector<std::string> names = chart.x_labels;
   if (chart.x_axis == Axis::log_seconds) {
-    places.clear();
+    ticks.clear();
     for (const auto& [seconds, name] : kTimes) {
       if (std::log10(seconds) > plot.x_to) break;
-      places.push_back(std::log10(seconds));
+      ticks.push_back(std::log10(seconds));
       names.emplace_back(name);
     }
   } else if (names.empty()) {
-    places = ticks_up_to(plot.x_to, 6, chart.x_axis);
-    for (const double place : places) names.push_back(label(place, plot.x_to, chart.x_axis));
+    ticks = ticks_up_to(plot.x_to, 6, chart.x_axis);
+    for (const double tick : ticks) names.push_back(label(tick, plot.x_to, chart.x_axis));
   }
   double last = -100;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const double place = places[i];
-    if (plot.x(place) - last < 48) continue;
-    last = plot.x(place);
+  for (std::size_t i = 0; i < ticks.size(); ++i) {
+    const double tick = ticks[i];
+    if (plot.x(tick) - last < 48) continue;
+    last = plot.x(tick);
     const bool end = last > kRight - 20;
     fmt::format_to(out, "<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{}</text>",
                    end ? kWidth - 1 : last, kBottom + 16, end ? "end" : "middle",

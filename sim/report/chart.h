@@ -1,5 +1,5 @@
-// Charts as SVG, drawn by hand: lines, stacked areas, points with error bars, heat maps. Colours
-// are names of variables in style.cpp, so that they follow light and dark.
+// Charts as SVG, drawn without a library: lines, stacked areas, points with error bars, heat maps.
+// A colour is the name of a variable in style.cpp, so that it follows light and dark.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,14 @@
 
 namespace batchflow::sim {
 
-// What an axis counts: numbers, bytes, bytes a second, shares of one, seconds; across also seconds
-// by their logarithm, where `x` holds the logarithms to the base of ten.
+// What an axis counts: numbers, bytes, bytes a second, shares of one, seconds. The x axis may also
+// count seconds by their logarithm; `x` then holds logarithms to the base of ten.
 enum class Axis { count, bytes, rate, ratio, seconds, log_seconds };
 
 struct Series {
   std::string name;
-  std::string color;                 // as `c0` or `storage`
-  std::vector<double> values;        // one for each x; what is no number is a gap
+  std::string color;                 // `c0`, `storage` or the like
+  std::vector<double> values;        // one for each x; a value that is no number is a gap
   std::vector<double> margins = {};  // half the length of error bars; empty: none
 };
 
@@ -42,7 +42,7 @@ struct Part {
   std::string color;
   double value;
 };
-// Horizontal, one a row, each of parts; all of one scale.
+// Horizontal bars, one a row, each made of parts; all have one scale.
 struct Bars {
   std::string title;
   std::string beside = {};
@@ -50,7 +50,7 @@ struct Bars {
   std::vector<std::pair<std::string, std::vector<Part>>> rows;
 };
 std::string bar_chart(const Bars& bars);
-// A small one without words, for a table.
+// A small bar without words, for a table.
 std::string part_bar(const std::vector<Part>& parts, const std::string& about);
 
 struct HeatMap {
@@ -62,12 +62,12 @@ struct HeatMap {
   std::vector<std::string> y;
   std::vector<std::vector<double>> values;  // by y, then x; no number: none
 };
-// One a figure; all with the same colours for the same values.
+// One map a figure; all have the same colours for the same values.
 std::string heat_maps(const std::vector<HeatMap>& maps);
 
-// 1234567 as `1.23 M`, 0.5 as `50 %`, by what is counted.
+// A value as text, by what is counted: 1234567 as `1.23 M`, 0.5 as `50 %`.
 std::string axis_text(double value, Axis axis);
-// Colour of the i-th of several.
+// The colour of the i-th of several series.
 std::string color_of(std::size_t index);
 inline constexpr std::size_t kColors = 8;
 

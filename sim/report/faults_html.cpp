@@ -18,7 +18,7 @@ std::string struck_table(const RunResult& run) {
       {"of", "", true},
       {"from"},
       {"until", "the end of the run, if it was not over by then"},
-      {"met", "nodes, workers, orders held, reads failed, corrupt samples"}};
+      {"met", "nodes, workers, commands held, reads failed, corrupt samples"}};
   std::vector<std::vector<Cell>> rows;
   for (const FaultResult& fault : run.faults) {
     std::vector<Cell> row{text_cell(fault.kind), text_cell(fault.target)};

@@ -1,4 +1,4 @@
-// The faults of runs, in a report: what each met, and what recovery cost.
+// The faults of runs, in a report: what each fault met, and what recovery cost.
 #pragma once
 
 #include <span>

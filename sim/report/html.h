@@ -16,25 +16,25 @@ std::string html_page(const std::string& title, const std::string& body);
 
 struct Cell {
   std::string text;         // for people; not escaped yet
-  std::string field;        // what it is in the JSON; empty: a text
-  std::string value;        // exactly
-  std::string beside = {};  // said after it, smaller
+  std::string field;        // its name in the JSON; empty: the cell is a text
+  std::string value;        // the exact value
+  std::string beside = {};  // shown after it, smaller
   bool best = false;
   std::string html = {};  // in place of text
 };
 struct Column {
   std::string name;
   std::string help = {};
-  bool is_text = false;  // to the left
+  bool is_text = false;  // aligned to the left
 };
-// Scrolls sideways where it does not fit.
+// The table scrolls sideways where it does not fit.
 std::string html_table(const std::vector<Column>& columns,
                        const std::vector<std::vector<Cell>>& rows);
 
 Cell text_cell(std::string text);
 Cell figure_cell(std::string text, std::string field, double value);
 
-// A heading that others can link to, and what is below it.
+// A heading that links can point to, and the content below it.
 std::string html_section(const std::string& id, const std::string& heading,
                          const std::string& about, const std::string& content);
 

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kJobsListed = 200;  // of one run
 
-// How busy a resource was while the job waited; no number when it never did, or nobody looked.
+// How busy a resource was while the job waited; no number when the job never waited or nothing was
+// measured.
 double busy_while_waiting(const RunResult& run, std::size_t job, const Resource& resource) {
   const double most = resource.most(run);
   if (most <= 0 || run.series.empty() || job >= run.series.front().jobs.size()) return NAN;
@@ -106,7 +107,7 @@ std::string jobs_html(std::span<const RunResult> runs) {
       {"worker", "all preparation workers were busy"},
       {"preparation", "a worker prepared its block"},
       {"delivery", "for gathering and the copy to its GPU"},
-      {"order", "nothing was ordered although a worker was free: memory, or a policy"},
+      {"order", "no command was given although a worker was free: memory, or a policy"},
       {"cores busy", "while it waited: share of all cores"},
       {"store busy", "while it waited: share of the store's rate"},
       {"network busy", "while it waited"},

@@ -22,7 +22,7 @@ const TimePart kTimeParts[9] = {{"computes", "train", nullptr},
                                 {"waits for a worker", "cores", &Waits::cores_s},
                                 {"waits for preparation", "preparation", &Waits::preparation_s},
                                 {"waits for delivery", "delivery", &Waits::delivery_s},
-                                {"waits for an order", "other", &Waits::other_s},
+                                {"waits for a command", "other", &Waits::other_s},
                                 {"waits for other ranks", "idle", nullptr}};
 
 Spans::Spans(double until_s, std::size_t spans)

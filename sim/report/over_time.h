@@ -9,7 +9,7 @@
 
 namespace batchflow::sim {
 
-// Spans of equal length from 0 to `until_s`; x of a plot is their middle.
+// Spans of equal length from 0 to `until_s`; the x of a plot is the middle of a span.
 struct Spans {
   Spans(double until_s, std::size_t count);
   std::vector<double> middles() const;
@@ -19,26 +19,26 @@ struct Spans {
 
 using Sum = std::function<double(const SeriesPoint&)>;
 
-// At a time, between its two points; what is beyond the run is as at its end.
+// At a time, between its two points; after the run, as at its end.
 double at_time(const RunResult& run, const Sum& sum, double time_s);
-// How much it grew within each span, in a second of it; no number where the run is over.
+// By how much the sum grew within each span, a second; no number where the run is over.
 std::vector<double> rates(const RunResult& run, const Spans& spans, const Sum& sum);
-// Its value in the middle of each.
+// The value in the middle of each span.
 std::vector<double> levels(const RunResult& run, const Spans& spans, const Sum& level);
 
-// The parts of GPUs' time: computing, the causes of waits, waiting for other ranks.
+// The parts of the GPUs' time: computing, the causes of waits, waiting for other ranks.
 struct TimePart {
   const char* name;
   const char* color;
-  double Waits::*wait;  // null: another
+  double Waits::*wait;  // null: another part
 };
 extern const TimePart kTimeParts[9];
 std::vector<Part> parts_of(double compute_s, const Waits& waited, double idle_s);
-// Of ranks' time in each span, in ranks: by kTimeParts. A stall under way is split as those that
-// end next.
+// The ranks' time in each span, in ranks, by kTimeParts. A stall under way is split like the stalls
+// that end next.
 std::vector<std::vector<double>> time_parts(const RunResult& run, const Spans& spans);
 
-// What can be busy, and what it has done.
+// A resource that can be busy, and what it has done.
 struct Resource {
   const char* name;
   const char* color;

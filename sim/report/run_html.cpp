@@ -39,7 +39,7 @@ bool counts(const RunResult& run) {
   return run.failure.empty() && !run.interrupted;
 }
 
-// Of those that ran to their end; no number when nobody could tell them apart, or there is one.
+// Of the runs that ended; no number when all runs have the same value, or there is one run.
 double best_of(Runs runs, const Figure& figure) {
   double least = INFINITY;
   double most = -INFINITY;
@@ -190,7 +190,7 @@ std::string cache(Runs runs) {
     auto read = rates(run, spans, [](const SeriesPoint& point) {
       return static_cast<double>(point.samples_read);
     });
-    // What is read ahead is asked for a little later.
+    // A sample that is read ahead is asked for a little later.
     for (std::size_t i = 0; i < read.size(); ++i) {
       read[i] = asked[i] > 0 ? std::max(0.0, 1 - read[i] / asked[i]) : NAN;
     }
@@ -254,12 +254,12 @@ std::string utilisation(Runs runs) {
 std::string settings(Runs runs) {
   std::vector<Column> columns{{"run", "", true}};
   for (const auto& [kind, policy] : runs.front().policies) columns.push_back({kind, "", true});
-  columns.push_back({"digest of orders", "", true});
+  columns.push_back({"digest of commands", "", true});
   std::vector<std::vector<Cell>> rows;
   for (const RunResult& run : runs) {
     std::vector<Cell> row{text_cell(run_name(run))};
     for (const auto& [kind, policy] : run.policies) row.push_back(text_cell(policy));
-    row.resize(columns.size() - 1);  // a run that failed has none
+    row.resize(columns.size() - 1);  // a failed run has none
     row.push_back({run.digest, "digest", run.digest});
     rows.push_back(std::move(row));
   }

@@ -1,4 +1,4 @@
-// What came of runs, as a report for people: tables and plots side by side.
+// The results of runs, as a report for people: tables and plots side by side.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace batchflow::sim {
 
-// All of them with their series. `more` is HTML that stands after the summary.
+// All runs keep their series. `more` is HTML that stands after the summary.
 std::string run_html(std::span<const RunResult> runs, const std::string& more = "");
 
 }  // namespace batchflow::sim

@@ -2,8 +2,8 @@
 
 namespace batchflow::sim {
 
-// Colours after Okabe and Ito, which the colour-blind can tell apart; lines differ in their dashes
-// too, and areas that touch are parted by a line.
+// Colours after Okabe and Ito, which colour-blind people can tell apart. Lines also differ in their
+// dashes, and a line separates areas that touch.
 const char* const kReportStyle = R"(
 :root{--paper:#ffffff;--ink:#1b1f24;--soft:#5b6470;--line:#d5dae0;--faint:#f3f5f7;--mark:#0b6e4f;
 --c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#e69f00;--c5:#56b4e9;--c6:#1b1f24;--c7:#8c6d1f;

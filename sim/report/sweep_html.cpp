@@ -27,7 +27,7 @@ bool is_policy(const StudyAxis& axis) {
   return axis.name == "policy";
 }
 
-// The end of a path, where no other ends so.
+// The last part of a path, where no other path ends with it.
 std::string short_name(const StudyPlan& plan, std::size_t axis) {
   const auto end = [](const std::string& path) { return path.substr(path.rfind('.') + 1); };
   const std::string& path = plan.axes[axis].name;
@@ -58,7 +58,7 @@ std::string name_without(const StudyPlan& plan, const std::vector<std::size_t>& 
   return name.empty() ? "all runs" : name;
 }
 
-// Calls `see(indices)` for every combination of all axes but those left out, which stay at 0.
+// Calls `see(indices)` for every combination of all axes but the axes left out, which stay at 0.
 template <class See>
 void for_each_other(const StudyPlan& plan, const std::vector<std::size_t>& left_out, See see) {
   std::vector<std::size_t> indices(plan.axes.size(), 0);
@@ -94,7 +94,7 @@ std::string against(const SweepResults& results, const Figure& figure, std::size
     Series series{name_without(plan, indices, {axis}), color_of(chart.series.size()), {}, {}};
     for (std::size_t i = 0; i < plan.axes[axis].values.size(); ++i) {
       indices[axis] = i;
-      const Estimate estimate = results.of(point_at(plan, indices), figure);
+      const Estimate estimate = results.estimate(point_at(plan, indices), figure);
       series.values.push_back(estimate.mean);
       series.margins.push_back(std::isfinite(estimate.margin) ? estimate.margin : 0);
     }
@@ -124,7 +124,7 @@ std::string maps(const SweepResults& results, const Figure& figure, std::size_t 
       for (std::size_t i = 0; i < map.x.size(); ++i) {
         indices[x] = i;
         indices[y] = j;
-        map.values.back().push_back(results.of(point_at(plan, indices), figure).mean);
+        map.values.back().push_back(results.estimate(point_at(plan, indices), figure).mean);
       }
     }
     all.push_back(std::move(map));
@@ -159,7 +159,7 @@ std::string table(const SweepResults& results) {
     }
     std::size_t count = 0;
     for (const Figure& figure : figures()) {
-      const Estimate estimate = results.of(point, figure);
+      const Estimate estimate = results.estimate(point, figure);
       count = estimate.count;
       if (count == 0) {
         row.push_back(text_cell("-"));
@@ -181,7 +181,7 @@ std::string sweep_html(const SweepResults& results) {
   const StudyPlan& plan = results.plan;
   std::string body =
       fmt::format("<h1>{}</h1>\n<p>{}</p>\n", escaped(plan.name), escaped(plan.about));
-  body += fmt::format("<p>{} of {} runs: {} points, {} each.</p>\n", results.there(),
+  body += fmt::format("<p>{} of {} runs: {} points, {} each.</p>\n", results.count(),
                       plan.runs.size(), plan.points.size(),
                       plan.seeds == 1 ? "one seed" : fmt::format("{} seeds", plan.seeds));
   if (const auto fixed = fixed_policies(results.finished()); !fixed.empty())

@@ -1,4 +1,4 @@
-// What came of a study, as a report with plots.
+// The results of a study, as a report with plots.
 #pragma once
 
 #include <string>

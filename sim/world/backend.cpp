@@ -9,17 +9,17 @@
 
 namespace batchflow::sim {
 
-Backend::Backend(const Parts& parts, Customer& customer)
+Backend::Backend(const Parts& parts, CompletionHandler& handler)
     : kernel_(parts.kernel),
-      errands_(parts.errands),
+      tasks_(parts.tasks),
       platform_(parts.platform),
       scenario_(parts.scenario),
       workload_(parts.workload),
       reports_(parts.reports),
       counters_(parts.counters),
       watch_(parts.watch),
-      customer_(customer),
-      streams_(parts.platform),
+      handler_(handler),
+      streamed_blocks_(parts.platform),
       nodes_(parts.scenario.cluster.nodes.size()) {
   for (const Workload::Preparation& one : workload_.preparations()) {
     step_s_.emplace_back(one.steps.size(), 0.);
@@ -44,171 +44,174 @@ void Backend::bring_up() {
 
 void Backend::carry_out(std::span<const Command> commands) {
   for (const Command& command : commands) {
-    std::visit([this](const auto& order) { on(order); }, command);
+    std::visit([this](const auto& typed) { on(typed); }, command);
   }
   for (const NodeId node : std::exchange(scaled_, {})) retire(node);
 }
 
-// An errand that counts as carried out only as long as nobody cancels the order.
-ErrandId Backend::begin(const Request& request, Then over) {
-  const ErrandId errand = errands_.begin([this, id = request.id.value, over = std::move(over)] {
+// A task that counts as carried out only as long as its command is not cancelled.
+TaskId Backend::begin(const Request& request, Then over) {
+  const TaskId task = tasks_.begin([this, id = request.id.value, over = std::move(over)] {
     running_.erase(id);
     over();
   });
-  running_[request.id.value] = {request.attempt, errand};
-  return errand;
+  running_[request.id.value] = {request.attempt, task};
+  return task;
 }
 
 // ----------------------------------------------------------------------------------- reads ----
 
-// A block meets the same weather whoever makes it, and whenever.
+// A block has the same chance whichever job makes it, and at any time.
 Random Backend::block_chance(Chance what, const Lineage& lineage, std::uint64_t more) const {
   const BlockName& name = lineage.name;
   return chance_of(scenario_.seed, what, lineage.dataset.value, lineage.seed, name.generation,
                    name.lane, name.pass, name.block, more);
 }
 
-Random Backend::read_chance(Chance what, const Read& order) const {
-  const std::uint64_t first = order.samples.empty() ? 0 : order.samples.front().value + 1;
-  return block_chance(what, order.lineage, hash(first, order.request.attempt));
+Random Backend::read_chance(Chance what, const Read& command) const {
+  const std::uint64_t first = command.samples.empty() ? 0 : command.samples.front().value + 1;
+  return block_chance(what, command.lineage, hash(first, command.request.attempt));
 }
 
-void Backend::on(const Read& order) {
-  // Of several epochs, what is kept is read for the first alone.
+void Backend::on(const Read& command) {
+  // Where a block stands for several epochs, kept samples are read for the first alone.
   const std::uint64_t times =
-      order.keep.is_none() ? workload_.preparation(order.lineage.pipeline).epochs : 1;
-  const Bytes bytes = workload_.bytes_of(order) * times;
+      command.keep.is_none() ? workload_.preparation(command.lineage.pipeline).epochs : 1;
+  const Bytes bytes = workload_.bytes_of(command) * times;
   const std::uint64_t samples =
-      Workload::items_of(order) * workload_.data(order.dataset).samples_per_item * times;
-  const Request request = order.request;
-  if (workload_.preparation(order.lineage.pipeline).streams) {
-    count_read(order, samples, bytes);
-    streams_.add(order, kernel_.now(), {samples, bytes});
+      Workload::items_of(command) * workload_.data(command.dataset).samples_per_item * times;
+  const Request request = command.request;
+  if (workload_.preparation(command.lineage.pipeline).is_streamed) {
+    count_read(command, samples, bytes);
+    streamed_blocks_.add(command, kernel_.now(), {samples, bytes});
     return reports_.completion(request.id, ReadDone{request, Outcome::done, {}});
   }
-  const ErrandId errand = begin(request, [this, request] {
-    if (errands_.ended_by_transfer()) watch_.came_by_links(request.id);
+  const TaskId task = begin(request, [this, request] {
+    if (tasks_.ended_by_transfer()) watch_.came_by_links(request.id);
     reports_.completion(request.id, ReadDone{request, Outcome::done, {}});
   });
   running_.at(request.id.value).bytes = bytes;
-  count_read(order, samples, bytes);
-  const std::size_t to = index_of(order.to.node);
-  if (order.from.tier == Tier::store) {
-    platform_.read_store(errand, to, {samples, bytes}, read_chance(Chance::store_latency, order));
+  count_read(command, samples, bytes);
+  const std::size_t to = index_of(command.to.node);
+  if (command.from.tier == Tier::store) {
+    platform_.read_store(task, to, {samples, bytes}, read_chance(Chance::store_latency, command));
   } else {
-    const std::size_t from = index_of(order.from.node);
-    if (order.from.tier == Tier::nvme) {
-      platform_.read_nvme(errand, from, {samples, bytes}, read_chance(Chance::nvme_latency, order));
+    const std::size_t from = index_of(command.from.node);
+    if (command.from.tier == Tier::nvme) {
+      platform_.read_nvme(task, from, {samples, bytes}, read_chance(Chance::nvme_latency, command));
     }
-    if (from != to) platform_.copy(errand, from, to, bytes);
+    if (from != to) platform_.copy(task, from, to, bytes);
   }
-  // What is kept on a drive is kept when it has been written there, while it is read.
-  if (keeps_on_drive(order)) platform_.write_nvme(errand, index_of(order.keep_at.node), bytes);
-  errands_.go(errand);
+  // An item that is kept on a drive is kept when it has been written there, which happens during
+  // the read.
+  if (keeps_on_drive(command)) platform_.write_nvme(task, index_of(command.keep_at.node), bytes);
+  tasks_.go(task);
 }
 
-void Backend::count_read(const Read& order, std::uint64_t samples, Bytes bytes) {
-  if (order.from.tier == Tier::store) {
+void Backend::count_read(const Read& command, std::uint64_t samples, Bytes bytes) {
+  if (command.from.tier == Tier::store) {
     counters_.storage_bytes += bytes;
     counters_.samples_read += samples;
     ++counters_.storage_reads;
-    if (platform_.store_is_remote(index_of(order.to.node))) counters_.network_bytes += bytes;
+    if (platform_.store_is_remote(index_of(command.to.node))) counters_.network_bytes += bytes;
   } else {
-    if (order.from.tier == Tier::nvme) counters_.nvme_bytes += bytes;
-    if (order.from.node != order.to.node) counters_.network_bytes += bytes;
+    if (command.from.tier == Tier::nvme) counters_.nvme_bytes += bytes;
+    if (command.from.node != command.to.node) counters_.network_bytes += bytes;
   }
-  if (keeps_on_drive(order)) counters_.nvme_written_bytes += bytes;
+  if (keeps_on_drive(command)) counters_.nvme_written_bytes += bytes;
 }
 
 // ---------------------------------------------------------------------------- preparations ----
 
-Duration Backend::preparation_time(const Prepare& order, std::uint64_t visits,
+Duration Backend::preparation_time(const Prepare& command, std::uint64_t visits,
                                    std::uint64_t decodings) const {
-  const Workload::Preparation& preparation = workload_.preparation(order.lineage.pipeline);
+  const Workload::Preparation& preparation = workload_.preparation(command.lineage.pipeline);
   const PipelineInfo& info = preparation.info;
   const Duration mean = info.decode_cost * static_cast<std::int64_t>(decodings) +
                         info.augment_cost * static_cast<std::int64_t>(visits);
-  Random chance = block_chance(Chance::preparation, order.lineage, order.request.attempt);
+  Random chance = block_chance(Chance::preparation, command.lineage, command.request.attempt);
   const auto samples = static_cast<double>(preparation.stored(visits));
-  const NodeModel& node = scenario_.cluster.nodes[index_of(order.node)];
+  const NodeModel& node = scenario_.cluster.nodes[index_of(command.node)];
   const double factor = preparation.spread.draw(chance, samples) /
-                        (node.core_speed * workers_[order.worker.value].speed);
+                        (node.core_speed * workers_[command.worker.value].speed);
   return scaled(mean, factor);
 }
 
-// How often an item is decoded for the order: what is kept decoded once, whatever the epochs.
-std::uint64_t Backend::decodings_of(const Prepare& order) const {
-  const std::uint64_t epochs = workload_.preparation(order.lineage.pipeline).epochs;
-  if (order.ingredients.empty()) return order.lineage.samples * epochs;
+// How often items are decoded for the command: an item that is kept decoded is decoded once, for
+// all epochs.
+std::uint64_t Backend::decodings_of(const Prepare& command) const {
+  const std::uint64_t epochs = workload_.preparation(command.lineage.pipeline).epochs;
+  if (command.ingredients.empty()) return command.lineage.samples * epochs;
   std::uint64_t count = 0;
-  for (const Ingredient& one : order.ingredients) {
+  for (const Ingredient& one : command.ingredients) {
     if (one.form == Form::encoded) count += one.keep_decoded ? 1 : epochs;
   }
   return count;
 }
 
-void Backend::on(const Prepare& order) {
+void Backend::on(const Prepare& command) {
   const std::uint64_t items =
-      order.ingredients.empty() ? order.lineage.samples : order.ingredients.size();
-  const Workload::Preparation& preparation = workload_.preparation(order.lineage.pipeline);
-  Worker& worker = workers_[order.worker.value];
-  // It was ordered before the engine heard, in the same step, that the worker is gone: a word later
-  // it is given up.
+      command.ingredients.empty() ? command.lineage.samples : command.ingredients.size();
+  const Workload::Preparation& preparation = workload_.preparation(command.lineage.pipeline);
+  Worker& worker = workers_[command.worker.value];
+  // The engine learns in this same step that the worker is gone, and a later command gives the
+  // preparation up.
   if (!worker.there) return;
   worker.busy = true;
-  worker.request = order.request;
-  worker.pipeline = order.lineage.pipeline;
+  worker.request = command.request;
+  worker.pipeline = command.lineage.pipeline;
   worker.visits = items * preparation.epochs;
-  worker.decodings = decodings_of(order);
+  worker.decodings = decodings_of(command);
   worker.began = kernel_.now();
   counters_.samples_requested += preparation.stored(worker.visits);
   counters_.samples_decoded += preparation.stored(worker.decodings);
   // Copies name the share alone.
-  if (item_bytes_of_.size() <= order.share.value) item_bytes_of_.resize(order.share.value + 1);
-  item_bytes_of_[order.share.value] = preparation.moved_bytes * preparation.epochs;
-  if (preparation.streams) return prepare_stream(order);
-  prepare_for(order.worker.value, preparation_time(order, worker.visits, worker.decodings));
+  if (item_bytes_of_.size() <= command.share.value) item_bytes_of_.resize(command.share.value + 1);
+  item_bytes_of_[command.share.value] = preparation.moved_bytes * preparation.epochs;
+  if (preparation.is_streamed) return prepare_stream(command);
+  prepare_for(command.worker.value, preparation_time(command, worker.visits, worker.decodings));
 }
 
-// Reads and cores at once; but one after the other where a worker that reads does nothing else.
-void Backend::prepare_stream(const Prepare& order) {
-  const std::uint32_t index = order.worker.value;
+// Reads and cores work at once; but one after the other where a worker that reads does nothing
+// else.
+void Backend::prepare_stream(const Prepare& command) {
+  const std::uint32_t index = command.worker.value;
   Worker& worker = workers_[index];
-  const std::size_t node = index_of(order.node);
+  const std::size_t node = index_of(command.node);
   const std::uint32_t cores = scenario_.cluster.nodes[node].cores;
   const std::uint32_t most = workload_.preparation(worker.pipeline).cores_most;
-  worker.core_s = seconds(preparation_time(order, worker.visits, worker.decodings));
+  worker.core_s = seconds(preparation_time(command, worker.visits, worker.decodings));
   const auto over = [this, index, node] {
-    watch_.waited_for(workers_[index].request.id, streams_.cause_of(errands_, node));
+    watch_.waited_for(workers_[index].request.id, streamed_blocks_.cause_of(tasks_, node));
     prepared(index);
   };
-  const auto work = [this, index, node, most](ErrandId errand) {
+  const auto work = [this, index, node, most](TaskId task) {
     running_.at(workers_[index].request.id.value).worker = index;
-    platform_.prepare(errand, node, workers_[index].core_s, most);
-    errands_.go(errand);
+    platform_.prepare(task, node, workers_[index].core_s, most);
+    tasks_.go(task);
   };
   const bool first_read = scenario_.engine.workers_held_during_reads;
-  const ErrandId errand =
-      first_read ? begin(order.request,
+  const TaskId task =
+      first_read ? begin(command.request,
                          [this, index, over, work] { work(begin(workers_[index].request, over)); })
-                 : begin(order.request, over);
-  streams_.start(order, errand, block_chance(Chance::store_latency, order.lineage, 0),
-                 most > 0 ? std::min(most, cores) : cores);
-  if (!first_read) return work(errand);
-  running_.at(order.request.id.value).worker = index;
-  errands_.go(errand);
+                 : begin(command.request, over);
+  streamed_blocks_.start(command, task, block_chance(Chance::store_latency, command.lineage, 0),
+                         most > 0 ? std::min(most, cores) : cores);
+  if (!first_read) return work(task);
+  running_.at(command.request.id.value).worker = index;
+  tasks_.go(task);
 }
 
 void Backend::prepare_for(std::uint32_t index, Duration time) {
   Worker& worker = workers_[index];
   worker.ends = kernel_.now() + time;
-  const ErrandId errand = begin(worker.request, [this, index] { prepared(index); });
+  const TaskId task = begin(worker.request, [this, index] { prepared(index); });
   running_.at(worker.request.id.value).worker = index;
-  errands_.add_delay(errand, time);
-  errands_.go(errand);
+  tasks_.add_delay(task, time);
+  tasks_.go(task);
 }
 
-// Of one core.
+// The work of one core.
 Duration Backend::core_time(const Worker& worker) const {
   return worker.core_s > 0 ? duration_of(worker.core_s) : kernel_.now() - worker.began;
 }
@@ -230,11 +233,11 @@ void Backend::count_steps(const Worker& worker, Duration took) {
   const auto& steps = workload_.preparation(worker.pipeline).steps;
   std::vector<double>& step_s = step_s_[worker.pipeline.value - 1];
   double sum = 0;
-  const auto cost = [&](const Workload::Step& step) {
+  const auto cost = [&](const Workload::PipelineStep& step) {
     return seconds(step.cost) *
            static_cast<double>(step.decodes ? worker.decodings : worker.visits);
   };
-  for (const Workload::Step& step : steps) sum += cost(step);
+  for (const Workload::PipelineStep& step : steps) sum += cost(step);
   for (std::size_t i = 0; sum > 0 && i < steps.size(); ++i) {
     step_s[i] += seconds(took) * cost(steps[i]) / sum;
   }
@@ -258,7 +261,7 @@ void Backend::set_worker_speed(WorkerId id, double factor) {
   const double longer = worker.speed / factor;
   worker.speed = factor;
   if (!worker.busy) return;
-  errands_.cancel(running_.at(worker.request.id.value).errand);
+  tasks_.cancel(running_.at(worker.request.id.value).task);
   prepare_for(id.value, scaled(worker.ends - kernel_.now(), longer));
 }
 
@@ -294,55 +297,55 @@ void Backend::change_cores(NodeId id, std::int64_t more) {
   match_workers(id);
 }
 
-void Backend::on(const SetWorkers& order) {
-  nodes_[index_of(order.node)].wanted = order.workers;
-  hire(order.node);
-  scaled_.push_back(order.node);  // others of these orders may be for those that are to go
+void Backend::on(const SetWorkers& command) {
+  nodes_[index_of(command.node)].wanted = command.workers;
+  hire(command.node);
+  scaled_.push_back(command.node);  // other commands may be for workers that are to go
 }
 
 // --------------------------------------------------------------------------------- batches ----
 
-void Backend::on(const Transfer& order) {
-  const Request request = order.request;
-  const std::uint64_t items = order.slice.to - order.slice.from;
-  const Bytes bytes = items * item_bytes_of_.at(order.from_share.value);
-  const ErrandId errand = begin(request, [this, request] {
+void Backend::on(const Transfer& command) {
+  const Request request = command.request;
+  const std::uint64_t items = command.slice.to - command.slice.from;
+  const Bytes bytes = items * item_bytes_of_.at(command.from_share.value);
+  const TaskId task = begin(request, [this, request] {
     reports_.completion(request.id, TransferDone{request, Outcome::done});
   });
-  const std::size_t from = index_of(order.from.node);
-  const std::size_t to = index_of(order.to.node);
+  const std::size_t from = index_of(command.from.node);
+  const std::size_t to = index_of(command.to.node);
   (from == to ? counters_.copied_bytes : counters_.network_bytes) += bytes;
-  platform_.copy(errand, from, to, bytes);
-  errands_.go(errand);
+  platform_.copy(task, from, to, bytes);
+  tasks_.go(task);
 }
 
-void Backend::on(const Deliver& order) {
-  Delivered batch{order.job, order.rank, order.step, order.epoch, order.last_of_epoch};
-  const Workload::Preparation& preparation = customer_.preparation(order.job);
-  for (const Slice& slice : order.slices) {
+void Backend::on(const Deliver& command) {
+  Delivered batch{command.job, command.rank, command.step, command.epoch, command.last_of_epoch};
+  const Workload::Preparation& preparation = handler_.preparation(command.job);
+  for (const Slice& slice : command.slices) {
     std::uint64_t& kind = slice.rehearsed ? batch.rehearsed
                           : slice.filler  ? batch.fillers
                                           : batch.samples;
     kind += preparation.visits(slice.to - slice.from);
   }
-  counters_.repeats += preparation.visits(order.repeats);
-  const Request request = order.request;
-  const ErrandId errand = begin(request, [this, request, batch] {
+  counters_.repeats += preparation.visits(command.repeats);
+  const Request request = command.request;
+  const TaskId task = begin(request, [this, request, batch] {
     reports_.completion(request.id, DeliveryDone{request, Outcome::done});
-    customer_.delivered(batch);
+    handler_.delivered(batch);
   });
   std::uint64_t items = 0;
-  for (const Slice& slice : order.slices) items += slice.to - slice.from;
+  for (const Slice& slice : command.slices) items += slice.to - slice.from;
   const Bytes bytes = items * preparation.moved_bytes * preparation.epochs;
   counters_.pcie_bytes += bytes;
-  platform_.to_gpu(errand, customer_.node_of(order.job, order.rank), bytes);
-  errands_.go(errand);
+  platform_.to_gpu(task, handler_.node_of(command.job, command.rank), bytes);
+  tasks_.go(task);
 }
 
-void Backend::on(const Cancel& order) {
-  const auto found = running_.find(order.request.id.value);
-  if (found == running_.end() || found->second.attempt != order.request.attempt) return;
-  errands_.cancel(found->second.errand);
+void Backend::on(const Cancel& command) {
+  const auto found = running_.find(command.request.id.value);
+  if (found == running_.end() || found->second.attempt != command.request.attempt) return;
+  tasks_.cancel(found->second.task);
   counters_.cancelled_read_bytes += found->second.bytes;
   if (found->second.worker != kNone) {
     Worker& worker = workers_[found->second.worker];
@@ -354,8 +357,8 @@ void Backend::on(const Cancel& order) {
   running_.erase(found);
 }
 
-void Backend::on(const SetTimer& order) {
-  kernel_.at(order.at, [this, id = order.timer] { reports_.fact(TimerFired{id}); });
+void Backend::on(const SetTimer& command) {
+  kernel_.at(command.at, [this, id = command.timer] { reports_.fact(TimerFired{id}); });
 }
 
 }  // namespace batchflow::sim

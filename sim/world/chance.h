@@ -1,6 +1,6 @@
-// Where each thing that varies gets its chance from: the seed of the scenario, what it is, and
-// which one. So a GPU's hundredth step takes equally long under every policy, and a comparison of
-// policies compares them in the same weather.
+// Gives each varying thing its random numbers: they depend on the seed of the scenario, on the kind
+// of the thing, and on its number. So a GPU's hundredth step takes equally long under every policy,
+// and a comparison of policies compares them under the same chance.
 #pragma once
 
 #include "core/random.h"

@@ -1,5 +1,5 @@
-// What has happened in a run so far, as sums that only grow. Backend and jobs add to them; results
-// and reports are made of them. Samples are those of the scenario, whatever the grain.
+// Counts what has happened in a run so far; the sums only grow. Backend and jobs add to them;
+// results and reports are made of them. Samples are those of the scenario, at any grain.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace batchflow::sim {
 
 struct Counters {
-  std::uint64_t storage_reads = 0;  // orders
+  std::uint64_t storage_reads = 0;  // commands
   Bytes storage_bytes = 0;
   std::uint64_t samples_read = 0;  // from the store
   Bytes nvme_bytes = 0;            // read
@@ -22,7 +22,7 @@ struct Counters {
   std::uint64_t samples_decoded = 0;    // of these, from their encoded form
   std::uint64_t samples_prepared = 0;
   std::uint64_t blocks_prepared = 0;
-  TotalTime preparation{0};           // core time of what is done
+  TotalTime preparation{0};           // core time of finished preparations
   std::uint64_t batches_trained = 0;  // of one rank each
   std::uint64_t samples_trained = 0;
   std::uint64_t repeats = 0;

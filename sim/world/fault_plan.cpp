@@ -11,7 +11,7 @@ namespace {
 using Kind = FaultModel::Kind;
 using Target = FaultModel::Target;
 
-// Workers begin within the first instant; a fault of the beginning befalls them right after it.
+// Workers begin within the first instant; a fault at the beginning strikes them right after it.
 constexpr Instant kWorkersThere{Duration(1)};
 
 NodeId node_id(std::size_t index) {
@@ -23,7 +23,7 @@ Place drive_of(const FaultModel& model) {
   return {node_id(model.index), Tier::nvme, 0};
 }
 
-// Whether what hangs on `link` is behind the link of that index.
+// Whether `link` is behind the link of that index, or is that link.
 bool is_behind(const ClusterModel& cluster, int link, std::size_t index) {
   for (; link >= 0; link = cluster.links[static_cast<std::size_t>(link)].up) {
     if (static_cast<std::size_t>(link) == index) return true;

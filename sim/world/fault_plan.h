@@ -1,4 +1,4 @@
-// The faults of a scenario in the words of the injector, which knows nodes and places but no links.
+// Translates the faults of a scenario for the injector, which knows nodes and places but no links.
 #pragma once
 
 #include <vector>

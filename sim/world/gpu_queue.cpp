@@ -57,7 +57,7 @@ std::vector<NodeId> GpuQueue::take_first(std::uint32_t wanted) {
   if (fits != free_.end()) {
     return std::vector<NodeId>(wanted, node_id(static_cast<std::size_t>(fits - free_.begin())));
   }
-  // On as few as there are, in the order of the nodes.
+  // On as few nodes as possible, in the order of the nodes.
   std::vector<std::size_t> nodes(free_.size());
   std::iota(nodes.begin(), nodes.end(), std::size_t{0});
   std::stable_sort(nodes.begin(), nodes.end(),
@@ -82,12 +82,12 @@ void GpuQueue::give_back(const std::vector<NodeId>& ranks) {
   }
 }
 
-void GpuQueue::down(NodeId node) {
+void GpuQueue::node_down(NodeId node) {
   free_then_[node] = std::exchange(free_[node.value], 0);
   all_free_ -= free_then_[node];
 }
 
-void GpuQueue::up(NodeId node) {
+void GpuQueue::node_up(NodeId node) {
   free_[node.value] = free_then_.at(node);
   all_free_ += free_[node.value];
   free_then_.erase(node);

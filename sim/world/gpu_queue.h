@@ -1,8 +1,9 @@
-// Who has which GPUs: jobs get theirs in the order they arrive, and keep them until they end.
+// Assigns GPUs to jobs: jobs get theirs in the order in which they arrive, and keep them until they
+// end.
 //
 // This is the cluster's scheduler, as simple as one can be; no policy of the data service sees it.
-// A job that names its nodes gets its GPUs on them, in turn; another one gets them on the first
-// node where all its ranks fit, or spread over the first nodes with free ones.
+// A job that names its nodes gets its GPUs on them, in turn. Another job gets them on the first
+// node where all its ranks fit, or spread over the first nodes with free GPUs.
 #pragma once
 
 #include <map>
@@ -17,21 +18,22 @@ class GpuQueue {
  public:
   explicit GpuQueue(const ClusterModel& cluster);
 
-  // The node of each rank; nothing when there are not enough free GPUs now.
+  // The node of each rank; empty when there are not enough free GPUs now.
   std::optional<std::vector<NodeId>> take(const JobModel& job);
   bool all_taken() const { return all_free_ == 0; }
   std::uint64_t free() const { return all_free_; }
   void give_back(const std::vector<NodeId>& ranks);
-  // GPUs of a node that is down are nobody's, until it is up again.
-  void down(NodeId node);
-  void up(NodeId node);
+  // The GPUs of a node that is down belong to no job, until the node is up again.
+  void node_down(NodeId node);
+  void node_up(NodeId node);
 
  private:
   std::optional<std::vector<NodeId>> take_in_turn(const JobModel& job);
   std::vector<NodeId> take_first(std::uint32_t ranks);
 
-  std::vector<std::uint32_t> free_;            // by node
-  std::map<NodeId, std::uint32_t> free_then_;  // of those that are down, when they will be up
+  std::vector<std::uint32_t> free_;  // by node
+  std::map<NodeId, std::uint32_t>
+      free_then_;  // of nodes that are down: how many will be free when they are up
   std::uint64_t all_free_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Jobs that lose what they run on: nodes, and go on when all of them are there again; or GPUs, to
-// jobs that had less.
+// Jobs that lose what they run on. A job that loses nodes goes on when all of them are there again.
+// A job may also lose its GPUs to jobs that had less GPU time.
 #include <algorithm>
 #include <utility>
 
@@ -18,7 +18,7 @@ bool Jobs::all_up(const Job& job) const {
 
 void Jobs::node_down(NodeId node) {
   down_.insert(node);
-  gpus_.down(node);
+  gpus_.node_down(node);
   for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
     const Job& job = jobs_[i];
     if (job.state == Job::State::preempted || !has_rank_on(job, node)) continue;
@@ -28,7 +28,7 @@ void Jobs::node_down(NodeId node) {
   start_queued();
 }
 
-// It had nothing yet: it is the next to get GPUs.
+// It has received nothing yet: it is the next to get GPUs.
 void Jobs::start_anew(std::uint32_t index) {
   Job& job = jobs_[index];
   job.state = Job::State::queued;
@@ -41,7 +41,7 @@ void Jobs::start_anew(std::uint32_t index) {
 
 void Jobs::node_up(NodeId node) {
   down_.erase(node);
-  gpus_.up(node);
+  gpus_.node_up(node);
   for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
     if (jobs_[i].state == Job::State::down && all_up(jobs_[i])) go_on(i);
   }
@@ -66,8 +66,8 @@ void Jobs::stop(std::uint32_t index) {
   forget_step(job);
   for (Rank number = 0; number < job.ranks.size(); ++number) {
     RankState& rank = job.ranks[number];
-    if (rank.done) let_go(JobId(index), number, job.step);
-    for (const Delivered& batch : rank.batches) let_go(batch.job, number, batch.step);
+    if (rank.done) release(JobId(index), number, job.step);
+    for (const Delivered& batch : rank.batches) release(batch.job, number, batch.step);
     rank = {};
     rank.since = kernel_.now();
   }
@@ -81,8 +81,8 @@ void Jobs::go_on(std::uint32_t index) {
   reports_.fact(JobResized{JobId(index), item_batch(job), reports_.keep(job.nodes)});
 }
 
-// Of a step that will not be completed. What was on a lost node is gone with it.
-void Jobs::let_go(JobId id, Rank rank, std::uint64_t step) {
+// Of a step that will not be completed. What was on a lost node is gone with the node.
+void Jobs::release(JobId id, Rank rank, std::uint64_t step) {
   if (down_.count(job(id).nodes[rank]) != 0) return;
   reports_.fact(SlotReleased{id, rank, step});
 }
@@ -94,7 +94,7 @@ TotalTime Jobs::attained(const Job& job) const {
          TotalTime(kernel_.now() - job.has_gpus_since) * static_cast<double>(job.gpus.size());
 }
 
-// When it comes to have had much, others may have its GPUs, though nobody comes or goes just then.
+// When a job has had much GPU time, others may get its GPUs, though no job comes or goes just then.
 void Jobs::watch_for_much(std::uint32_t index) {
   const Job& job = jobs_[index];
   const Duration left = JobQueue::until_much(job.attained, job.gpus.size());
@@ -105,7 +105,8 @@ void Jobs::watch_for_much(std::uint32_t index) {
   });
 }
 
-// Jobs that have had much leave their GPUs to one that has not, who got them last first.
+// Jobs that have had much leave their GPUs to a job that has not; the job that got its GPUs last
+// leaves first.
 bool Jobs::make_room_for(std::uint32_t index) {
   if (!preempts() || JobQueue::has_had_much(jobs_[index].attained)) return false;
   std::vector<std::uint32_t> victims;
@@ -128,8 +129,9 @@ bool Jobs::make_room_for(std::uint32_t index) {
   return true;
 }
 
-// A step that stands for many is kept as far as all ranks have come; of another nothing is, as
-// nothing is of a step that was not completed. What is computed again was lost, and not computed.
+// A step that stands for many steps is kept as far as all ranks have come. Any other step is not
+// kept, because it was not completed. Work that will be computed again was lost, and does not count
+// as computed.
 void Jobs::keep_what_is_done(Job& job) {
   std::vector<double> done;
   for (const RankState& rank : job.ranks) {
@@ -139,7 +141,7 @@ void Jobs::keep_what_is_done(Job& job) {
     done.push_back(job.kept + (1 - job.kept) * std::min(now, 1.));
   }
   const double before = job.kept;
-  if (job.preparation->streams && !done.empty())
+  if (job.preparation->is_streamed && !done.empty())
     job.kept = *std::min_element(done.begin(), done.end());
   for (std::size_t rank = 0; rank < done.size(); ++rank) {
     const double again = done[rank] - std::max(job.kept, before);
@@ -153,13 +155,13 @@ void Jobs::keep_what_is_done(Job& job) {
   }
 }
 
-// It goes on from its last completed step when it gets GPUs again.
+// The job goes on from its last completed step when it gets GPUs again.
 void Jobs::preempt(std::uint32_t index) {
   Job& job = jobs_[index];
   job.attained = attained(job);
   keep_what_is_done(job);
   count_unfinished(job);
-  if (job.preparation->streams) job.samples_done = 0;  // not lost: it goes on where it was
+  if (job.preparation->is_streamed) job.samples_done = 0;  // not lost: it goes on where it was
   forget_step(job);
   for (Rank rank = 0; rank < job.ranks.size(); ++rank) reports_.fact(RankLost{JobId(index), rank});
   job.state = Job::State::preempted;
@@ -176,7 +178,7 @@ void Jobs::preempt(std::uint32_t index) {
 
 void Jobs::resume(std::uint32_t index) {
   Job& job = jobs_[index];
-  // As many as before, or others: its GPUs may be seated otherwise.
+  // It has as many GPUs as before, or others; they may be divided into ranks in another way.
   const Duration away = kernel_.now() - job.ranks.front().since;
   job.down += TotalTime(away) * static_cast<double>(job.gpus.size());
   job.ranks.assign(job.nodes.size(), {});

@@ -1,4 +1,4 @@
-// Jobs that wait for GPUs, in the order in which the cluster's scheduler means to give them some.
+// Jobs that wait for GPUs, in the order in which the cluster's scheduler gives GPUs to them.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ class JobQueue {
   explicit JobQueue(Scheduler scheduler) : scheduler_(scheduler) {}
 
   bool empty() const { return waiting_.empty(); }
-  // Who cannot have GPUs yet holds up those behind.
+  // Whether a job that cannot have GPUs yet holds up the jobs behind it.
   bool is_strict() const { return scheduler_ == Scheduler::fifo; }
 
-  // `work`: what each of its GPUs will compute; `attained`: GPU time that it had so far, before it
-  // was preempted.
+  // `work`: what each of its GPUs will compute. `attained`: the GPU time that it had so far, before
+  // it was preempted.
   void add(std::uint32_t job, const JobModel& model, Duration work, TotalTime attained);
   // Before all others.
   void add_first(std::uint32_t job) { waiting_.insert({INT64_MIN, --first_, job}); }
-  // Calls `start` with each in order, while it answers anything but `stop`; `took` leaves.
+  // Calls `start` with each job in order, until it answers `stop`; a job that it took leaves the
+  // queue.
   enum class Answer : std::uint8_t { took, waits, stop };
   template <class Start>
   void each(Start start) {
@@ -34,10 +35,10 @@ class JobQueue {
     }
   }
 
-  // Whether a job with so much GPU time leaves its GPUs to those that had less: two levels of
-  // service, so that jobs of one level do not take turns for ever.
+  // Whether a job with so much GPU time leaves its GPUs to jobs that had less. There are two levels
+  // of service, so that jobs of one level do not take turns for ever.
   static bool has_had_much(TotalTime attained) { return attained >= kMuch; }
-  // With so many GPUs; a nanosecond more, so that it has then.
+  // With so many GPUs; a nanosecond is added, so that the job has had it then.
   static Duration until_much(TotalTime attained, std::size_t gpus) {
     const auto left = static_cast<double>((TotalTime(kMuch) - attained).count());
     return Duration(static_cast<std::int64_t>(left / static_cast<double>(gpus)) + 1);

@@ -1,4 +1,4 @@
-// What jobs report of themselves: while they run, and in the end.
+// The results of jobs: while they run, and in the end.
 #include <algorithm>
 #include <utility>
 
@@ -65,7 +65,7 @@ std::vector<JobResult> Jobs::take_results() {
     if (job.state == Job::State::over || job.state == Job::State::running ||
         job.state == Job::State::down || job.state == Job::State::preempted) {
       const Instant end = job.state == Job::State::over ? job.ended : kernel_.now();
-      const auto ranks = static_cast<double>(job.gpus.size());  // a GPU each, however seated
+      const auto ranks = static_cast<double>(job.gpus.size());  // each has a GPU, in whatever ranks
       result.started_s = seconds(job.started);
       result.ended_s = seconds(end);
       result.time_s = seconds(end - job.started);
@@ -82,7 +82,7 @@ std::vector<JobResult> Jobs::take_results() {
       const double after_first_s = result.time_s - result.first_step_s;
       if (job.first_step != Instant{} && after_first_s > 0) {
         result.au = (result.compute_s - seconds(job.first_compute) / ranks) / after_first_s;
-      } else if (result.time_s > 0) {  // one step is all there is
+      } else if (result.time_s > 0) {  // there is only one step
         result.au = result.compute_s / result.time_s;
       }
       const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));

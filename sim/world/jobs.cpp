@@ -21,17 +21,18 @@ std::uint64_t hash_of(const std::string& name) {
   return value;
 }
 
-std::string reason(const Refuse& order) {
-  switch (order.why) {
+std::string reason(const Refuse& command) {
+  switch (command.why) {
     case Refusal::no_room:
-      return fmt::format("it needs {} bytes of the cache and {} are free", order.needed,
-                         order.available);
+      return fmt::format("it needs {} bytes of the cache and {} are free", command.needed,
+                         command.available);
     case Refusal::storage_failed:
       return "reads failed too often";
     case Refusal::no_workers:
       return "preparation failed too often";
     case Refusal::too_many_corrupt:
-      return fmt::format("{} corrupt samples, and {} are allowed", order.needed, order.available);
+      return fmt::format("{} corrupt samples, and {} are allowed", command.needed,
+                         command.available);
     case Refusal::rank_lost:
       return "a lost rank did not come back";
     default:
@@ -63,7 +64,7 @@ Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, R
     job.result->dataset = scenario.datasets[static_cast<std::size_t>(job.model->dataset)].name;
     job.result->ranks = job.model->ranks;
     job.result->arrived_s = seconds(job.model->arrives);
-    work_all_ += job.preparation->streams ? job.model->steps : batches_of(*job.model);
+    work_all_ += job.preparation->is_streamed ? job.model->steps : batches_of(*job.model);
   }
 }
 
@@ -122,12 +123,12 @@ void Jobs::start_queued() {
   });
 }
 
-// Where blocks stand for streams of them, GPUs that move on together anyway are one rank: as many
-// as a step has blocks, on nodes of their own as far as there are so many.
+// Where blocks stand for streams of them, GPUs that move on together anyway are one rank. There are
+// as many ranks as a step has blocks, on nodes of their own as far as there are so many.
 void Jobs::seat(Job& job, std::vector<NodeId> gpus) const {
   job.gpus = std::move(gpus);
   job.nodes = job.gpus;
-  if (!job.preparation->streams) return;
+  if (!job.preparation->is_streamed) return;
   std::map<NodeId, std::uint32_t> on;
   for (const NodeId node : job.gpus) ++on[node];
   std::vector<std::pair<std::uint32_t, NodeId>> nodes;
@@ -144,11 +145,11 @@ void Jobs::seat(Job& job, std::vector<NodeId> gpus) const {
 
 std::uint32_t Jobs::item_batch(const Job& job) const {
   const std::uint32_t batch = scenario_.item_batch(*job.model);
-  if (!job.preparation->streams) return batch;
+  if (!job.preparation->is_streamed) return batch;
   return batch / static_cast<std::uint32_t>(job.nodes.size());
 }
 
-// The time of its GPUs, in which one of its ranks is at something.
+// The time of all GPUs of a job during which one of its ranks does something.
 TotalTime Jobs::of_gpus(const Job& job, Duration of_one_rank) {
   if (job.nodes.size() == job.gpus.size()) return of_one_rank;
   return TotalTime(of_one_rank) * static_cast<double>(job.gpus.size()) /
@@ -197,14 +198,14 @@ void Jobs::join(std::uint32_t index) {
   event.rehearsed = scenario_.in_items(model, model.rehearsed);
   event.ranks = reports_.keep(job.nodes);
   reports_.fact(event);
-  tell_exemplars(index);
+  report_exemplars(index);
   if (model.leaves_after.count() > 0) {
     kernel_.after(model.leaves_after, [this, index] { leave(index, "left"); });
   }
 }
 
-// Samples by chance, none twice; the same whatever else there is.
-void Jobs::tell_exemplars(std::uint32_t index) {
+// Draws samples at random, none twice; the draw depends on the job alone.
+void Jobs::report_exemplars(std::uint32_t index) {
   const JobModel& model = *jobs_[index].model;
   if (model.exemplars == 0) return;
   const DatasetModel& dataset = scenario_.datasets[static_cast<std::size_t>(model.dataset)];
@@ -220,27 +221,27 @@ void Jobs::tell_exemplars(std::uint32_t index) {
   }
 }
 
-void Jobs::admitted(const Admit& order) {
-  Job& mine = job(order.job);
+void Jobs::admitted(const Admit& command) {
+  Job& mine = job(command.job);
   if (mine.state != Job::State::joining) return;  // it has left meanwhile
   mine.state = Job::State::running;
-  mine.step = order.first_step;
+  mine.step = command.first_step;
   for (Rank rank = 0; rank < mine.ranks.size(); ++rank) {
-    reports_.fact(BatchWanted{order.job, rank, order.credits});
+    reports_.fact(BatchWanted{command.job, rank, command.credits});
   }
 }
 
-void Jobs::refused(const Refuse& order) {
-  Job& mine = job(order.job);
+void Jobs::refused(const Refuse& command) {
+  Job& mine = job(command.job);
   if (mine.state == Job::State::over) return;
-  mine.result->refusal = reason(order);
+  mine.result->refusal = reason(command);
   over(mine, "refused");
 }
 
-void Jobs::epoch_ended(const EpochEnded& order) {
-  Job& mine = job(order.job);
+void Jobs::epoch_ended(const EpochEnded& command) {
+  Job& mine = job(command.job);
   mine.result->epochs += mine.preparation->epochs;
-  if (mine.result->epochs == mine.model->epochs) leave(order.job.value, "done");
+  if (mine.result->epochs == mine.model->epochs) leave(command.job.value, "done");
 }
 
 void Jobs::leave(std::uint32_t index, const char* state) {
@@ -253,7 +254,7 @@ void Jobs::leave(std::uint32_t index, const char* state) {
   over(job, state);
 }
 
-// Of a job that stops in the middle: what its ranks are at counts until now.
+// Of a job that stops in the middle: counts until now what its ranks are doing.
 void Jobs::count_unfinished(Job& job) {
   const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));
   const bool down = job.state == Job::State::down;
@@ -299,7 +300,7 @@ void Jobs::delivered(const Delivered& batch) {
   Job& mine = job(batch.job);
   if (mine.state == Job::State::over || mine.state == Job::State::preempted) return;
   if (mine.state != Job::State::running || batch.step < mine.step) {
-    return let_go(batch.job, batch.rank, batch.step);
+    return release(batch.job, batch.rank, batch.step);
   }
   if (mine.first_batch == Instant{}) mine.first_batch = kernel_.now();
   // A small batch may overtake a large one on its way to the GPU; a rank trains in order.
@@ -323,10 +324,11 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   const double factor = (1 - job.kept) * epochs * model.step_spread.draw(chance, epochs) /
                         scenario_.cluster.nodes[job.nodes[number].value].gpu_speed;
   const Duration compute = scaled(model.step, factor);
-  // A block that stands for a stream comes bit by bit, and is worked on as it comes: who seemed to
-  // wait for all of it has computed meanwhile, and is done with it when its last bit is there.
+  // A block that stands for a stream comes bit by bit, and is worked on as it comes. A rank that
+  // seemed to wait for all of it has computed meanwhile, and is done with it when its last bit is
+  // there.
   Duration waited = kernel_.now() - rank.since;
-  const Duration computed = job.preparation->streams ? std::min(waited, compute) : Duration(0);
+  const Duration computed = job.preparation->is_streamed ? std::min(waited, compute) : Duration(0);
   waited -= computed;
   const Instant trains_since = kernel_.now() - computed;
   watch_.spent(JobId(index), number, job.step, Watch::Doing::stall, rank.since, trains_since);
@@ -358,8 +360,8 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   if (++job.ranks_done == job.ranks.size()) step_done(index);
 }
 
-// All ranks go on together: a step is over, and its batch had, when all have exchanged what they
-// learned from it.
+// All ranks go on together: a step is over, and its batch is used up, when all ranks have exchanged
+// what they learned from it.
 void Jobs::step_done(std::uint32_t index) {
   Job& job = jobs_[index];
   if (job.first_step == Instant{}) job.first_step = kernel_.now();

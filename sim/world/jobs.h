@@ -1,13 +1,13 @@
 // The jobs of a run: they arrive, wait for GPUs, join, train, and leave.
 //
-// A job's ranks each want as many batches as they have credits, train on them in order, and give
-// them back. All ranks of a step begin when all have ended the one before. The time of a rank is
-// the sum of four: it computes, it waits for its batch (stall), it waits for the other ranks
-// (idle), or for a node that is lost (down).
+// Each rank of a job wants as many batches as it has credits, trains on them in order, and releases
+// them. All ranks begin a step when all have ended the one before. The time of a rank is the sum of
+// four: it computes, it waits for its batch (stall), it waits for the other ranks (idle), or for a
+// node that is lost (down).
 //
-// A job that loses a node with ranks on it stops: its other ranks let go of what they have, and
-// when all its nodes are up again it goes on from its last completed step, with the same ranks. If
-// that takes longer than the engine waits for a lost rank, the job is refused.
+// A job that loses a node with ranks on it stops: its other ranks release what they have. When all
+// its nodes are up again it goes on from its last completed step, with the same ranks. If that
+// takes longer than the engine waits for a lost rank, the job is refused.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@
 
 namespace batchflow::sim {
 
-class Jobs final : public Customer {
+class Jobs final : public CompletionHandler {
  public:
   Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, Reports& reports,
        Counters& counters, Watch& watch);
@@ -38,9 +38,9 @@ class Jobs final : public Customer {
   bool all_over() const { return over_ == jobs_.size(); }
   std::size_t over() const { return over_; }
   Instant last_end() const { return last_end_; }
-  // Of all steps that all jobs will take, about how many have been taken.
+  // About the share of all steps of all jobs that have been taken.
   double progress() const;
-  // What ranks are at, as far as it is not in the counters yet.
+  // What ranks are doing, as far as it is not in the counters yet.
   struct UnderWay {
     TotalTime compute{0};
     TotalTime stall{0};
@@ -51,26 +51,28 @@ class Jobs final : public Customer {
   UnderWay under_way() const;
   // Samples and stalls of the first jobs by now.
   std::vector<JobPoint> points() const;
-  // The run ends here, whatever is under way.
+  // Ends the run here, whatever is under way.
   void cut();
-  // What came of each by then. Of a million jobs these are taken, not copied: it ends with them.
+  // The results of each job by then. They are taken, not copied, because there may be a million;
+  // the jobs end with this.
   std::vector<JobResult> take_results();
 
   void node_down(NodeId node);
   void node_up(NodeId node);
 
-  void admitted(const Admit& order) override;
-  void refused(const Refuse& order) override;
+  void admitted(const Admit& command) override;
+  void refused(const Refuse& command) override;
   void delivered(const Delivered& batch) override;
-  void epoch_ended(const EpochEnded& order) override;
+  void epoch_ended(const EpochEnded& command) override;
   std::size_t node_of(JobId job, Rank rank) const override;
   const Workload::Preparation& preparation(JobId job) const override;
 
  private:
   struct RankState {
     bool training = false;
-    bool done = false;     // with the current step
-    Instant since{};       // it does what it does: computes, or waits for its batch or the others
+    bool done = false;  // with the current step
+    Instant since{};    // when its present state began: it computes, or waits for its batch or the
+                        // other ranks
     Duration computes{0};  // in this step
     std::deque<Delivered> batches;
   };
@@ -91,9 +93,9 @@ class Jobs final : public Customer {
     std::vector<NodeId> gpus;   // the node of each
     std::vector<NodeId> nodes;  // of its ranks
     std::vector<RankState> ranks;
-    std::uint64_t step = 0;        // its number, which after a loss is one that was never given
+    std::uint64_t step = 0;        // its number; after a loss a number that was never used
     std::uint64_t steps_done = 0;  // how many
-    double kept = 0;               // of the current step, computed before it was preempted
+    double kept = 0;               // of the current step, computed before the job was preempted
     std::uint64_t restarts = 0;
     std::uint32_t ranks_done = 0;
     std::uint64_t samples_done = 0;  // of the current step, by these ranks
@@ -101,7 +103,7 @@ class Jobs final : public Customer {
     std::uint64_t rehearsed_done = 0;
     Instant started{};
     Instant has_gpus_since{};
-    TotalTime attained{0};  // GPU time, before it was preempted the last time
+    TotalTime attained{0};  // GPU time, before the job was preempted the last time
     Instant ended{};
     Instant first_batch{};
     Instant first_step{};
@@ -130,7 +132,7 @@ class Jobs final : public Customer {
   void resume(std::uint32_t index);
   void start(std::uint32_t index);
   void join(std::uint32_t index);
-  void tell_exemplars(std::uint32_t index);
+  void report_exemplars(std::uint32_t index);
   void train_rank(std::uint32_t index, Rank rank);
   void trained(std::uint32_t index, Rank rank);
   void step_done(std::uint32_t index);
@@ -144,12 +146,12 @@ class Jobs final : public Customer {
   void stop(std::uint32_t index);
   void go_on(std::uint32_t index);
   void start_anew(std::uint32_t index);
-  void let_go(JobId job, Rank rank, std::uint64_t step);
+  void release(JobId job, Rank rank, std::uint64_t step);
   std::uint64_t batches_of(const JobModel& model) const;
-  // What the bar shows: where blocks stand for streams a step costs the same, whatever it stands
-  // for.
+  // What the progress bar counts: where blocks stand for streams, each step costs the same to
+  // simulate.
   std::uint64_t weight_of(const Job& job, std::uint64_t batches) const {
-    return job.preparation->streams ? 1 : batches;
+    return job.preparation->is_streamed ? 1 : batches;
   }
 
   Kernel& kernel_;
@@ -161,7 +163,7 @@ class Jobs final : public Customer {
   GpuQueue gpus_;
   std::set<NodeId> down_;
   std::vector<Job> jobs_;           // a job's id is its index
-  std::vector<JobResult> results_;  // as that of each job
+  std::vector<JobResult> results_;  // by job
   JobQueue queue_;
   std::set<std::uint32_t> running_;  // have GPUs
   std::size_t over_ = 0;

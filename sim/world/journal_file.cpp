@@ -40,7 +40,7 @@ void JournalFile::close() {
   if (std::fflush(file_.get()) != 0) fail(errno);
 }
 
-// A journal that ends in the middle of a step is none. What is no file (a device) stays.
+// A journal that ends in the middle of a step is useless, so it is removed. A device stays.
 void JournalFile::fail(int error) {
   file_.reset();
   std::error_code ignored;

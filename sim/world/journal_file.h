@@ -1,6 +1,6 @@
-// The trace journal of a run on its way to a file, if one was asked for. It begins with the first
-// step, so that a run that is ended before has none and leaves what stood there; a file that cannot
-// be written to its end (OutputError) is removed.
+// Writes the trace journal of a run to a file, if one was asked for. It begins with the first step,
+// so that a run that ends before it has no journal and keeps what was there. A file that cannot be
+// written to its end (OutputError) is removed.
 #pragma once
 
 #include <cstdio>
@@ -18,8 +18,8 @@ class JournalFile {
   JournalFile(const std::string& path, const JournalHeader& header, const Catalogues& catalogues,
               Bytes bytes_max);
 
-  // What a step was given; in the file before this returns. Throws ConfigError when there is no
-  // file yet, and none can be made.
+  // Records the events of a step; they are in the file before this returns. Throws ConfigError when
+  // there is no file yet and none can be made.
   void record(Instant now, std::span<const Event> events);
   void ordered(std::span<const Command> commands);
   void close();

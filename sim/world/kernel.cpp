@@ -24,17 +24,17 @@ using simgrid_api::s4u::ExecPtr;
 
 constexpr double kNanosecond_s = 1e-9;
 
-// SimGrid reads an argument vector; there is nothing on it but a name.
+// SimGrid reads an argument vector; it gets a name and nothing else.
 Engine& make_engine() {
   static int argc = 1;
   static char name[] = "batchflow-sim";
   static char* argv[] = {name, nullptr};
-  // It would end the process at an interrupt, which whoever runs it answers.
+  // SimGrid would end the process at an interrupt, which the caller handles.
   const auto on_interrupt = std::signal(SIGINT, SIG_DFL);
   static Engine engine(&argc, argv);
   std::signal(SIGINT, on_interrupt);
   xbt_log_control_set("root.thresh:critical");
-  // Whatever ends within this is taken to end together; the default is 10 us.
+  // Whatever ends within this time is taken to end together; the default is 10 us.
   simgrid_api::set_time_precision_s(kNanosecond_s);
   // Links share their bandwidth fairly, and nothing else: no factors for protocols, no windows, no
   // traffic back.
@@ -52,7 +52,7 @@ struct Kernel::SimGrid {
     FlowId id;
     ActivityPtr activity;
     Then then;
-    ExecPtr work = nullptr;  // the same, if it is on a host
+    ExecPtr work = nullptr;  // the same activity, if it is on a host
     double weight = 1;
     bool nudged = false;
   };
@@ -74,7 +74,7 @@ struct Kernel::SimGrid {
     return id;
   }
 
-  // Settles this instant when all that ends at it has been told.
+  // Ends this instant when all of its completions have arrived.
   void wake(Kernel& kernel) {
     if (waking) return;
     waking = true;
@@ -84,8 +84,8 @@ struct Kernel::SimGrid {
     });
   }
 
-  // An activity must outlive the callbacks that tell of it, a cancelled one's second included: it
-  // is buried when time has gone on.
+  // An activity must outlive its callbacks, also the second one of a cancelled activity. So it is
+  // destroyed when time has gone on.
   void bury(ActivityPtr activity, Instant when) {
     if (when != died) {
       grave.clear();
@@ -157,9 +157,9 @@ void Kernel::cancel(FlowId id) {
   activity->cancel();
 }
 
-// SimGrid asks for a host's speed when it shares it out, which it does when a flow comes or goes or
-// gets another weight: the next number up, and back the next time. (Pausing one and letting it go
-// on at once loses it in SimGrid 3.32.)
+// SimGrid asks for a host's speed when it shares the host out, which it does when a flow comes,
+// goes or gets another weight. So the weight becomes the next number up, and goes back the next
+// time. (SimGrid 3.32 loses a flow that is paused and resumed at once.)
 void Kernel::speeds_changed() {
   for (const FlowId id : under_way()) {
     SimGrid::Flow& flow = simgrid_->flows.at(id);
@@ -202,7 +202,7 @@ void Kernel::stop() {
 }
 
 void Kernel::settle() {
-  if (stopped_) return;  // what SimGrid still tells changes no time
+  if (stopped_) return;  // completions that still come change no time
   now_ = std::max(now_, instant_of(Engine::get_clock()));
   while (!stopped_ && something_due()) {
     ++instants_;
@@ -231,7 +231,7 @@ void Kernel::run_finished() {
   }
 }
 
-// Those that were set before this round began.
+// Runs the timers that were set before this round began.
 void Kernel::run_due_timers() {
   const std::uint64_t last = serials_;
   while (!timers_.empty() && timers_.front().when <= now_ && timers_.front().serial <= last) {
@@ -242,7 +242,7 @@ void Kernel::run_due_timers() {
   }
 }
 
-// SimGrid runs timers before it tells what has ended at the same time. So that both are of one
+// SimGrid runs timers before it reports what has ended at the same time. So that both belong to one
 // instant, the timers wait for the next possible time, unless nothing can end.
 void Kernel::head_is_due() {
   simgrid_->head = nullptr;

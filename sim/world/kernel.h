@@ -1,14 +1,14 @@
 // SimGrid as the simulator uses it: a clock, timers, and flows that share what they run on.
 //
 // There are no actors: everything is started from SimGrid's maestro context, and completions come
-// by callback. Timers are the kernel's own, in a heap of which SimGrid sees the head alone. All
-// that happens at one instant is collected: first what the flows that are over asked for, in the
-// order in which they were started, then the timers that are due, in the order in which they were
-// set; then `each_instant` is called, once, before time goes on. What is asked for at the very
+// by callback. Timers are the kernel's own, in a heap of which SimGrid sees only the head. All that
+// happens at one instant is collected. First come the callbacks of the flows that are over, in the
+// order in which the flows were started; then the timers that are due, in the order in which they
+// were set. Then `each_instant` is called, once, before time goes on. What is asked for at the very
 // instant (a timer of no time) makes another round of the same instant.
 //
-// A timer fires at its very nanosecond, always; the end of a flow is rounded to the nearest one
-// (sim_time.h says what that means) and never before what has happened already.
+// A timer fires at its exact nanosecond, always. The end of a flow is rounded to the nearest
+// nanosecond (sim_time.h says what that means), and is never before what has happened already.
 //
 // There is one SimGrid a process, and so one Kernel; run another simulation in another process.
 #pragma once
@@ -44,8 +44,8 @@ class Kernel {
   void after(Duration delay, Then then);  // a negative delay is none
   void at(Instant when, Then then);       // no earlier than now
 
-  // `work` done on a host that shares its speed among all flows by weight, none faster than `bound`
-  // (0: as fast as it gets).
+  // `work` done on a host that shares its speed among all flows by weight. No flow is faster than
+  // its `bound` (0: no bound).
   struct Work {
     double work;  // REQUIRES: > 0
     double bound = 0;
@@ -54,9 +54,9 @@ class Kernel {
   FlowId start_work(simgrid::s4u::Host& host, const Work& work, Then then);
   // Bytes over the links between two hosts. REQUIRES: bytes > 0
   FlowId start_transfer(simgrid::s4u::Host& from, simgrid::s4u::Host& to, double bytes, Then then);
-  // Its `then` is not called any more; nothing if it is over.
+  // Its `then` is not called any more. Nothing happens if the flow is over.
   void cancel(FlowId flow);
-  // Hosts have another speed: who gets how much is reckoned anew.
+  // Hosts have another speed: shares are computed anew.
   void speeds_changed();
 
   void each_instant(Then then) { each_instant_ = std::move(then); }
@@ -71,7 +71,7 @@ class Kernel {
   std::uint64_t instants() const { return instants_; }
 
  private:
-  struct SimGrid;  // what needs its headers
+  struct SimGrid;  // holds what needs SimGrid's headers
   struct Timed {
     Instant when;
     std::uint64_t serial;

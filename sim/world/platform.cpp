@@ -15,8 +15,8 @@ using NetPoint = simgrid::kernel::routing::NetPoint;
 
 constexpr double kUnlimited_bytes_per_s = 1e15;
 
-// What readers get when nobody else reads: so many operations under way each, each with its latency
-// and its bytes at the reader's rate. 0: no limit.
+// The rate of readers that have a drive alone: so many operations under way each, each with its
+// latency and its bytes at the reader's rate. 0: no limit.
 double alone_bytes_per_s(const DriveModel& drive, double operation_bytes, double latency_s,
                          const Platform::Amount& amount) {
   const auto ahead = static_cast<double>(std::min<std::uint64_t>(
@@ -31,9 +31,9 @@ double alone_bytes_per_s(const DriveModel& drive, double operation_bytes, double
 
 }  // namespace
 
-Platform::Platform(Kernel& kernel, Errands& errands, const ClusterModel& cluster)
+Platform::Platform(Kernel& kernel, Tasks& tasks, const ClusterModel& cluster)
     : kernel_(kernel),
-      errands_(errands),
+      tasks_(tasks),
       cluster_(cluster),
       hardware_(cluster),
       speeds_(hardware_.count(), 1),
@@ -57,7 +57,7 @@ Server Platform::server(const std::string& name, double speed) {
   return Server(speed > 0 ? simgrid_api::add_host(kernel_.zone(), name, speed) : nullptr);
 }
 
-// What it can do for all depends on how many there are, and on how well it is.
+// A drive's rate for all flows depends on their number, and on its present speed.
 Platform::Drive Platform::drive(const std::string& name, const DriveModel& model,
                                 std::uint32_t hardware) {
   const double& speed = speeds_[hardware];
@@ -87,7 +87,7 @@ void Platform::set_speed(std::uint32_t hardware, double factor) {
   if (hardware_.is_drive(hardware)) return kernel_.speeds_changed();
   Wire& wire = wires_[hardware];
   if (wire.link == nullptr) return;
-  // SimGrid asks for it when the bandwidth itself is another: the next number up, and back.
+  // SimGrid asks for it when the bandwidth itself changes: it becomes the next number up, and back.
   wire.nudged = !wire.nudged;
   const double bandwidth =
       wire.nudged ? std::nextafter(wire.bytes_per_s, 2 * wire.bytes_per_s) : wire.bytes_per_s;
@@ -110,7 +110,7 @@ bool Platform::limits(const NodeModel& node) const {
   return node.nic_bytes_per_s > 0 || node.nic_latency.count() > 0 || link_limits(node.link);
 }
 
-// Where flows of one end begin and end, in the zone that it hangs in.
+// A host where the flows of one end begin and end, in the zone of that end.
 s4u::Host* Platform::endpoint(s4u::NetZone& zone, const std::string& name,
                               const std::vector<s4u::LinkInRoute>& by) {
   s4u::Host* host = simgrid_api::add_host(zone, name + ".network", 1);
@@ -122,11 +122,11 @@ s4u::LinkInRoute Platform::wire(std::uint32_t hardware, s4u::NetZone& zone, cons
                                 double bytes_per_s) {
   auto* link = simgrid_api::add_duplex_link(zone, name,
                                             bytes_per_s > 0 ? bytes_per_s : kUnlimited_bytes_per_s);
-  // Latencies are waited for beside SimGrid, which shares a link by the round trips of its flows.
+  // Latencies are waited for outside SimGrid, which shares a link by the round trips of its flows.
   link->set_latency(0);
   wires_[hardware] = {link, link->get_link_up()->get_bandwidth()};
-  // Flows keep the bandwidth at their beginning as a bound, so a slow link has it, too, and
-  // shares out less of it.
+  // Flows keep the bandwidth at their beginning as a bound. So a slow link keeps its bandwidth,
+  // too, and shares out less of it.
   for (s4u::Link* way : {link->get_link_up(), link->get_link_down()}) {
     way->set_sharing_policy(
         s4u::Link::SharingPolicy::NONLINEAR,
@@ -135,9 +135,9 @@ s4u::LinkInRoute Platform::wire(std::uint32_t hardware, s4u::NetZone& zone, cons
   return s4u::LinkInRoute(link, s4u::LinkInRoute::Direction::UP);
 }
 
-// A tree of stars: a zone for all that is below a link, within that of the link above, and in the
-// outermost one all meet. SimGrid finds no way between a host and a zone beside it: the hosts of a
-// zone are in one of their own, whose middle is that of both.
+// A tree of stars: a zone holds all that is below a link, and lies within the zone of the link
+// above; all meet in the outermost zone. SimGrid finds no route between a host and a zone beside
+// it, so the hosts of a zone are in a zone of their own, which has the same middle.
 class Platform::Tree {
  public:
   explicit Tree(Platform& platform)
@@ -145,7 +145,7 @@ class Platform::Tree {
         below_(platform.cluster_.links.size()),
         top_{&platform.kernel_.zone()} {}
 
-  // For what hangs on the link; -1: where all meet.
+  // The zone for hosts below the link; -1: the outermost zone.
   s4u::NetZone& hosts(int link) {
     End& end = end_of(link);
     if (end.hosts == nullptr) add_hosts(end, link < 0 ? "" : links()[index(link)].name);
@@ -196,8 +196,8 @@ void Platform::build_network() {
     nodes_[i].endpoint = endpoint(
         zone, node.name, {wire(hardware_.nic(i), zone, node.name + ".nic", node.nic_bytes_per_s)});
   }
-  // Where all nodes hang on one link, what goes between them does not go up it. No link is of all
-  // such flows, or each that came or went would have all others shared out again.
+  // Where all nodes hang on one link, traffic between them does not go up it. No link carries all
+  // of it, or each flow that comes or goes would make SimGrid share out all others again.
   const auto alike = [&](const NodeModel& node) { return node.link == cluster_.nodes[0].link; };
   const bool together = std::all_of(cluster_.nodes.begin(), cluster_.nodes.end(), alike);
   peers_endpoint_ = endpoint(tree.hosts(together ? cluster_.nodes[0].link : -1), "peers", {});
@@ -207,7 +207,8 @@ void Platform::build_network() {
                {wire(hardware_.store_nic(), zone, "store.nic", cluster_.store_nic_bytes_per_s)});
 }
 
-// Of the links between two ends, each of which hangs on one: up to where they meet, and down.
+// The latency of the links between two ends, each of which hangs on a link: up to where they meet,
+// and down.
 Duration Platform::latency(int from, int to) const {
   const auto depth = [&](int link) {
     int steps = 0;
@@ -232,7 +233,7 @@ bool Platform::store_is_remote(std::size_t node) const {
 
 // ----------------------------------------------------------------------------------- bytes ----
 
-void Platform::read(ErrandId errand, Drive& drive, Amount amount, double weight, Random& chance) {
+void Platform::read(TaskId task, Drive& drive, Amount amount, double weight, Random& chance) {
   if (amount.operations == 0 || amount.bytes == 0) return;
   const auto operations = static_cast<double>(amount.operations);
   const auto bytes = static_cast<double>(amount.bytes);
@@ -244,62 +245,61 @@ void Platform::read(ErrandId errand, Drive& drive, Amount amount, double weight,
   const double latency_s = seconds(model.latency) * model.latency_spread.draw(chance, operations) +
                            pauses * pause_s / operations;
   const double alone = alone_bytes_per_s(model, each, latency_s, amount) * drive.speed;
-  if (drive.metadata.limited()) errands_.add_work(errand, drive.metadata, {operations, 0, weight});
-  // However many others go on meanwhile.
-  if (pause_s > 0) errands_.add_delay(errand, duration_of(pause_s));
+  if (drive.metadata.limited()) tasks_.add_work(task, drive.metadata, {operations, 0, weight});
+  // It does not depend on how many others go on meanwhile.
+  if (pause_s > 0) tasks_.add_delay(task, duration_of(pause_s));
   if (drive.data.limited()) {
     const double efficiency = model.efficiency.empty() ? 1 : model.efficiency.at(each);
-    errands_.add_work(errand, drive.data, {bytes / efficiency, alone / efficiency, weight});
+    tasks_.add_work(task, drive.data, {bytes / efficiency, alone / efficiency, weight});
   } else if (alone > 0) {
-    errands_.add_delay(errand, duration_of(bytes / alone));
+    tasks_.add_delay(task, duration_of(bytes / alone));
   }
 }
 
-void Platform::read_store(ErrandId errand, std::size_t to_node, Amount amount, Random chance) {
-  read(errand, store_, amount, cluster_.nodes[to_node].store_weight, chance);
+void Platform::read_store(TaskId task, std::size_t to_node, Amount amount, Random chance) {
+  read(task, store_, amount, cluster_.nodes[to_node].store_weight, chance);
   if (!store_is_remote(to_node)) return;
   const NodeModel& to = cluster_.nodes[to_node];
-  errands_.add_transfer(errand, *store_endpoint_, *nodes_[to_node].endpoint,
-                        static_cast<double>(amount.bytes),
-                        latency(cluster_.store_link, to.link) + to.nic_latency);
+  tasks_.add_transfer(task, *store_endpoint_, *nodes_[to_node].endpoint,
+                      static_cast<double>(amount.bytes),
+                      latency(cluster_.store_link, to.link) + to.nic_latency);
 }
 
-void Platform::read_nvme(ErrandId errand, std::size_t node, Amount amount, Random chance) {
-  read(errand, nodes_[node].nvme, amount, 1, chance);
+void Platform::read_nvme(TaskId task, std::size_t node, Amount amount, Random chance) {
+  read(task, nodes_[node].nvme, amount, 1, chance);
 }
 
-void Platform::write_nvme(ErrandId errand, std::size_t node, Bytes bytes) {
+void Platform::write_nvme(TaskId task, std::size_t node, Bytes bytes) {
   Server& writes = nodes_[node].nvme.writes;
-  if (writes.limited()) errands_.add_work(errand, writes, {static_cast<double>(bytes)});
+  if (writes.limited()) tasks_.add_work(task, writes, {static_cast<double>(bytes)});
 }
 
-void Platform::copy(ErrandId errand, std::size_t from_node, std::size_t to_node, Bytes bytes) {
+void Platform::copy(TaskId task, std::size_t from_node, std::size_t to_node, Bytes bytes) {
   NodePart& from = nodes_[from_node];
   if (from_node != to_node) {
     if (from.endpoint == nullptr) return;
     const NodeModel& one = cluster_.nodes[from_node];
     const NodeModel& other = cluster_.nodes[to_node];
-    errands_.add_transfer(errand, *from.endpoint, *nodes_[to_node].endpoint,
-                          static_cast<double>(bytes),
-                          one.nic_latency + latency(one.link, other.link) + other.nic_latency);
+    tasks_.add_transfer(task, *from.endpoint, *nodes_[to_node].endpoint, static_cast<double>(bytes),
+                        one.nic_latency + latency(one.link, other.link) + other.nic_latency);
   } else if (from.memory.limited()) {
-    errands_.add_work(errand, from.memory, {static_cast<double>(bytes)});
+    tasks_.add_work(task, from.memory, {static_cast<double>(bytes)});
   }
 }
 
-void Platform::gather(ErrandId errand, std::size_t to_node, Bytes bytes) {
+void Platform::gather(TaskId task, std::size_t to_node, Bytes bytes) {
   if (peers_endpoint_ == nullptr) return;
-  errands_.add_transfer(errand, *peers_endpoint_, *nodes_[to_node].endpoint,
-                        static_cast<double>(bytes), 2 * cluster_.nodes[to_node].nic_latency);
+  tasks_.add_transfer(task, *peers_endpoint_, *nodes_[to_node].endpoint, static_cast<double>(bytes),
+                      2 * cluster_.nodes[to_node].nic_latency);
 }
 
-void Platform::prepare(ErrandId errand, std::size_t node, double core_s, std::uint32_t cores_most) {
-  errands_.add_work(errand, nodes_[node].cores, {core_s, static_cast<double>(cores_most)});
+void Platform::prepare(TaskId task, std::size_t node, double core_s, std::uint32_t cores_most) {
+  tasks_.add_work(task, nodes_[node].cores, {core_s, static_cast<double>(cores_most)});
 }
 
-void Platform::to_gpu(ErrandId errand, std::size_t node, Bytes bytes) {
+void Platform::to_gpu(TaskId task, std::size_t node, Bytes bytes) {
   Server& pcie = nodes_[node].pcie;
-  if (pcie.limited()) errands_.add_work(errand, pcie, {static_cast<double>(bytes)});
+  if (pcie.limited()) tasks_.add_work(task, pcie, {static_cast<double>(bytes)});
 }
 
 }  // namespace batchflow::sim

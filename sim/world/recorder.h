@@ -1,8 +1,8 @@
 // A run over time, at a bounded number of points: what reports draw.
 //
-// However long the run, there are at most 512 points about evenly apart (each is taken at the first
-// instant of its turn, so that it is exact): when there would be more, every other one is left out
-// and the distance doubles.
+// However long the run, there are at most 512 points about evenly apart. Each is taken at the first
+// instant after it is due, so that it is exact. When there would be more points, every other one is
+// left out and the distance doubles.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ class Recorder {
  public:
   bool due(Instant now) const { return now >= next_; }
   void add(Instant now, SeriesPoint point);
-  // The last one.
+  // The last point.
   void end(SeriesPoint point);
   const std::vector<SeriesPoint>& points() const { return points_; }
 

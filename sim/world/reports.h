@@ -1,6 +1,6 @@
-// What the engine is to be told at the next step: facts in the order they came, then completions
-// in the order of their requests, then who has gone when all was done. Lists that events refer to
-// are kept until the step is over.
+// The events of the engine's next step: facts in the order in which they came, then completions in
+// the order of their requests, then the workers and nodes that have gone when all else was done.
+// Lists that events refer to are kept until the step is over.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class Reports {
     return lists.back();
   }
 
-  // All of them, until the next call of `take`.
+  // All events, until the next call of `take`.
   std::span<const Event> take() {
     const auto before = [](const auto& a, const auto& b) { return a.first < b.first; };
     if (!std::is_sorted(completions_.begin(), completions_.end(), before)) {

@@ -1,5 +1,5 @@
-// How many bytes are kept where, in which form: told by the orders that bring and drop them. Every
-// change is counted as it comes, so the most there ever was is exact.
+// How many bytes are kept where, in which form; known from the commands that bring and drop them.
+// Every change is counted as it comes, so the maximum is exact.
 #pragma once
 
 #include <array>
@@ -20,9 +20,9 @@ class Residency {
   void add(Place place, Form form, Bytes bytes);
   // No more than there are.
   void remove(Place place, Form form, Bytes bytes);
-  // A block, or a batch that is gathered, in its slot; what was in it before is gone.
+  // A block, or a gathered batch, in its slot; what was in the slot before is gone.
   void put(ShareId share, SlotId slot, Place place, Bytes bytes);
-  // At least so much of it is filled.
+  // At least so much of the slot is filled.
   void grow(ShareId share, SlotId slot, Place place, Bytes bytes);
   void drop(ShareId share, SlotId slot);
   void lose(NodeId node);
@@ -34,7 +34,7 @@ class Residency {
  private:
   using Kept = std::array<std::array<Bytes, 2>, kForms>;  // by form; in memory, on drives
 
-  struct Slot {
+  struct KeptSlot {
     Place place;
     Bytes bytes;
   };
@@ -42,7 +42,8 @@ class Residency {
   Kept all_{};  // their sum
   Bytes bytes_ = 0;
   Bytes most_ = 0;
-  std::unordered_map<std::uint64_t, Slot> slots_;  // looked up; walked where order does not count
+  std::unordered_map<std::uint64_t, KeptSlot>
+      slots_;  // looked up; walked where the order does not matter
 };
 
 }  // namespace batchflow::sim

@@ -1,9 +1,9 @@
-// The one place where the engine's time and SimGrid's meet: integer nanoseconds here, doubles of
+// The only file where the engine's time and SimGrid's meet: integer nanoseconds here, doubles of
 // seconds there (and in results, which people read).
 //
-// What survives: a double of seconds counts in units below half a nanosecond for 48 simulated days
-// and below a whole one until 97. So an instant that goes through it comes back as it was for 48
-// days, and 1 ns off at most until 97.
+// A double of seconds counts in units below half a nanosecond for 48 simulated days, and below a
+// whole nanosecond until 97. So an instant that goes through a double comes back unchanged for 48
+// days, and is 1 ns off at most until 97.
 #pragma once
 
 #include <cmath>
@@ -12,8 +12,8 @@
 
 namespace batchflow::sim {
 
-// Of many GPUs or cores together, for months: beyond what a Duration holds. Whole nanoseconds up to
-// 104 days, and then as exact as a double.
+// The time of many GPUs or cores together, for months: more than a Duration holds. Whole
+// nanoseconds up to 104 days, and then as exact as a double.
 using TotalTime = std::chrono::duration<double, std::nano>;
 
 inline double seconds(TotalTime time) {
@@ -31,7 +31,7 @@ inline Duration duration_of(double seconds) {
 inline Instant instant_of(double seconds) {
   return Instant(duration_of(seconds));
 }
-// So much longer or shorter; exactly as it was for a factor of one.
+// So much longer or shorter; exactly the same for a factor of one.
 inline Duration scaled(Duration duration, double factor) {
   return factor == 1 ? duration
                      : Duration(std::llround(static_cast<double>(duration.count()) * factor));

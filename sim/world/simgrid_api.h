@@ -1,4 +1,4 @@
-// The one place that knows which SimGrid it is compiled with: 3.32 to 4.x differ in a few names.
+// The only file that knows which SimGrid it is compiled with: 3.32 to 4.x differ in a few names.
 //
 // Included by the files that talk to SimGrid, and by no header. Everything is used from SimGrid's
 // maestro context: there are no actors.
@@ -19,13 +19,14 @@ namespace batchflow::sim::simgrid_api {
 namespace s4u = simgrid::s4u;
 using simgrid::kernel::timer::Timer;
 
-// Calls `told` whenever an activity of a kind we start is over. A cancelled one is told twice.
-inline void watch_completions(std::function<void(const s4u::Activity&)> told) {
+// Calls `ended` whenever an activity of a kind that we start is over; for a cancelled activity
+// twice.
+inline void watch_completions(std::function<void(const s4u::Activity&)> ended) {
 #if SIMGRID_VERSION >= 33400
-  s4u::Exec::on_completion_cb([told](const s4u::Exec& exec) { told(exec); });
-  s4u::Comm::on_completion_cb([told](const s4u::Comm& comm) { told(comm); });
+  s4u::Exec::on_completion_cb([ended](const s4u::Exec& exec) { ended(exec); });
+  s4u::Comm::on_completion_cb([ended](const s4u::Comm& comm) { ended(comm); });
 #else
-  s4u::Activity::on_completion_cb([told](const s4u::Activity& activity) { told(activity); });
+  s4u::Activity::on_completion_cb([ended](const s4u::Activity& activity) { ended(activity); });
 #endif
 }
 
@@ -37,7 +38,8 @@ inline void set_time_precision_s(double seconds) {
 #endif
 }
 
-// A zone is a star: what it holds hangs on its middle, and a route goes up to there and down again.
+// A zone is a star: its content hangs on its middle, and a route goes up to the middle and down
+// again.
 inline s4u::NetZone* make_root_zone([[maybe_unused]] s4u::Engine& engine) {
 #if SIMGRID_VERSION >= 40000
   return engine.get_netzone_root()->add_netzone_star("cluster");
@@ -79,8 +81,8 @@ inline s4u::SplitDuplexLink* add_duplex_link(s4u::NetZone& zone, const std::stri
 #endif
 }
 
-// What hangs on the middle of `zone`, by these links: none of them is no limit. Where it is a zone,
-// `gateway` is its middle.
+// Attaches `what` to the middle of `zone` by these links; without links there is no limit. Where
+// `what` is a zone, `gateway` is its middle.
 inline void hang(s4u::NetZone& zone, simgrid::kernel::routing::NetPoint* what,
                  simgrid::kernel::routing::NetPoint* gateway,
                  const std::vector<s4u::LinkInRoute>& by) {

@@ -12,7 +12,7 @@ namespace batchflow::sim {
 
 namespace {
 
-// Of a JSON string; what is no printable ASCII is written as a number or left as it is.
+// A JSON string; a character that is not printable ASCII is written as a number or left as it is.
 std::string json_text(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {

@@ -1,10 +1,11 @@
-// What every machine did when, for a viewer of traces: Chrome's trace format, which Perfetto opens.
+// What every machine did, and when, for a viewer of traces: Chrome's trace format, which Perfetto
+// opens.
 //
-// All that takes time is a slice on a track on which nothing else goes on: a rank, a worker, or a
-// lane; what overlaps (reads, copies) takes the lowest lane that is free. Arrows lead a batch from
-// the read of its last block through preparation, gathering and delivery to the step that trained
-// on it. The number of events is bounded: at the bound recording ends with a mark, and the run goes
-// on.
+// All that takes time is a slice on a track where nothing else goes on at that time: of a rank, a
+// worker, or a lane. What overlaps (reads, copies) takes the lowest free lane. Arrows lead a batch
+// from the read of its last block through preparation, gathering and delivery to the step that
+// trained on it. The number of events is bounded: at the bound, recording ends with a mark and the
+// run goes on.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ class Timeline {
   explicit Timeline(std::uint64_t events_most) : events_most_(events_most) {}
 
   Track track(const std::string& process, const std::string& thread);
-  // A track of the process named `kind 1`, `kind 2`..., on which nothing goes on until it is freed.
+  // A track of the process named `kind 1`, `kind 2`...; it is taken until it is freed.
   Track take_lane(const std::string& process, const std::string& kind);
   void free_lane(Track track);
 
@@ -41,13 +42,13 @@ class Timeline {
     BlockName block = {};      // of reads and preparations
   };
   void add(const Slice& slice);
-  // A batch's way: a point within a slice on each track. All of it is recorded or none.
+  // The path of a batch: a point within a slice on each track. All of it is recorded, or none.
   using Point = std::pair<Track, Instant>;
   void add_flow(std::span<const Point> points);
 
   std::uint64_t events() const { return slices_.size() + flow_points_.size(); }
   bool ended() const { return ended_; }
-  // With what was kept and how many ranks waited, over time.
+  // With the series of kept bytes and of ranks that wait.
   std::string json(std::span<const SeriesPoint> series, const std::string& scenario) const;
 
  private:
@@ -69,7 +70,8 @@ class Timeline {
   std::vector<std::pair<std::string, std::string>> tracks_;  // process, thread
   std::map<std::pair<std::string, std::string>, Track> track_of_;
   std::map<std::pair<std::string, std::string>, Lanes> lanes_;
-  std::vector<std::pair<Lanes*, std::size_t>> lane_of_;  // by track; null where it is no lane
+  std::vector<std::pair<Lanes*, std::size_t>>
+      lane_of_;  // by track; null for a track that is no lane
   std::vector<Slice> slices_;
   std::vector<FlowPoint> flow_points_;
 };

@@ -18,11 +18,12 @@ std::uint64_t slot_key(ShareId share, SlotId slot) {
 }  // namespace
 
 Waits waits(const Waited& waited, double ranks) {
-  const auto of = [&](Cause cause) {
+  const auto seconds_of = [&](Cause cause) {
     return seconds(waited[static_cast<std::size_t>(cause)]) / ranks;
   };
-  return {of(Cause::storage),     of(Cause::drive),    of(Cause::network), of(Cause::cores),
-          of(Cause::preparation), of(Cause::delivery), of(Cause::other)};
+  return {seconds_of(Cause::storage), seconds_of(Cause::drive),       seconds_of(Cause::network),
+          seconds_of(Cause::cores),   seconds_of(Cause::preparation), seconds_of(Cause::delivery),
+          seconds_of(Cause::other)};
 }
 
 Watch::Watch(const Scenario& scenario, const Workload& workload, Timeline* timeline)
@@ -30,17 +31,17 @@ Watch::Watch(const Scenario& scenario, const Workload& workload, Timeline* timel
       workload_(workload),
       timeline_(timeline),
       residency_(scenario.cluster.nodes.size()),
-      node_gates_(scenario.cluster.nodes.size()),
+      node_groups_(scenario.cluster.nodes.size()),
       jobs_(scenario.jobs.size()) {}
 
 void Watch::step(Instant now, std::span<const Event> events, std::span<const Command> commands) {
   now_ = now;
   for (const Event& event : events) {
-    std::visit([this](const auto& one) { on(one); }, event);
+    std::visit([this](const auto& typed) { on(typed); }, event);
   }
   by_links_.clear();
   for (const Command& command : commands) {
-    std::visit([this](const auto& one) { on(one); }, command);
+    std::visit([this](const auto& typed) { on(typed); }, command);
   }
 }
 
@@ -54,26 +55,26 @@ TotalTime Watch::busy(Instant now) const {
 
 // --------------------------------------------------------------------------------- workers ----
 
-void Watch::change(Gate& gate, int busy, int limit) {
-  gate.full = gate.full_until(now_);
-  gate.used += TotalTime(now_ - gate.since) * gate.busy;
-  gate.busy += static_cast<std::uint32_t>(busy);
-  gate.limit += static_cast<std::uint32_t>(limit);
-  gate.since = now_;
+void Watch::change(WorkerGroup& group, int busy, int limit) {
+  group.full = group.full_until(now_);
+  group.used += TotalTime(now_ - group.since) * group.busy;
+  group.busy += static_cast<std::uint32_t>(busy);
+  group.limit += static_cast<std::uint32_t>(limit);
+  group.since = now_;
 }
 
 void Watch::change_node(NodeId node, int busy, int limit) {
-  change(node_gates_[node.value], busy, limit);
+  change(node_groups_[node.value], busy, limit);
   change(all_nodes_, busy, limit);
 }
 
-// Where each job has workers of its own, those of the others are no help to it.
-Watch::Gate& Watch::gate(NodeId node, std::uint64_t stream) {
-  if (scenario_.engine.workers_per_rank == 0) return node_gates_[node.value];
-  Gate& gate = stream_gates_[stream];
-  // Of one rank, until it is known whose stream it is.
-  if (gate.limit == 0) gate.limit = scenario_.engine.workers_per_rank;
-  return gate;
+// Where each job has workers of its own, workers of other jobs do not help it.
+Watch::WorkerGroup& Watch::group(NodeId node, std::uint64_t stream) {
+  if (scenario_.engine.workers_per_rank == 0) return node_groups_[node.value];
+  WorkerGroup& group = stream_groups_[stream];
+  // The workers of one rank, until it is known which job has the stream.
+  if (group.limit == 0) group.limit = scenario_.engine.workers_per_rank;
+  return group;
 }
 
 void Watch::on(const WorkerJoined& event) {
@@ -101,158 +102,160 @@ void Watch::hold(WorkerId id, std::uint64_t stream) {
   if (worker.uses++ > 0) return;
   worker.stream = stream;
   change_node(worker.node, 1, 0);
-  if (scenario_.engine.workers_per_rank > 0) change(gate(worker.node, stream), 1, 0);
+  if (scenario_.engine.workers_per_rank > 0) change(group(worker.node, stream), 1, 0);
 }
 
-void Watch::let_go(WorkerId id) {
+void Watch::release(WorkerId id) {
   Worker& worker = workers_[id.value];
   if (--worker.uses > 0) return;
   change_node(worker.node, -1, 0);
-  if (scenario_.engine.workers_per_rank > 0) change(gate(worker.node, worker.stream), -1, 0);
+  if (scenario_.engine.workers_per_rank > 0) change(group(worker.node, worker.stream), -1, 0);
 }
 
 // ---------------------------------------------------------------------------------- orders ----
 
-void Watch::on(const Read& order) {
+void Watch::on(const Read& command) {
   Running read{Running::Kind::read, {now_, now_, 0}};
-  const bool local = order.from.node == order.to.node;
-  read.cause = order.from.tier == Tier::store  ? Cause::storage
-               : order.from.tier == Tier::nvme ? Cause::drive
-               : local                         ? Cause::other
-                                               : Cause::network;
-  read.block = order.lineage.name;
+  const bool local = command.from.node == command.to.node;
+  read.cause = command.from.tier == Tier::store  ? Cause::storage
+               : command.from.tier == Tier::nvme ? Cause::drive
+               : local                           ? Cause::other
+                                                 : Cause::network;
+  read.block = command.lineage.name;
   read.number = read.block.block;
-  read.block_key = block_key(order.lineage);
+  read.block_key = block_key(command.lineage);
   if (timeline_ != nullptr) {
     read.lane = true;
-    read.span.track = order.from.tier == Tier::store  ? lane("store", "read")
-                      : order.from.tier == Tier::nvme ? lane(name_of(order.from.node), "drive")
-                                                      : lane(name_of(order.to.node), "peer read");
+    read.span.track = command.from.tier == Tier::store ? lane("store", "read")
+                      : command.from.tier == Tier::nvme
+                          ? lane(name_of(command.from.node), "drive")
+                          : lane(name_of(command.to.node), "peer read");
   }
-  if (!order.keep.is_none()) {
-    read.items_share = order.keep;
-    read.place = order.keep_at;
-    read.form = order.form;
-    read.bytes = workload_.bytes_of(order);
-    dataset_of_[order.keep.value] = order.dataset;
-    item_bytes_[order.keep.value] =
-        order.form == Form::decoded
-            ? workload_.preparation(order.lineage.pipeline).info.decoded_bytes
+  if (!command.keep.is_none()) {
+    read.items_share = command.keep;
+    read.place = command.keep_at;
+    read.form = command.form;
+    read.bytes = workload_.bytes_of(command);
+    dataset_of_[command.keep.value] = command.dataset;
+    item_bytes_[command.keep.value] =
+        command.form == Form::decoded
+            ? workload_.preparation(command.lineage.pipeline).info.decoded_bytes
             : 0;
   }
-  if (!order.held.is_none()) {
-    read.worker = order.held;
-    hold(order.held, stream_key(order.lineage));
+  if (!command.held.is_none()) {
+    read.worker = command.held;
+    hold(command.held, stream_key(command.lineage));
   }
-  const auto [way, is_first] = coming_.try_emplace(read.block_key);
+  const auto [progress, is_first] = coming_.try_emplace(read.block_key);
   if (is_first) {
-    way->second.stream = stream_key(order.lineage);
-    way->second.full_before = gate(order.to.node, way->second.stream).full_until(now_);
+    progress->second.stream = stream_key(command.lineage);
+    progress->second.full_before = group(command.to.node, progress->second.stream).full_until(now_);
   }
   ++reading_;
-  running_[order.request.id.value] = std::move(read);
+  running_[command.request.id.value] = std::move(read);
 }
 
-void Watch::on(const Prepare& order) {
+void Watch::on(const Prepare& command) {
   Running one{Running::Kind::prepare, {now_, now_, 0}};
   one.cause = Cause::preparation;
-  one.block = order.lineage.name;
+  one.block = command.lineage.name;
   one.number = one.block.block;
-  one.worker = order.worker;
-  one.share = order.share;
-  one.slot = order.slot;
-  one.place = {order.node, Tier::dram, 0};
-  const PipelineInfo& info = workload_.preparation(order.lineage.pipeline).info;
-  one.bytes = info.prepared_bytes * order.lineage.samples;
-  item_bytes_[order.share.value] = info.prepared_bytes;
-  const std::uint64_t stream = stream_key(order.lineage);
-  const auto coming = coming_.find(block_key(order.lineage));
+  one.worker = command.worker;
+  one.share = command.share;
+  one.slot = command.slot;
+  one.place = {command.node, Tier::dram, 0};
+  const PipelineInfo& info = workload_.preparation(command.lineage.pipeline).info;
+  one.bytes = info.prepared_bytes * command.lineage.samples;
+  item_bytes_[command.share.value] = info.prepared_bytes;
+  const std::uint64_t stream = stream_key(command.lineage);
+  const auto coming = coming_.find(block_key(command.lineage));
   if (coming != coming_.end()) {
-    one.way = coming->second;
+    one.progress = coming->second;
     coming_.erase(coming);
   } else {
-    one.way.stream = stream;
-    one.way.full_before = gate(order.node, stream).full_until(now_);
+    one.progress.stream = stream;
+    one.progress.full_before = group(command.node, stream).full_until(now_);
   }
-  // Bytes that another block's read had brought count as read for this one, too.
+  // Bytes that the read of another block has brought count as read for this block, too.
   RequestId last = RequestId::none();
   const auto use = [&](RequestId staging) {
     if (staging.is_none() || staging == last) return;
     last = staging;
     const auto found = staged_.find(staging.value);
     if (found == staged_.end()) return;
-    if (!one.way.read || one.way.read->to < found->second.to) one.way.read = found->second;
+    if (!one.progress.read || one.progress.read->to < found->second.to)
+      one.progress.read = found->second;
   };
-  use(order.staging);
+  use(command.staging);
   std::uint64_t decoded = 0;
-  for (const Ingredient& ingredient : order.ingredients) {
+  for (const Ingredient& ingredient : command.ingredients) {
     use(ingredient.staging);
     decoded += ingredient.keep_decoded;
   }
   if (decoded > 0) {
-    one.items_share = order.decoded_share;
+    one.items_share = command.decoded_share;
     one.items_bytes = decoded * info.decoded_bytes;
-    item_bytes_[order.decoded_share.value] = info.decoded_bytes;
+    item_bytes_[command.decoded_share.value] = info.decoded_bytes;
   }
   if (timeline_ != nullptr) {
     one.span.track =
-        timeline_->track(name_of(order.node), fmt::format("worker {}", order.worker.value));
+        timeline_->track(name_of(command.node), fmt::format("worker {}", command.worker.value));
   }
-  hold(order.worker, stream);
+  hold(command.worker, stream);
   ++preparing_;
-  running_[order.request.id.value] = std::move(one);
+  running_[command.request.id.value] = std::move(one);
 }
 
-void Watch::on(const Transfer& order) {
+void Watch::on(const Transfer& command) {
   Running copy{Running::Kind::gather, {now_, now_, 0}};
-  copy.cause = order.from.node == order.to.node ? Cause::delivery : Cause::network;
-  const auto from = slots_.find(slot_key(order.from_share, order.from_slot));
-  if (from != slots_.end()) copy.way = from->second;
-  copy.share = order.to_share;
-  copy.slot = order.to_slot;
-  copy.place = order.to;
-  copy.bytes = item_bytes_[order.from_share.value] *
-               (order.offset_samples + order.slice.to - order.slice.from);
+  copy.cause = command.from.node == command.to.node ? Cause::delivery : Cause::network;
+  const auto from = slots_.find(slot_key(command.from_share, command.from_slot));
+  if (from != slots_.end()) copy.progress = from->second;
+  copy.share = command.to_share;
+  copy.slot = command.to_slot;
+  copy.place = command.to;
+  copy.bytes = item_bytes_[command.from_share.value] *
+               (command.offset_samples + command.slice.to - command.slice.from);
   if (timeline_ != nullptr) {
     copy.lane = true;
-    copy.span.track = lane(name_of(order.to.node), "gather");
+    copy.span.track = lane(name_of(command.to.node), "gather");
   }
-  running_[order.request.id.value] = std::move(copy);
+  running_[command.request.id.value] = std::move(copy);
 }
 
-void Watch::on(const Deliver& order) {
+void Watch::on(const Deliver& command) {
   Running one{Running::Kind::deliver, {now_, now_, 0}};
-  one.number = order.step;
-  JobSeen& job = jobs_[order.job.value];
+  one.number = command.step;
+  JobSeen& job = jobs_[command.job.value];
   if (timeline_ != nullptr) {
     one.lane = true;
-    one.span.track = lane(name_of(job.nodes[order.rank]), "deliver");
+    one.span.track = lane(name_of(job.nodes[command.rank]), "deliver");
   }
-  Batch batch{order.step, {}, one.span};
-  const auto from = slots_.find(slot_key(order.share, order.slot));
+  Batch batch{command.step, {}, one.span};
+  const auto from = slots_.find(slot_key(command.share, command.slot));
   if (from != slots_.end()) {
-    batch.way = from->second;
-    job.stream = batch.way.stream;
-    stream_gates_[*job.stream].limit =
+    batch.progress = from->second;
+    job.stream = batch.progress.stream;
+    stream_groups_[*job.stream].limit =
         scenario_.engine.workers_per_rank * static_cast<std::uint32_t>(job.ranks.size());
   }
-  job.ranks[order.rank].batches.push_back(std::move(batch));
-  running_[order.request.id.value] = std::move(one);
+  job.ranks[command.rank].batches.push_back(std::move(batch));
+  running_[command.request.id.value] = std::move(one);
 }
 
-void Watch::on(const Drop& order) {
-  if (order.form == Form::prepared) {
-    residency_.drop(order.share, order.slot);
-    slots_.erase(slot_key(order.share, order.slot));
+void Watch::on(const Drop& command) {
+  if (command.form == Form::prepared) {
+    residency_.drop(command.share, command.slot);
+    slots_.erase(slot_key(command.share, command.slot));
     return;
   }
-  Bytes bytes = item_bytes_[order.share.value];
+  Bytes bytes = item_bytes_[command.share.value];
   if (bytes == 0) {
-    const auto dataset = dataset_of_.find(order.share.value);
+    const auto dataset = dataset_of_.find(command.share.value);
     if (dataset == dataset_of_.end()) return;
-    bytes = workload_.data(dataset->second).catalogue->bytes(SampleId(order.item.value));
+    bytes = workload_.data(dataset->second).catalogue->bytes(SampleId(command.item.value));
   }
-  residency_.remove(order.place, order.form, bytes);
+  residency_.remove(command.place, command.form, bytes);
 }
 
 // ----------------------------------------------------------------------------- completions ----
@@ -264,7 +267,7 @@ void Watch::over(RequestId id, Outcome outcome) {
   running_.erase(found);
   one.span.to = now_;
   if (one.lane) timeline_->free_lane(one.span.track);
-  if (!one.worker.is_none()) let_go(one.worker);
+  if (!one.worker.is_none()) release(one.worker);
   const bool done = outcome != Outcome::failed;
   switch (one.kind) {
     case Running::Kind::read:
@@ -306,16 +309,16 @@ void Watch::prepared(Running& one) {
   if (!one.items_share.is_none()) {
     residency_.add(one.place, Form::decoded, one.items_bytes);
   }
-  one.way.prepared = Sourced{one.span, one.cause};
-  one.way.gathered.reset();
-  slots_[slot_key(one.share, one.slot)] = std::move(one.way);
+  one.progress.prepared = Sourced{one.span, one.cause};
+  one.progress.gathered.reset();
+  slots_[slot_key(one.share, one.slot)] = std::move(one.progress);
 }
 
-// The part that comes last is the one that was waited for.
+// The rank waited for the part that came last.
 void Watch::gathered(Running& copy) {
   residency_.grow(copy.share, copy.slot, copy.place, copy.bytes);
-  copy.way.gathered = Sourced{copy.span, copy.cause};
-  slots_[slot_key(copy.share, copy.slot)] = std::move(copy.way);
+  copy.progress.gathered = Sourced{copy.span, copy.cause};
+  slots_[slot_key(copy.share, copy.slot)] = std::move(copy.progress);
 }
 
 // ----------------------------------------------------------------------------------- ranks ----
@@ -324,15 +327,15 @@ void Watch::seat(JobId id, std::span<const NodeId> ranks) {
   JobSeen& job = jobs_[id.value];
   job.nodes.assign(ranks.begin(), ranks.end());
   job.ranks.assign(ranks.size(), {});
-  if (scenario_.engine.workers_per_rank > 0) return;  // its gate is not known yet
+  if (scenario_.engine.workers_per_rank > 0) return;  // its group is not known yet
   for (std::size_t i = 0; i < job.ranks.size(); ++i) {
-    job.ranks[i].full_before = node_gates_[job.nodes[i].value].full_until(now_);
+    job.ranks[i].full_before = node_groups_[job.nodes[i].value].full_until(now_);
   }
 }
 
 void Watch::spent(JobId id, Rank rank, std::uint64_t step, Doing doing, Instant from, Instant now) {
   JobSeen& job = jobs_[id.value];
-  if (rank >= job.ranks.size()) return;  // it left before the engine was told of it
+  if (rank >= job.ranks.size()) return;  // it left before the engine knew of it
   std::vector<Batch>& batches = job.ranks[rank].batches;
   const auto batch = std::find_if(batches.begin(), batches.end(),
                                   [&](const Batch& one) { return one.step == step; });
@@ -354,7 +357,7 @@ void Watch::spent(JobId id, Rank rank, std::uint64_t step, Doing doing, Instant 
   }
   if (trained) batches.erase(batch);
   if (doing == Doing::idle && (scenario_.engine.workers_per_rank == 0 || job.stream)) {
-    job.ranks[rank].full_before = gate(job.nodes[rank], job.stream.value_or(0)).full_until(now);
+    job.ranks[rank].full_before = group(job.nodes[rank], job.stream.value_or(0)).full_until(now);
   }
 }
 
@@ -368,23 +371,23 @@ Waited Watch::why(const JobSeen& job, Rank rank, const Batch* batch, Instant fro
     waited[static_cast<std::size_t>(cause)] += until - begin;
     until = begin;
   };
-  const Way way = batch != nullptr ? batch->way : Way{};
+  const BlockProgress progress = batch != nullptr ? batch->progress : BlockProgress{};
   if (batch != nullptr) back_to(Cause::delivery, batch->delivered.from);
-  if (way.gathered) {
-    back_to(Cause::other, way.gathered->to);
-    back_to(way.gathered->cause, way.gathered->from);
+  if (progress.gathered) {
+    back_to(Cause::other, progress.gathered->to);
+    back_to(progress.gathered->cause, progress.gathered->from);
   }
-  if (way.prepared) {
-    back_to(Cause::other, way.prepared->to);
-    back_to(way.prepared->cause, way.prepared->from);
+  if (progress.prepared) {
+    back_to(Cause::other, progress.prepared->to);
+    back_to(progress.prepared->cause, progress.prepared->from);
   }
-  if (way.read) {
-    back_to(Cause::cores, way.read->to);
-    back_to(way.read->cause, way.read->from);
+  if (progress.read) {
+    back_to(Cause::cores, progress.read->to);
+    back_to(progress.read->cause, progress.read->from);
   }
   const std::optional<Duration>& full_before = job.ranks[rank].full_before;
-  if (full_before && way.prepared) {
-    const Duration full = std::max(way.full_before - *full_before, Duration(0));
+  if (full_before && progress.prepared) {
+    const Duration full = std::max(progress.full_before - *full_before, Duration(0));
     back_to(Cause::cores, until - full);
   }
   back_to(Cause::other, from);
@@ -413,9 +416,12 @@ void Watch::draw(Timeline::What what, const Span& span, std::uint64_t number, Bl
 
 void Watch::draw_flow(const Batch& batch, Track rank, Instant trained) {
   std::vector<Timeline::Point> points;
-  if (batch.way.read) points.emplace_back(batch.way.read->track, batch.way.read->from);
-  if (batch.way.prepared) points.emplace_back(batch.way.prepared->track, batch.way.prepared->from);
-  if (batch.way.gathered) points.emplace_back(batch.way.gathered->track, batch.way.gathered->from);
+  if (batch.progress.read)
+    points.emplace_back(batch.progress.read->track, batch.progress.read->from);
+  if (batch.progress.prepared)
+    points.emplace_back(batch.progress.prepared->track, batch.progress.prepared->from);
+  if (batch.progress.gathered)
+    points.emplace_back(batch.progress.gathered->track, batch.progress.gathered->from);
   points.emplace_back(batch.delivered.track, batch.delivered.from);
   points.emplace_back(rank, trained);
   timeline_->add_flow(points);

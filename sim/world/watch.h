@@ -1,13 +1,12 @@
-// A run as one sees it from outside: the events and orders that pass, put together into what people
-// ask about it: why ranks wait, what is kept where, how much is under way, and a timeline of it
-// all.
+// Observes the events and commands of a run, and finds what people ask about it: why ranks wait,
+// what is kept where, how much is under way, and a timeline of it all.
 //
-// Why a rank waited is told from the batch that ended the wait, backwards along the way of its last
-// part: delivery, gathering, preparation, the wait for a worker after its bytes had come, the read.
-// What remains is before anything of it was ordered; as far as all workers were busy meanwhile,
-// they are what it waited for.
+// Why a rank waited is found from the batch that ended the wait, backwards through the stages of
+// its last part: delivery, gathering, preparation, the wait for a worker after its bytes had come,
+// the read. The time that remains was before its first command; as far as all workers were busy in
+// that time, the rank waited for workers.
 //
-// It decides nothing, and a run is the same whoever watches.
+// It decides nothing: a run is the same with it and without it.
 #pragma once
 
 #include <array>
@@ -29,18 +28,18 @@ namespace batchflow::sim {
 enum class Cause : std::uint8_t { storage, drive, network, cores, preparation, delivery, other };
 using Waited = std::array<TotalTime, 7>;  // by cause
 
-// In seconds, in the mean of so many ranks.
+// In seconds, as the mean over so many ranks.
 Waits waits(const Waited& waited, double ranks = 1);
 
 class Watch {
  public:
   Watch(const Scenario& scenario, const Workload& workload, Timeline* timeline);
 
-  // What a step of the engine was told and what it ordered.
+  // The events and commands of a step of the engine.
   void step(Instant now, std::span<const Event> events, std::span<const Command> commands);
-  // Of a read that is over: its last bytes were on links, not in the store.
+  // For a read that is over: its last bytes were on links, not in the store.
   void came_by_links(RequestId read) { by_links_.push_back(read); }
-  // Of the preparation of a stream, which is just over: what it waited for last.
+  // For the preparation of a stream, which is just over: what it waited for last.
   void waited_for(RequestId preparation, Cause cause) {
     const auto found = running_.find(preparation.value);
     if (found != running_.end()) found->second.cause = cause;
@@ -57,11 +56,11 @@ class Watch {
   std::uint64_t reading() const { return reading_; }
   std::uint64_t preparing() const { return preparing_; }
   std::uint64_t workers() const { return all_nodes_.limit; }
-  // Of all workers, until now: they prepare, or are held by a read.
+  // Of all workers, until now: they prepare, or a read holds them.
   TotalTime busy(Instant now) const;
 
  private:
-  // Something that took its time, and the track it is on.
+  // Something that took time, and the track it is on.
   struct Span {
     Instant from{};
     Instant to{};
@@ -70,16 +69,16 @@ class Watch {
   struct Sourced : Span {
     Cause cause = Cause::other;
   };
-  // How what is in a slot has come there.
-  struct Way {
+  // What the content of a slot went through.
+  struct BlockProgress {
     std::optional<Sourced> read;
     std::optional<Sourced> prepared;
     std::optional<Sourced> gathered;
-    Duration full_before{0};  // of its gate, when the first of it was ordered
+    Duration full_before{0};  // of its group, when the first read was sent
     std::uint64_t stream = 0;
   };
-  // For how long nobody who passes it found a worker free: those of a node, or of one stream.
-  struct Gate {
+  // The workers of a node, or of one stream; and for how long all of them were busy.
+  struct WorkerGroup {
     std::uint32_t limit = 0;
     std::uint32_t busy = 0;
     Instant since{};
@@ -110,17 +109,17 @@ class Watch {
     ShareId items_share = ShareId::none();  // into which items go
     Form form = Form::encoded;
     Bytes bytes = 0;        // into the slot, or of items
-    Bytes items_bytes = 0;  // of a preparation: decoded ones
-    Way way{};
+    Bytes items_bytes = 0;  // of a preparation: decoded items
+    BlockProgress progress{};
   };
   struct Batch {
     std::uint64_t step;
-    Way way;
+    BlockProgress progress;
     Span delivered;
   };
   struct RankSeen {
-    std::optional<Duration> full_before;  // of its gate, when it began to wait
-    std::vector<Batch> batches;           // ordered, and not trained on
+    std::optional<Duration> full_before;  // of its group, when it began to wait
+    std::vector<Batch> batches;           // sent, and not trained on
   };
   struct JobSeen {
     std::vector<NodeId> nodes;
@@ -129,7 +128,7 @@ class Watch {
     Waited waited{};
   };
 
-  // Events that are looked at; the others pass.
+  // All other events are ignored.
   void on(const JobJoined& event) { seat(event.job, event.ranks); }
   void on(const JobResized& event) { seat(event.job, event.ranks); }
   void on(const JobLeft& event) { jobs_[event.job.value].ranks.clear(); }
@@ -141,13 +140,13 @@ class Watch {
   void on(const PreparationDone& event) { over(event.request.id, event.outcome); }
   void on(const TransferDone& event) { over(event.request.id, event.outcome); }
   void on(const DeliveryDone& event) { over(event.request.id, event.outcome); }
-  void on(const Read& order);
-  void on(const Prepare& order);
-  void on(const Transfer& order);
-  void on(const Deliver& order);
-  void on(const Drop& order);
-  void on(const Cancel& order) { over(order.request.id, Outcome::failed); }
-  void on(const Release& order) { staged_.erase(order.request.id.value); }
+  void on(const Read& command);
+  void on(const Prepare& command);
+  void on(const Transfer& command);
+  void on(const Deliver& command);
+  void on(const Drop& command);
+  void on(const Cancel& command) { over(command.request.id, Outcome::failed); }
+  void on(const Release& command) { staged_.erase(command.request.id.value); }
   template <class Other>
   void on(const Other&) {}
 
@@ -157,11 +156,11 @@ class Watch {
   void prepared(Running& preparation);
   void gathered(Running& copy);
   void hold(WorkerId worker, std::uint64_t stream);
-  void let_go(WorkerId worker);
-  void change(Gate& gate, int busy, int limit);
+  void release(WorkerId worker);
+  void change(WorkerGroup& group, int busy, int limit);
   void change_node(NodeId node, int busy, int limit);
   void worker_gone(WorkerId worker);
-  Gate& gate(NodeId node, std::uint64_t stream);
+  WorkerGroup& group(NodeId node, std::uint64_t stream);
   Waited why(const JobSeen& job, Rank rank, const Batch* batch, Instant from, Instant now) const;
   void draw(Timeline::What what, const Span& span, std::uint64_t number, BlockName block = {});
   void draw_flow(const Batch& batch, Track rank, Instant trained);
@@ -174,8 +173,8 @@ class Watch {
   Timeline* timeline_;
   Instant now_{};
   Residency residency_;
-  std::vector<Gate> node_gates_;
-  Gate all_nodes_;  // their sum
+  std::vector<WorkerGroup> node_groups_;
+  WorkerGroup all_nodes_;  // their sum
   std::vector<Worker> workers_;
   std::vector<JobSeen> jobs_;
   Waited waited_{};
@@ -183,12 +182,13 @@ class Watch {
   std::uint64_t preparing_ = 0;
   std::vector<RequestId> by_links_;
   // All of these are looked up and never walked.
-  std::unordered_map<std::uint64_t, Gate> stream_gates_;
+  std::unordered_map<std::uint64_t, WorkerGroup> stream_groups_;
   std::unordered_map<std::uint64_t, Running> running_;  // by request
-  std::unordered_map<std::uint64_t, Way> coming_;       // by block: it is read and not prepared
-  std::unordered_map<std::uint64_t, Sourced> staged_;   // by request of the read
-  std::unordered_map<std::uint64_t, Way> slots_;        // by share and slot
-  // By share: of an item, encoded (0: the catalogue's) or decoded, or of a prepared one.
+  std::unordered_map<std::uint64_t, BlockProgress>
+      coming_;                                         // by block that is read and not prepared
+  std::unordered_map<std::uint64_t, Sourced> staged_;  // by request of the read
+  std::unordered_map<std::uint64_t, BlockProgress> slots_;  // by share and slot
+  // By share: the size of an item, encoded (0: the catalogue's) or decoded, or of a prepared item.
   std::unordered_map<std::uint32_t, Bytes> item_bytes_;
   std::unordered_map<std::uint32_t, DatasetId> dataset_of_;  // of shares of encoded items
 };

@@ -1,5 +1,5 @@
-// A run that is halted on its way and changed: each process that goes on from there may have
-// another policy, store, number of cores or cache.
+// A run that is halted and changed: each process that goes on from there may have another policy,
+// store, number of cores or cache.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -88,9 +88,9 @@ class WhatIf final : public Simulation {
     world_.platform().store_changed();
   }
 
-  Scenario scenario_;  // what the world refers to
+  Scenario scenario_;  // the world refers to it
   World world_;
-  std::deque<std::string> texts_;  // that events refer to
+  std::deque<std::string> texts_;  // events refer to them
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace batchflow::sim {
 
 namespace {
 
-// Names are content here: the same name is the same data in every run.
+// A name stands for content here: the same name is the same data in every run.
 Digest version_of(const DatasetModel& dataset, std::uint32_t samples_per_item) {
   Digest digest = hash(dataset.samples, dataset.bytes, samples_per_item);
   for (const char c : dataset.name) digest = hash(digest, static_cast<unsigned char>(c));
@@ -74,7 +74,7 @@ Workload::Workload(const Scenario& scenario) {
       info.prepared_bytes = std::max<Bytes>(1, scenario.engine.block_bytes / model.items_per_block);
     }
     catalogues_.add(id, info);
-    std::vector<Step> steps;
+    std::vector<PipelineStep> steps;
     for (const AppliedStep& one : model.applied(dataset.bytes)) {
       steps.push_back({one.step->name, one.cost * per_item, one.before_random});
     }
@@ -85,24 +85,24 @@ Workload::Workload(const Scenario& scenario) {
   }
 }
 
-std::uint64_t Workload::items_of(const Read& order) {
-  return order.samples.empty() ? order.lineage.samples : order.samples.size();
+std::uint64_t Workload::items_of(const Read& command) {
+  return command.samples.empty() ? command.lineage.samples : command.samples.size();
 }
 
-// Where an order names its block alone, its items are not looked at: they have the mean size.
-Bytes Workload::bytes_of(const Read& order) const {
-  if (data(order.dataset).compute_only) return 0;
-  const std::uint64_t items = items_of(order);
-  if (order.form == Form::decoded) {
-    return items * preparation(order.lineage.pipeline).info.decoded_bytes;
+// Where a command names its block alone, its items are not looked at: they have the mean size.
+Bytes Workload::bytes_of(const Read& command) const {
+  if (data(command.dataset).compute_only) return 0;
+  const std::uint64_t items = items_of(command);
+  if (command.form == Form::decoded) {
+    return items * preparation(command.lineage.pipeline).info.decoded_bytes;
   }
-  const Catalogue& catalogue = *data(order.dataset).catalogue;
-  if (catalogue.is_uniform() || order.samples.empty()) {
+  const Catalogue& catalogue = *data(command.dataset).catalogue;
+  if (catalogue.is_uniform() || command.samples.empty()) {
     const auto all = static_cast<unsigned __int128>(catalogue.total_bytes()) * items;
     return static_cast<Bytes>(all / catalogue.samples());
   }
   Bytes bytes = 0;
-  for (const SampleId sample : order.samples) bytes += catalogue.bytes(sample);
+  for (const SampleId sample : command.samples) bytes += catalogue.bytes(sample);
   return bytes;
 }
 

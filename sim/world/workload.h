@@ -1,5 +1,5 @@
-// The datasets and pipelines of a scenario in the units of the engine: catalogues to begin with,
-// ids to name them by, and the sizes and costs that the backend reckons with.
+// The datasets and pipelines of a scenario in the units of the engine: catalogues at the beginning,
+// ids that name them, and the sizes and costs that the backend uses.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace batchflow::sim {
 
-// Of a stream's blocks, and of one of them.
+// Keys of a stream's blocks, and of one block.
 std::uint64_t stream_key(const Lineage& lineage);
 std::uint64_t block_key(const Lineage& lineage);
 
-// What is read is written to a drive, too, and kept there.
-inline bool keeps_on_drive(const Read& order) {
-  return !order.keep.is_none() && order.keep_at.tier == Tier::nvme;
+// Whether the read is also written to a drive, and kept there.
+inline bool keeps_on_drive(const Read& command) {
+  return !command.keep.is_none() && command.keep_at.tier == Tier::nvme;
 }
 
 class Workload {
@@ -36,10 +36,10 @@ class Workload {
     bool compute_only;
     std::uint64_t samples_per_item;
   };
-  struct Step {
+  struct PipelineStep {
     std::string name;
     Duration cost;  // of an item
-    bool decodes;   // not of what is decoded already
+    bool decodes;   // not for an item that is decoded already
   };
   // A pipeline as it is applied to one dataset.
   struct Preparation {
@@ -48,11 +48,11 @@ class Workload {
     int pipeline;
     PipelineInfo info;
     Spread spread;
-    std::vector<Step> steps;
+    std::vector<PipelineStep> steps;
     Bytes moved_bytes;       // of a prepared item, on its way to a rank
     std::uint64_t epochs;    // that a block stands for
     std::uint64_t per_item;  // stored samples
-    bool streams;            // a block stands for many that come one after the other
+    bool is_streamed;        // a block stands for many that come one after the other
     std::uint32_t cores_most;
 
     // Samples of so many items: as they are stored, and as they are visited in all epochs.
@@ -64,9 +64,9 @@ class Workload {
   const Data& data(DatasetId id) const { return datasets_[id.value - 1]; }
   const Preparation& preparation(PipelineId id) const { return preparations_[id.value - 1]; }
   const Preparation& preparation(const JobModel& job) const { return preparation(pipeline(job)); }
-  // Items an order to read is for, and their bytes.
-  static std::uint64_t items_of(const Read& order);
-  Bytes bytes_of(const Read& order) const;
+  // The items that a read asks for, and their bytes.
+  static std::uint64_t items_of(const Read& command);
+  Bytes bytes_of(const Read& command) const;
 
  private:
   static std::uint64_t key(const JobModel& job);

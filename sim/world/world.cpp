@@ -50,13 +50,13 @@ World::World(const Scenario& scenario, const PolicyList& policies, const Simulat
     : scenario_(scenario),
       options_(options),
       workload_(scenario),
-      errands_(kernel_),
-      platform_(kernel_, errands_, scenario.cluster),
+      tasks_(kernel_),
+      platform_(kernel_, tasks_, scenario.cluster),
       timeline_(options.timeline.empty() ? std::nullopt
                                          : std::optional<Timeline>(options.timeline_events)),
       watch_(scenario, workload_, timeline_ ? &*timeline_ : nullptr),
       jobs_(kernel_, scenario, workload_, reports_, counters_, watch_),
-      backend_({kernel_, errands_, platform_, scenario, workload_, reports_, counters_, watch_},
+      backend_({kernel_, tasks_, platform_, scenario, workload_, reports_, counters_, watch_},
                jobs_),
       engine_(scenario.engine, policies, workload_.catalogues(), explainer()),
       step_(
@@ -156,7 +156,7 @@ void World::set_speed(FaultInjector::Part part, std::uint32_t which, double fact
 }
 
 bool World::goes_on() {
-  constexpr std::uint64_t kStepsBetween = 64;  // of a large cluster a step may take milliseconds
+  constexpr std::uint64_t kStepsBetween = 64;  // in a large cluster a step may take milliseconds
   if (!options_.goes_on || (steps_ > 0 && steps_ % kStepsBetween != 1)) return true;
   stopped_ = !options_.goes_on({jobs_.progress(), seconds(kernel_.now()), jobs_.over()});
   return !stopped_;
@@ -166,7 +166,7 @@ void World::explain(char mark, const std::string& text) const {
   options_.explain(fmt::format("{:.9f} {} {}", seconds(kernel_.now()), mark, text));
 }
 
-// Between what the engine is told and what it orders: who decided what, and why.
+// Prints, between the events and the commands, which policy decided what, and why.
 Explain World::explainer() const {
   if (!options_.explain) return {};
   return [this](const Decision& one) {

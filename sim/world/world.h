@@ -1,8 +1,8 @@
 // A simulated world: the engine of the product, driven by SimGrid's clock.
 //
-// At each instant, all that has happened becomes one step of the engine, and what it orders is
-// carried out. Faults come between the two: the engine is told of them, and its journal and digest
-// hold what it was told and what it ordered. The world ends when all jobs are over, when it is told
+// All that has happened at one instant becomes one step of the engine, and the world carries out
+// the commands of that step. Faults come between the two as events: the journal and the digest hold
+// the events and the commands of the engine. The world ends when all jobs are over, when it is told
 // to stop, or when nothing is left to happen although jobs wait, which is a failure of the run.
 #pragma once
 
@@ -26,20 +26,21 @@ namespace batchflow::sim {
 class World {
  public:
   // What decides: Engine::step, or a wrapper around it.
-  using Step = std::function<std::span<const Command>(Instant, std::span<const Event>)>;
+  using EngineStep = std::function<std::span<const Command>(Instant, std::span<const Event>)>;
 
   // `scenario` and `policies` outlive it. Throws ConfigError.
   World(const Scenario& scenario, const PolicyList& policies, const SimulateOptions& options);
 
-  // For tests: whom to ask in place of the engine.
-  void decide_by(Step step) { step_ = std::move(step); }
+  // For tests: decides in place of the engine.
+  void decide_by(EngineStep step) { step_ = std::move(step); }
   Engine& engine() { return engine_; }
 
   RunResult run();
-  // No further than to `when`; `run` goes on from there. False: it was over before.
+  // No further than to `when`; `run` goes on from there. False: the run was over before.
   bool run_until(Instant when);
 
-  // What changes while it stands still, for those who have the scenario it refers to.
+  // Events of changes while the world stands still, for the owner of the scenario that it refers
+  // to.
   Reports& reports() { return reports_; }
   Backend& backend() { return backend_; }
   Platform& platform() { return platform_; }
@@ -68,7 +69,7 @@ class World {
   SimulateOptions options_;
   Workload workload_;
   Kernel kernel_;
-  Errands errands_;
+  Tasks tasks_;
   Platform platform_;
   Reports reports_;
   Counters counters_;
@@ -78,7 +79,7 @@ class World {
   Jobs jobs_;
   Backend backend_;
   Engine engine_;
-  Step step_;
+  EngineStep step_;
   std::optional<FaultInjector> faults_;
   CommandDigest digest_;
   JournalFile journal_;

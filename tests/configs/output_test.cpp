@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// An empty folder of this test's own, gone afterwards.
+// An empty folder for this test, removed afterwards.
 struct Folder {
   fs::path path;
   Folder() {

@@ -1,4 +1,4 @@
-// Overlays: what they say, those that are shipped, and what is refused and where.
+// Overlays: what they say, the overlays that are shipped, and what is refused and where.
 #include "configs/reader/overlay_model.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ std::string refusal(const std::string& yaml) {
 
 const std::string kRest = "{name: rest, samples_per_s: 10, dataset: {samples: 9, bytes: 1kb}";
 
-// One class, with what else it says.
+// One class, with `more` lines of the overlay.
 std::string with(const std::string& more) {
   return "classes:\n- " + kRest + more + "}\n";
 }

@@ -55,7 +55,7 @@ TEST_CASE("a run is written and read back whole") {
   CHECK(csv.find("\ndispatch=fifo,3,\"a, \"\"b\"\"\",") != std::string::npos);
 }
 
-TEST_CASE("a run goes through a pipe whole, and nothing else is taken for one") {
+TEST_CASE("a run goes through a pipe whole, and nothing else is taken for a run") {
   RunResult run = sample();
   const std::string text = pack_run(run);
   CHECK(encode_run(unpack_run(text)) == encode_run(run));

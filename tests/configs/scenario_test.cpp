@@ -1,4 +1,4 @@
-// Scenarios: what they say, what is refused and where, and what came of a run written and read.
+// Scenarios: what they say, what is refused and where, and results of a run written and read.
 #include "configs/reader/scenario.h"
 #include "configs/reader/config_names.h"
 
@@ -19,7 +19,7 @@ Scenario read(const std::string& yaml) {
   return read_scenario(parse_yaml(yaml, "s.yaml"));
 }
 
-// What is said of a scenario that cannot be.
+// The message for a scenario that cannot be.
 std::string refusal(const std::string& yaml) {
   try {
     read(yaml);
@@ -119,15 +119,15 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
                 "jobs: [{dataset: images, pipeline: train, step: 1s, ranks: 9}]\n") ==
         "s.yaml:5: key 'jobs.0.ranks': 9 ranks, and there are 8 GPUs for them; write fewer ranks, "
         "or more GPUs into the cluster");
-  // Names that two have, whoever named them.
+  // Names used twice, whether in this file or another.
   CHECK(refusal(kCluster + kData + kPipeline +
                 "jobs:\n  - {name: a, dataset: images, pipeline: train, step: 1s}\n"
                 "  - {name: a, dataset: images, pipeline: train, step: 2s}\n") ==
-        "s.yaml:7: key 'jobs.1.name': two jobs are called 'a'; name one otherwise");
+        "s.yaml:7: key 'jobs.1.name': two jobs are called 'a'; rename one");
   CHECK(refusal(kCluster + kData + kPipeline +
                 "jobs:\n  - {name: a, dataset: images, pipeline: train, step: 1s, count: 2}\n"
                 "  - {name: a-1, dataset: images, pipeline: train, step: 2s}\n") ==
-        "s.yaml:7: key 'jobs.1.name': two jobs are called 'a-1'; name one otherwise");
+        "s.yaml:7: key 'jobs.1.name': two jobs are called 'a-1'; rename one");
   CHECK(refusal(kCluster + kData + kPipeline +
                 "jobs:\n  - {name: job-1, dataset: images, pipeline: train, step: 1s}\n"
                 "  - {dataset: images, pipeline: train, step: 2s}\n")
@@ -154,10 +154,10 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
   CHECK(refusal(job("rehearsal: {samples: 4, exemplars: 0}")).find("exemplars") !=
         std::string::npos);
   CHECK(refusal(job("rehearsal: {samples: 4, exemplars: 3}") + "grain: {samples_per_item: 4}\n") ==
-        "s.yaml:5: key 'jobs.0.rehearsal.exemplars': 3 samples are no whole number of items; "
+        "s.yaml:5: key 'jobs.0.rehearsal.exemplars': 3 samples are not a whole number of items; "
         "write a multiple of grain.samples_per_item, which is 4");
   CHECK(refusal(job("nodes: [n-0, n-1, n-0]")) ==
-        "s.yaml:5: key 'jobs.0.nodes': 'n-0' stands there twice; leave one out");
+        "s.yaml:5: key 'jobs.0.nodes': 'n-0' is there twice; leave one out");
   CHECK(refusal(kCluster + kData + kPipeline +
                 "jobs: [{dataset: images, pipeline: train, step: 1s, batch: 501, ranks: 2, "
                 "drop_last: true}]\n") ==
@@ -165,7 +165,7 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
         "write a smaller batch or fewer ranks, or leave it out");
   CHECK(read(job("rehearsal: {}")).jobs[0].rehearsed == 0);
   CHECK(read(job("rehearsal: {samples: 4, exemplars: 9}")).jobs[0].exemplars == 9);
-  // Names that are not there, with the nearest.
+  // Names that do not exist, with the nearest.
   CHECK(refusal(kCluster + kData + kPipeline +
                 "jobs: [{dataset: image, pipeline: train, step: 1s}]\n") ==
         "s.yaml:5: key 'jobs.0.dataset': there is no dataset 'image'; write 'images'");
@@ -175,7 +175,7 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
         "s.yaml:2: key 'datasets.0.bytes': all samples together are more than 2^60 bytes; "
         "write less");
   CHECK(refusal(kWhole + "sed: 1\n").find("did you mean 'seed'?") != std::string::npos);
-  CHECK(refusal(kWhole + "grain: {samples_per_item: 3}\n").find("no whole number of items") !=
+  CHECK(refusal(kWhole + "grain: {samples_per_item: 3}\n").find("not a whole number of items") !=
         std::string::npos);
   CHECK(refusal(kWhole + "grain: {epochs_per_block: 2}\n").find("no larger than a block") !=
         std::string::npos);
@@ -185,9 +185,9 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
   CHECK(refusal(kCluster +
                 "datasets: [{name: images, samples: 10, compute_only: true, bytes: 1}]\n" +
                 kPipeline + kJob)
-            .find("of a dataset that is compute_only nothing is stored; leave it out") !=
+            .find("a dataset that is compute_only stores nothing; leave it out") !=
         std::string::npos);
-  CHECK(refusal(kWhole + "grain: {items_per_block: 12}\n").find("no power of two") !=
+  CHECK(refusal(kWhole + "grain: {items_per_block: 12}\n").find("not a power of two") !=
         std::string::npos);
   CHECK(
       refusal(
@@ -223,14 +223,14 @@ TEST_CASE("faults say what they befall, from when to when") {
   CHECK(scenario.faults[2].target == FaultModel::Target::store);
   CHECK(scenario.faults[3].target == FaultModel::Target::link);
   CHECK(scenario.faults[6].ratio.parts == Ratio::kWhole / 100);
-  // What cannot be, with its place and the remedy.
+  // What cannot be, with its source line and the remedy.
   CHECK(refusal(with("{kind: node-lost, target: n-2}")) ==
-        "s.yaml:10: key 'faults.0.target': there is no 'n-2' for node-lost to befall; "
+        "s.yaml:10: key 'faults.0.target': there is no 'n-2' for node-lost to strike; "
         "write 'n-0'");
   CHECK(refusal(with("{kind: node-lost, target: rack}")).find("there is no 'rack'") !=
         std::string::npos);
   CHECK(refusal(with("{kind: corrupt-samples, target: n-0, count: 1}")) ==
-        "s.yaml:10: key 'faults.0.target': there is no 'n-0' for corrupt-samples to befall; "
+        "s.yaml:10: key 'faults.0.target': there is no 'n-0' for corrupt-samples to strike; "
         "name a dataset");
   CHECK(refusal(with("{kind: worker-lost, target: fat, count: 3}")) ==
         "s.yaml:10: key 'faults.0.count': node 'fat' has 2 cores, and a worker for each at most; "
@@ -253,7 +253,7 @@ TEST_CASE("faults say what they befall, from when to when") {
         "s.yaml:10: key 'faults.0.target': node 'n-0' has no NVMe drive to cache on; "
         "name a node that has one, or `store`");
   CHECK(refusal(with("{kind: link-slow, target: n-0, factor: 0.5}")) ==
-        "s.yaml:10: key 'faults.0.target': it has no limit that could become narrower; "
+        "s.yaml:10: key 'faults.0.target': it has no limit that could be lowered; "
         "give it nic_bytes_per_s in the cluster");
   CHECK(refusal(with("{kind: corrupt-samples, target: images, count: 1001}")) ==
         "s.yaml:10: key 'faults.0.count': the dataset has 1000 samples; write fewer");

@@ -9,7 +9,8 @@ TEST_CASE("what would move a cursor or turn text around is written in letters") 
   CHECK(printable("\u0085 \u009b") == "\\x85 \\x9b");
   CHECK(printable("cat\u202egpj.exe\u2066\u2069\u200f\u061c\u2028") ==
         "cat\\u202egpj.exe\\u2066\\u2069\\u200f\\u061c\\u2028");
-  // All else is as it was, also what is no UTF-8; but a byte that alone is a control character.
+  // All else stays unchanged, also bytes that are not UTF-8, but not a byte that alone is a control
+  // character.
   for (const char* text :
        {"grün", "猫", "😀", "\u2027\u202f\u2065\u206a\u200d", "\xff\xc3", "\xe2\x80"})
     CHECK(printable(text) == (std::string_view(text) == "\xe2\x80" ? "\xe2\\x80" : text));

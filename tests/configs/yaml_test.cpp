@@ -25,7 +25,7 @@ bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// One line that shows a tree whole, places left out.
+// A line that shows a whole tree, without source lines.
 std::string dump(const ConfigNode& node) {
   std::string text;
   switch (node.kind) {
@@ -79,7 +79,7 @@ TEST_CASE("maps, lists, values, anchors and merges, each with its line") {
 
 TEST_CASE("what is not a configuration is refused with its line") {
   CHECK(error_of("a: 1\nb: 2\na: 3\n") ==
-        "t.yaml:3: key 'a' stands here twice; keep one (the first is on line 1)");
+        "t.yaml:3: key 'a' is here twice; keep one (the first is on line 1)");
   CHECK(has(error_of("a: 1\n b: 2\n"), "t.yaml:2: not valid YAML: "));
   CHECK(has(error_of("a: [1, 2\n"), "t.yaml:"));
   CHECK(has(error_of("a: *missing\n"), "t.yaml:1: not valid YAML: "));

@@ -1,5 +1,5 @@
-// Every allocation policy over random places: never more bytes than the place has, whatever the
-// sizes, and the same answer again; and the built-in ones against figures worked out by hand.
+// Every allocation policy over random places: never more bytes than the place has, at any sizes,
+// and the same answer again; and the built-in policies against figures worked out by hand.
 #include <doctest/doctest.h>
 
 #include "tests/policies/random_seeds.h"
@@ -73,7 +73,7 @@ TEST_CASE("equal gives the shares that are read from the same bytes") {
 
 TEST_CASE("proportional divides by what the shares could keep") {
   using List = std::vector<Slots>;
-  // They could keep 1000 and 3000 bytes (the third is read by nobody): 250 and 750.
+  // They could keep 1000 and 3000 bytes (no job reads the third): 250 and 750.
   CHECK(answer("proportional", 1000,
                {share_of(10, 100, 1), share_of(10, 300, 5), share_of(20, 50, 0)}) ==
         List{25, 75, 0});
@@ -84,7 +84,7 @@ TEST_CASE("proportional divides by what the shares could keep") {
   CHECK(answer("proportional", 1000, {share_of(10, 0, 1)}) == List{0});
   CHECK(answer("proportional", 1000, {share_of(10, 5, 0)}) == List{0});
   CHECK(answer("proportional", 0, {share_of(10, 5, 1)}) == List{0});
-  // All sizes at their greatest: the half of a place each, but for the rounding of one scale.
+  // All sizes at their greatest: half of the place each, but for the rounding of one scale.
   const auto huge =
       answer("proportional", UINT64_MAX,
              {share_of(Bytes{1} << 40, UINT64_MAX, 1), share_of(Bytes{1} << 40, UINT64_MAX, 1)});
@@ -112,8 +112,8 @@ TEST_CASE("a form that is not kept gets its promise and what is made ahead, the 
 
 TEST_CASE("encoded-first fills windows to a sixteenth, what is stored, what is decoded, windows") {
   using List = std::vector<Slots>;
-  // Blocks of 20 bytes, 160 in an epoch; 1000 samples of 1 byte, decoded 5; all promises kept
-  // apart.
+  // Blocks of 20 bytes, 160 in an epoch; 1000 samples of 1 byte, decoded 5; promises are not
+  // counted.
   ShareView blocks = share_of(20, 160, 2);
   blocks.form = Form::prepared;
   blocks.slots_least = 3;
@@ -141,11 +141,11 @@ TEST_CASE("encoded-first fills windows to a sixteenth, what is stored, what is d
   blocks.ranks = 100;
   CHECK(given(1 << 20) == List{3 + 160, 1000, 1000});
   blocks.ranks = 0;
-  // Who nobody reads from gets what it was promised.
+  // A share that no job reads from gets its promise.
   blocks.jobs = decoded.jobs = 0;
   CHECK(given(60 + 500) == List{3, 500, 0});
-  // Of two data sets the small one is kept whole, if its part lets it; others have the same for
-  // each of their jobs.
+  // Of two datasets the small one is kept whole, if its part lets it; others get the same for each
+  // of their jobs.
   ShareView larger = encoded;
   larger.slots_all = 3000;
   CHECK(answer("encoded-first", 400, {encoded, larger}) == List{200, 200});
@@ -155,7 +155,7 @@ TEST_CASE("encoded-first fills windows to a sixteenth, what is stored, what is d
   CHECK(answer("encoded-first", 4000, {larger, encoded}) == List{3000, 1000});
   decoded.jobs = 1;
   CHECK(answer("encoded-first:forms=decoded", 400, {encoded, decoded}) == List{0, 80});
-  // A form that is not kept gets its promise and what is made ahead, before others get more.
+  // A form that is not kept gets its promise and the blocks made ahead, before others get more.
   blocks.jobs = 1;
   blocks.slots_ahead = 4;
   CHECK(answer("encoded-first:forms=encoded", 60 + 1000, {blocks, encoded}) == List{3 + 4, 920});

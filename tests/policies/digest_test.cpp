@@ -16,7 +16,7 @@ using namespace batchflow::test;
 
 namespace {
 
-// Asks a policy again and again, and makes one number of what it answers.
+// Asks a policy again and again, and makes one number of its answers.
 class Questioner {
  public:
   Questioner(const PolicyChoice& choice, std::uint64_t seed) : random_(hash(seed, 6)) {

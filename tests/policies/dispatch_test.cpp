@@ -1,5 +1,6 @@
-// Every dispatch policy over random candidates and in a closed loop of jobs: only candidates that
-// there are, nobody starves, the same answer again. And the built-in ones in sequences by hand.
+// Every dispatch policy over random candidates and in a closed loop of jobs: it names only
+// candidates that exist, no job starves, and it gives the same answer again. The built-in policies
+// also in sequences by hand.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,8 +14,8 @@ using namespace batchflow::test;
 
 namespace {
 
-// Jobs of one stream, each of which needs its next block as soon as it has been served; each block
-// lasts a job `period`, so faster ones run ahead.
+// Jobs of one stream, each of which needs its next block as soon as it has been served. A block
+// lasts a job `period`, so faster jobs run ahead.
 class ClosedLoop {
  public:
   ClosedLoop(std::vector<Duration> periods)
@@ -98,9 +99,9 @@ TEST_CASE("dispatch chooses a candidate that there is, or holds all back") {
   });
 }
 
-// With n jobs whose speeds differ by a factor of at most 8. By deadlines, while one waits for its
-// turn (its period p after the last) each other is served at most p / p' + 2 <= 10 times; the 100
-// are for policies that are patient.
+// With n jobs at speeds that differ by a factor of at most 8. By deadlines, while a job waits for
+// its turn (its period p after the last) each other job is served at most p / p' + 2 <= 10 times;
+// the 100 are for policies that are patient.
 TEST_CASE("dispatch lets no job wait for more than 10 n + 100 decisions") {
   for_seeds("test_policies", "dispatch lets no job*", 30, [](std::uint64_t seed) {
     Random random(hash(seed, 5));
@@ -131,7 +132,7 @@ TEST_CASE("fifo serves in the order in which needs arose") {
   CHECK(dispatch("fifo")->next({Instant{}, {}}) == kNoChoice);
 }
 
-TEST_CASE("round-robin serves whose last turn is longest ago, the older need among new ones") {
+TEST_CASE("round-robin serves the job with the oldest turn, the older need among new jobs") {
   std::vector<WorkCandidate> jobs(3);
   jobs[0].last_served = 7, jobs[0].asked = 1;
   jobs[1].last_served = 0, jobs[1].asked = 9;
@@ -142,7 +143,8 @@ TEST_CASE("round-robin serves whose last turn is longest ago, the older need amo
     jobs[next].last_served = jobs[next].asked = 10 + i;
     served.push_back(next);
   }
-  // Who never had a turn has one; what the other had before they came is not held against it.
+  // A job that never had a turn gets one; turns of the other before it came do not count against
+  // it.
   CHECK(served == Served{2, 1, 0, 2, 1, 0, 2, 1});
 }
 
@@ -153,7 +155,7 @@ TEST_CASE("earliest-deadline serves by speed") {
   CHECK(loop.serve(*dispatch("earliest-deadline"), 8) == Served{0, 1, 0, 0, 1, 0, 0, 0});
 }
 
-TEST_CASE("bounded-lag holds back who is ahead, whatever its deadline") {
+TEST_CASE("bounded-lag holds back a job that is ahead, at any deadline") {
   ClosedLoop loop({kMs, 8 * kMs});
   // As by deadline, but job 0 stops when it is 2 blocks ahead: 0 (1:0), 1 (1:1), 0 0 (3:1), now
   // 0 has to wait for 1, and so on.

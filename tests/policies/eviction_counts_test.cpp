@@ -1,5 +1,5 @@
-// Exact miss counts of the eviction policies: against independent measurements where they are at
-// hand, against plain reference implementations, and against what can be worked out by hand.
+// Exact miss counts of the eviction policies: against independent measurements where they are
+// available, against plain reference implementations, and against figures worked out by hand.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -57,13 +57,13 @@ std::vector<Row> expected_rows() {
   return rows;
 }
 
-// Policies whose published code decides details no rule fixes: near is right.
+// Policies with published code that decides details which no rule fixes: near is right.
 bool near_is_right(const std::string& policy) {
   return policy == "lirs" || policy == "wtinylfu";
 }
 
 void check_row(const Row& row, const AccessTrace& trace) {
-  if (!row.exact && !near_is_right(row.policy)) return;  // a policy that is not ours
+  if (!row.exact && !near_is_right(row.policy)) return;  // a policy that this build does not have
   CAPTURE(row.trace);
   CAPTURE(row.policy);
   CAPTURE(row.size);
@@ -72,7 +72,8 @@ void check_row(const Row& row, const AccessTrace& trace) {
   if (row.exact) {
     CHECK(counted.misses == row.misses);
     CHECK(counted.slots_missed == row.bytes_missed);
-  } else if (row.policy != "slru" || trace.one_size != 0) {  // its sizes are said nowhere
+  } else if (row.policy != "slru" ||
+             trace.one_size != 0) {  // the measurement does not give its sizes
     const double ratio =
         static_cast<double>(counted.misses) / static_cast<double>(trace.requests());
     CHECK(std::abs(ratio - row.miss_ratio) < 0.02);
@@ -152,7 +153,7 @@ TEST_CASE("every policy misses each item once at least, and only once when all f
       CAPTURE(entry->name);
       const std::string name(entry->name);
       CHECK(replay(trace, name, trace.working_set_bytes / 7).misses >= trace.distinct_items());
-      // A hundred times the working set: also where only a hundredth is for newcomers.
+      // A hundred times the working set: also where newcomers get only a hundredth.
       const auto all = replay(trace, name, 1000 * trace.working_set_bytes);
       CHECK(all.misses == trace.distinct_items());
       CHECK(all.evictions == 0);
@@ -184,8 +185,8 @@ TEST_CASE("counts equal those of plain reference implementations") {
   }
 }
 
-// Most of these the references confirm on other traces; here they are frozen, and those without a
-// reference too. `random` is left out: the fuzz test watches over its determinism.
+// The references confirm most of these on other traces; here they are frozen, as are those without
+// a reference. `random` is left out: the fuzz test checks its determinism.
 TEST_CASE("golden counts at 30 % of the working set") {
   struct Golden {
     const char* policy;

@@ -1,6 +1,6 @@
 // Every registered eviction policy under random accesses, pins, removals, resizes, growth and
-// swaps, against a model that knows only what is resident. No built-in policy may ever have a
-// proposal refused.
+// swaps, against a model that knows only which items are resident. No proposal of a built-in policy
+// may ever be refused.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -64,7 +64,7 @@ class Fuzz {
       case 9:
         return random_.below(10) == 0 ? grow() : access();
       case 10:
-        return tell();
+        return report_facts();
       default:
         return access();
     }
@@ -146,7 +146,7 @@ class Fuzz {
     items_ += random_.below(100);
     share_.grow(items_);
   }
-  void tell() {
+  void report_facts() {
     const ItemId item(static_cast<std::uint32_t>(random_.below(items_)));
     share_.scored(item, static_cast<float>(random_.unit()));
     share_.epoch_began(JobId(1), static_cast<std::uint32_t>(now_));

@@ -1,5 +1,5 @@
 // docs/policy-guide.md cannot drift: its examples are the files of docs/examples, letter by letter,
-// which the suites compile and run, and it speaks of every kind.
+// which the suites compile and run, and it describes every kind.
 #include <doctest/doctest.h>
 
 #include <filesystem>

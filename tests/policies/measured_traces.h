@@ -1,4 +1,4 @@
-// The traces that independent measurements of eviction policies were made on, made anew from their
+// The traces on which independent measurements of eviction policies were made, made anew from their
 // definition, and checked against their digest.
 #pragma once
 

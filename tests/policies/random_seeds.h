@@ -1,5 +1,5 @@
-// Random tests draw from seeds 0, 1, 2, ...; BATCHFLOW_SEED=N runs seed N alone, which is what a
-// failure prints.
+// Random tests draw from seeds 0, 1, 2, ...; BATCHFLOW_SEED=N runs seed N alone, and a failure
+// prints that command.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -14,8 +14,8 @@
 
 namespace batchflow::test {
 
-// What a failed check, which aborts, is to say before the test framework ends the program: that
-// prints INFO of failed assertions alone.
+// The text that a failed BF_CHECK, which aborts, prints before the test framework ends the program:
+// the framework prints INFO of failed assertions alone.
 class SaidOnAbort {
  public:
   SaidOnAbort() : before_(std::signal(SIGABRT, &say)) {}
@@ -52,7 +52,7 @@ void for_seeds(std::string_view program, std::string_view test_case, std::uint64
 }
 
 // `problem_of(seed)`, empty or what is wrong, for seeds first, first + 1, ...; BATCHFLOW_SEEDS=N
-// has N of them. After three problems it ends. Returns how many seeds there were to be.
+// runs N of them. It ends after three problems. Returns how many seeds there should be.
 template <class Problem>
 std::uint64_t for_problems(std::string_view program, std::string_view test_case,
                            std::uint64_t first, std::uint64_t seeds, Problem problem_of) {

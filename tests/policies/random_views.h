@@ -9,7 +9,7 @@
 
 namespace batchflow::test {
 
-// Zero, one, the powers of two and their neighbours, and what lies near 2^64.
+// Zero, one, the powers of two and their neighbours, and numbers near 2^64.
 inline std::uint64_t random_size(Random& random) {
   const std::uint64_t power = std::uint64_t{1} << random.below(64);
   switch (random.below(6)) {

@@ -1,5 +1,5 @@
 // The rules of eviction written down as plainly as possible, with searches where the real policies
-// have structures: slow and obviously right. What the real ones are compared with.
+// have structures: slow and obviously right. The real policies are compared with them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Missed {
   friend bool operator==(const Missed&, const Missed&) = default;
 };
 
-// The policies there is a reference for.
+// The policies that have a reference.
 const std::vector<std::string>& reference_names();
 Missed reference_misses(const std::string& policy, const std::vector<Request>& trace,
                         std::uint64_t capacity);

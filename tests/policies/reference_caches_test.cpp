@@ -41,7 +41,7 @@ void to_newest(Queue& queue, std::uint32_t item) {
   queue.push_back(take(queue, find(queue, item)));
 }
 
-// `hit(request)` says whether it was one; `miss(request)` does the rest. Counting is the same for
+// `hit(request)` says whether it was a hit; `miss(request)` does the rest. Counting is the same for
 // all.
 class Cache {
  public:
@@ -54,7 +54,7 @@ class Cache {
   std::uint64_t capacity_;
 };
 
-// Policies with one queue: they differ in what a hit does and in who leaves.
+// Policies with one queue: they differ in what a hit does and in which item leaves.
 class OneQueue : public Cache {
  public:
   using Cache::Cache;
@@ -105,7 +105,7 @@ class Sieve : public OneQueue {
       hand_ = (hand_ + 1) % queue_.size();
     }
     queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(hand_));
-    if (hand_ == queue_.size()) hand_ = SIZE_MAX;  // the newest went: start from the oldest again
+    if (hand_ == queue_.size()) hand_ = SIZE_MAX;  // the newest left: start from the oldest again
   }
   std::size_t hand_ = SIZE_MAX;
 };
@@ -269,7 +269,7 @@ class Arc : public Cache {
   Queue t1_, t2_, b1_, b2_;
 };
 
-// Policies that give each resident a value and evict the lowest; of equals who was accessed
+// Policies that give each resident a value and evict the lowest; of equals the item accessed
 // earlier.
 class ByValue : public Cache {
  public:

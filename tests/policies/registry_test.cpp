@@ -1,4 +1,4 @@
-// What it takes to be registered: a file, a line, a name that a command line can carry, and
+// What a registered policy needs: a file, a line, a name that a command line can carry, and
 // parameters that hold at both ends.
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ using namespace batchflow::test;
 
 namespace {
 
-// The file of policies/ in which the policy is, by the rule <kind>_<name>.cpp; variants of a policy
+// The file of policies/ that holds the policy, by the rule <kind>_<name>.cpp; variants of a policy
 // may share its file (s3fifo-warm, belady-bypass).
 bool has_a_file(const PolicyEntry& entry) {
   std::string name(entry.name);
@@ -87,7 +87,7 @@ TEST_CASE("every policy is made with its defaults and with each parameter at bot
     for (const PolicyChoice& choice : variants(*entry)) {
       CAPTURE(choice.text());
       make_any(choice);
-      // What is printed of a choice chooses it again.
+      // The printed form of a choice chooses it again.
       const PolicyChoice again = tested_policies().choose(entry->kind(), choice.text());
       CHECK(again.text() == choice.text());
     }

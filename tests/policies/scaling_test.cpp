@@ -49,7 +49,7 @@ TEST_CASE("scaling stays within the cores and the window") {
   });
 }
 
-TEST_CASE("static gives what it was told, as far as there is") {
+TEST_CASE("static gives the number it was given, as far as there are so many") {
   CHECK(scaling("static")->workers(node_of(16)) == 16);
   CHECK(scaling("static")->depth(job_of(100)) == 4);
   CHECK(scaling("static")->depth(job_of(3)) == 3);
@@ -73,7 +73,7 @@ TEST_CASE("look-ahead covers what is used up while a block is prepared") {
   job.blocks_per_step = .5;
   CHECK(scaling("look-ahead")->depth(job) == 4 + 3);
   CHECK(scaling("look-ahead:ready=0")->depth(job) == 3);
-  // A step that takes no time is told as the shortest there is: all the window.
+  // A step that takes no time counts as the shortest possible: all the window.
   job.step_s = 1e-9;
   CHECK(scaling("look-ahead")->depth(job) == 100);
   job.step_s = .1;

@@ -1,5 +1,6 @@
-// Every selection policy over random candidates: only ready ones, or nobody; somebody when all are
-// ready; the same answer again. And the built-in ones case by case.
+// Every selection policy over random candidates: it names only ready candidates, or none; and it
+// names one when all are ready; and it gives the same answer again. The built-in policies also case
+// by case.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ using namespace batchflow::test;
 
 namespace {
 
-// What the policy answers when candidates at distances 0, 1, ... are ready ('r') or not ('-').
+// The answer of the policy when candidates at distances 0, 1, ... are ready ('r') or not ('-').
 std::size_t choice_of(std::string_view policy, std::string_view ready) {
   std::vector<SelectionCandidate> candidates;
   for (const char mark : ready) {

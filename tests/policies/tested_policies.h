@@ -11,7 +11,7 @@
 
 namespace batchflow {
 
-// docs/examples: what a reader of the guide is told to write.
+// docs/examples: what the guide tells its reader to write.
 extern const PolicyEntry allocation_by_jobs;
 extern const PolicyEntry eviction_lru_protect;
 extern const PolicyEntry selection_most_shared;
@@ -27,7 +27,7 @@ inline const PolicyList& tested_policies() {
     for (const PolicyEntry* example :
          {&allocation_by_jobs, &eviction_lru_protect, &selection_most_shared, &dispatch_most_wanted,
           &scaling_follow_stall}) {
-      // Who follows the guide to the letter has registered it.
+      // A reader who follows the guide to the letter has registered it.
       if (std::find(all.begin(), all.end(), example) == all.end()) all.push_back(example);
     }
     return all;

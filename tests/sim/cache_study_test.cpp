@@ -1,4 +1,4 @@
-// What a study says of itself, where no built-in policy can show it.
+// The report of a study, in cases that no built-in policy can show.
 #include "sim/cache_study.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// `batchflow-sim replay` as a user meets it: what it answers, what it refuses, and what it leaves
+// `batchflow-sim replay` as a user calls it: what it prints, what it refuses, and what it leaves
 // when it is stopped.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -63,7 +63,7 @@ TEST_CASE("a replay answers with a table, JSON, CSV and a report that stands alo
     }
     CHECK(sum["gpu_h_lost"].get<double>() == doctest::Approx(lost_h));
   }
-  // Another seed assumes something else; another policy does not.
+  // Another seed changes the assumptions; another policy does not.
   CHECK(result["summaries"][0]["bound"] == result["summaries"][2]["bound"]);
   CHECK(result["summaries"][0]["bound"] != result["summaries"][1]["bound"]);
 
@@ -190,7 +190,7 @@ TEST_CASE("replay: an interrupt leaves what there is so far, whole, and says so"
   check_stands_alone(content(html_path));
 }
 
-TEST_CASE("replay: a full disk is a failure that is told, and nothing stays behind") {
+TEST_CASE("replay: a full disk is a failure that is reported, and nothing stays behind") {
   if (!can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string small = "gen:cluster,jobs=10,days=1,gpus=8";

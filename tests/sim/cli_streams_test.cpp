@@ -1,4 +1,4 @@
-// The real program where its surroundings fail it: closed streams, full disks, readers that are
+// The real program in an environment that fails it: closed streams, full disks, readers that are
 // gone, signals, narrow terminals.
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -37,7 +37,7 @@ TEST_CASE("closed standard streams are taken for no file") {
         if ((closed >> stream & 1) != 0) close(stream);
       }
     });
-    const bool lost = (closed & 2) != 0;  // the table had nowhere to go
+    const bool lost = (closed & 2) != 0;  // the table could not be written anywhere
     CHECK(outcome.code == (lost ? 1 : 0));
     CHECK(json::parse(content(path)) == expected);
     CHECK(content(folder.path / "x.csv").starts_with("policy,size,"));
@@ -49,7 +49,7 @@ TEST_CASE("closed standard streams are taken for no file") {
   CHECK(no_input.err.find("standard input: cannot be read") != std::string::npos);
 }
 
-TEST_CASE("a result that cannot be written is a failure that is told") {
+TEST_CASE("a result that cannot be written is a failure that is reported") {
   for (const std::vector<std::string>& words : {std::vector<std::string>{"cache", kSmall},
                                                 {"cache", kSmall, "--json"},
                                                 {"cache", kSmall, "--csv"},
@@ -69,7 +69,7 @@ TEST_CASE("a result that cannot be written is a failure that is told") {
   CHECK(device.out.empty());
 }
 
-TEST_CASE("where nobody hears the errors the exit code still says it") {
+TEST_CASE("where errors cannot be printed the exit code still shows them") {
   CHECK(run({"cache", "/nowhere"}, [] { to_full_device(2); }).code == 2);
   CHECK(run({"cahce"}, [] { to_full_device(2); }).code == 2);
   CHECK(run({"cache", kSmall}, [] { to_full_device(2); }).code == 0);
@@ -146,9 +146,10 @@ TEST_CASE("an interrupt ends the wait for a pipe") {
     CAPTURE(outcome.err);
     CHECK(outcome.code == 130);
   };
-  interrupted({"cache", pipe_name}, false);                      // its writer has not come
-  interrupted({"cache", pipe_name}, true);                       // or says nothing
-  interrupted({"cache", kSmall, "--json=" + pipe_name}, false);  // its reader has not come
+  interrupted({"cache", pipe_name}, false);  // the writer of the pipe has not come
+  interrupted({"cache", pipe_name}, true);   // or writes nothing
+  interrupted({"cache", kSmall, "--json=" + pipe_name},
+              false);  // the reader of the pipe has not come
 }
 
 TEST_CASE("fewer threads than were asked for do the same work") {
@@ -178,7 +179,7 @@ TEST_CASE("fewer threads than were asked for do the same work") {
 
 namespace {
 
-// What the program writes to a terminal of so many columns as standard error.
+// The output of the program to a terminal of so many columns as standard error.
 std::string seen_on_terminal(const std::vector<std::string>& words, int columns) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   REQUIRE(terminal >= 0);

@@ -1,5 +1,5 @@
-// The real program on good and bad input: what it prints where, its exit code, what it leaves
-// behind.
+// The real program on good and bad input: what it prints on which stream, its exit code, and what
+// it leaves behind.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ TEST_CASE("a table for people on standard output, nothing else anywhere") {
   // Closed form: 5 * 200 - 4 * 20 misses of 1000.
   CHECK(outcome.out.find("0.9200*") != std::string::npos);
   CHECK(outcome.out.find("lru") != std::string::npos);
-  CHECK(outcome.out.find('\r') == std::string::npos);  // no progress bar where no terminal is
+  CHECK(outcome.out.find('\r') == std::string::npos);  // no progress bar without a terminal
 }
 
 TEST_CASE("JSON alone on standard output, the table beside it on standard error") {
@@ -90,8 +90,8 @@ TEST_CASE("bad input: one clear line, exit code 2") {
   check_refused({"cache", kSmall, "--size", "0"}, "above 0");
   check_refused({"cache", kSmall, "--size", "0%"}, "above 0");
   check_refused({"cache", kSmall, "--size", "0.1%"}, "less than one byte");
-  check_refused({"cache", kSmall, "--size", "10q"}, "no cache size");
-  check_refused({"cache", kSmall, "--size", "-5"}, "no cache size");
+  check_refused({"cache", kSmall, "--size", "10q"}, "not a cache size");
+  check_refused({"cache", kSmall, "--size", "-5"}, "not a cache size");
   check_refused({"cache", kSmall, "--sise", "5"}, "write '--size'");
   check_refused({"cache", kSmall, "--threads", "0"}, "--threads");
   check_refused({"cache", kSmall, "--json", "--csv"}, "--csv=FILE");
@@ -105,7 +105,7 @@ TEST_CASE("bad input: one clear line, exit code 2") {
   check_refused({"cache", kSmall, "--json=/nowhere/x"}, "/nowhere/x: cannot be written");
 }
 
-TEST_CASE("bad input leaves no output file behind, and the one that was there as it was") {
+TEST_CASE("bad input leaves no output file behind, and an existing file as it was") {
   const Folder folder;
   const std::string trace = folder.file("t.csv", "0,1,4\n0,1,x\n");
   const std::string old = folder.file("old.json", "old");
@@ -166,7 +166,7 @@ TEST_CASE("sizes: the reason is the right one") {
   refused("18446744073709551615", "is more than any cache has");
   refused("9223372036854775808", "write at most 9223pb");
   refused("10000pb", "is more than any cache has");
-  refused("10 %", "is no cache size");
+  refused("10 %", "is not a cache size");
   const Outcome outcome =
       run({"cache", kSmall, "-p", "lru", "-s", "200%,1kib,1tib,1pb,9223pb", "--json"});
   const json runs = json::parse(outcome.out)["runs"];
@@ -221,7 +221,7 @@ TEST_CASE("what is no trace is named, with what makes it one") {
   const auto refused = [&](const std::string& bytes, const std::string& part) {
     check_refused({"cache", folder.file("t", bytes)}, part);
   };
-  // Each 24 bytes, which the records of a binary trace have.
+  // Each has 24 bytes, like the records of a binary trace.
   refused("\x1f\x8b\x08" + std::string(21, '\x99'), "gzip -dc");
   refused("BZh91AY&SY" + std::string(14, '\x99'), "bzip2 -dc");
   refused(std::string("\xfd\x37zXZ\0", 6) + std::string(18, '\x99'), "xz -dc");

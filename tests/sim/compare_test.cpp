@@ -1,4 +1,4 @@
-// `batchflow-sim compare`: what belongs together, what differs, and what is refused.
+// `batchflow-sim compare`: which runs belong together, what differs, and what is refused.
 #include "sim/compare.h"
 
 #include <doctest/doctest.h>
@@ -48,7 +48,7 @@ TEST_CASE("runs belong together by scenario and label, seeds make a group") {
   CHECK(match.jobs[0].time_b_s == doctest::Approx(8.5));
   CHECK(comparison.only_a.at(0).label == "y");
   CHECK(comparison.only_b.at(0).label == "z");
-  // One of each: they are meant, whatever they are called.
+  // One group of each: they belong together under any names.
   CHECK(compare({run_of("p", 1, 1)}, {run_of("q", 1, 2)}).matches.size() == 1);
   CHECK_FALSE(compare({run_of("p", 1, 1)}, {run_of("q", 2, 2)}).matches[0].paired);
 }
@@ -59,7 +59,7 @@ TEST_CASE("policies that all runs of a file have are shown beside it") {
     one.policies = {{"preset", preset}, {"eviction.encoded", eviction}, {"dispatch", "fifo"}};
     return one;
   };
-  // fifo is what independent stands for, and not what default does.
+  // The preset independent stands for fifo, and the preset default does not.
   const std::string a = file_of(folder, "a.json",
                                 {with(run_of("x", 1, 10), "independent", "lru"),
                                  with(run_of("x", 2, 20), "independent", "lru")});

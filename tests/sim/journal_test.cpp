@@ -39,9 +39,9 @@ TEST_CASE("a journal needs nothing but itself to be replayed, by text and by JSO
                            "--policy", "eviction=sieve", "--json"});
   REQUIRE(ran.code == 0);
   const auto of_run = nlohmann::json::parse(ran.out)["runs"][0];
-  const Outcome told = run({"journal", "replay", journal});
-  CHECK(told.code == 0);
-  CHECK(told.out.find("digest " + of_run["digest"].get<std::string>()) != std::string::npos);
+  const Outcome outcome = run({"journal", "replay", journal});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.out.find("digest " + of_run["digest"].get<std::string>()) != std::string::npos);
   const Outcome json = run({"journal", "replay", journal, "--json"});
   CHECK(json.code == 0);
   const auto replayed = nlohmann::json::parse(json.out);
@@ -59,7 +59,7 @@ TEST_CASE("a difference is 1 and named, what is no journal is 2") {
   REQUIRE(run({"run", folder.file("s.yaml", scenario()), "--journal", path}).code == 0);
   const std::string whole = read_text(path);
 
-  // The same events for an engine that is configured otherwise.
+  // The same events for an engine with another configuration.
   const auto bytes = std::as_bytes(std::span(whole));
   JournalReader reader(bytes, "j");
   JournalHeader header = reader.header();

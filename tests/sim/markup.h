@@ -10,9 +10,8 @@
 
 namespace batchflow::test {
 
-// What is wrong with a text as XML: tags that do not match, attributes without quotes, a bare `<`
-// or
-// `&`. Empty: nothing.
+// The faults of a text as XML: tags that do not match, attributes without quotes, a bare `<` or
+// `&`. Empty: none.
 inline std::string markup_problem(std::string_view text) {
   std::vector<std::string> open;
   std::size_t at = 0;

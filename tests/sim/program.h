@@ -25,7 +25,7 @@ struct Outcome {
   std::string err;
 };
 
-// A folder of its own, gone with it.
+// A folder of its own, removed with it.
 class Folder {
  public:
   Folder() {
@@ -51,7 +51,7 @@ inline std::string content(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What is done in the child before the program begins, with its streams already in place.
+// Called in the child before the program begins, with its streams already in place.
 using Prepare = std::function<void()>;
 
 // Standard output and error go to the files `out` and `err` of `folder`.
@@ -65,7 +65,8 @@ inline pid_t start(const std::vector<std::string>& words, const Folder& folder,
   };
   redirect("out", 1);
   redirect("err", 2);
-  // The test framework's handlers end with exec, but until then they look like the program's own.
+  // The test framework's signal handlers end with exec, but until then they look like the program's
+  // own.
   for (const int one : {SIGINT, SIGTERM, SIGHUP}) signal(one, SIG_DFL);
   if (prepare) prepare();
   std::vector<char*> arguments = {const_cast<char*>(BATCHFLOW_SIM)};

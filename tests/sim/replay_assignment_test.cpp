@@ -1,5 +1,5 @@
-// What jobs are taken to have trained on: by the shares and chances of the overlay, the same from
-// one seed, and of the same sizes whatever part of a trace is looked at.
+// What jobs are taken to have trained on: by the shares and chances of the overlay, the same for
+// the same seed, and with the same sizes in any part of a trace.
 #include "sim/cluster_replay/assignment.h"
 
 #include <doctest/doctest.h>
@@ -14,8 +14,8 @@ namespace batchflow::sim::test {
 
 namespace {
 
-// The chance that of n draws, each a hit with chance p, at least `hits` are (or at most, if these
-// are fewer than expected).
+// The chance that at least `hits` of n draws are hits, each with chance p (or at most, if these are
+// fewer than expected).
 double tail(std::uint64_t n, double p, std::uint64_t hits) {
   const auto chance_of = [&](std::uint64_t k) {
     const auto count = static_cast<double>(n);
@@ -29,7 +29,7 @@ double tail(std::uint64_t n, double p, std::uint64_t hits) {
   return sum;
 }
 
-// Beyond this a count is no chance any more.
+// A count beyond this is not chance.
 constexpr double kUnlikely = 1e-6;
 
 void check_chance(std::uint64_t n, double p, std::uint64_t hits) {
@@ -57,8 +57,8 @@ TEST_CASE("the bounds notice a chance that is a little off") {
   CHECK(tail(20'000, 0.75, 15'400) < kUnlikely);
 }
 
-// Logs without names of users, or of jobs, have many jobs of one second.
-TEST_CASE("jobs without ids and users are drawn each for itself, and repeat nobody") {
+// Logs without names of users or jobs have many jobs of the same second.
+TEST_CASE("jobs without ids and users are drawn independently, and repeat no other job") {
   const OverlayModel overlay = read_overlay(load_overlay("mixed"));
   JobTrace trace;
   trace.name = "nameless";
@@ -94,7 +94,8 @@ TEST_CASE("one seed, one assignment; another seed, another") {
     changed += !same(first.jobs[i], other.jobs[i]);
   }
   CHECK(changed > 1900);
-  // What is no chance: GPUs as recorded, and their time but for what they are taken to have waited.
+  // What is not drawn: GPUs as recorded, and their time without the time in which they are taken to
+  // have waited.
   for (const AssignedJob& job : first.jobs) {
     const JobRecord& record = trace.jobs[job.record];
     CHECK(job.gpus == std::max(1u, (record.gpus_hundredths + 99) / 100));
@@ -106,7 +107,7 @@ TEST_CASE("one seed, one assignment; another seed, another") {
   }
 }
 
-TEST_CASE("classes, data sets and ways of preparing come as often as the overlay says") {
+TEST_CASE("classes, datasets and ways of preparing come as often as the overlay says") {
   const JobTrace trace = made_trace(20'000, 30, 256);
   const OverlayModel overlay = overlay_of(kShares);
   for (const std::uint64_t seed : {1, 2, 3}) {
@@ -135,7 +136,7 @@ TEST_CASE("a user trains on the same data again as often as the overlay says") {
                                            "{count: 1000, samples: 1000, bytes: 1kb}");
     const Assignment assignment = assign(trace, overlay, 5);
     std::map<std::string, std::uint32_t> last;
-    std::uint64_t later = 0;  // jobs of a user beside his first
+    std::uint64_t later = 0;  // jobs of a user beside the first
     std::uint64_t again = 0;
     for (const AssignedJob& job : assignment.jobs) {
       const std::string user(trace.text(trace.jobs[job.record].user));
@@ -172,7 +173,7 @@ TEST_CASE("rules say which jobs a class takes") {
   CHECK(seen.size() == 4);
 }
 
-TEST_CASE("a data set is as large in any part of a trace") {
+TEST_CASE("a dataset is as large in any part of a trace") {
   const JobTrace whole = made_trace(3000, 14, 128);
   const OverlayModel overlay = read_overlay(load_overlay("vision"));
   const auto sizes = [&](const JobTrace& trace) {
@@ -187,7 +188,7 @@ TEST_CASE("a data set is as large in any part of a trace") {
   for (const auto& [from, to] : {std::pair(0, 500), std::pair(1000, 1200), std::pair(2500, 3000)}) {
     JobTrace part = whole;
     part.jobs.assign(whole.jobs.begin() + from, whole.jobs.begin() + to);
-    // Who comes anew to a user whose last job is cut off may pick what nobody else did.
+    // A user whose last job is cut off comes anew, and may pick what no other user did.
     std::size_t in_both = 0;
     for (const auto& [name, samples] : sizes(part)) {
       const auto known = of_whole.find(name);

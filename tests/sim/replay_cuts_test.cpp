@@ -1,4 +1,4 @@
-// Replays of cuts of real logs, where they are at hand (BATCHFLOW_SHARED, or ../shared beside the
+// Replays of cuts of real logs, where they are available (BATCHFLOW_SHARED, or ../shared beside the
 // repository).
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// Replays as they run: what GPUs compute is what was recorded, and no policy beats the bound.
+// Replays as they run: GPUs compute what was recorded, and no policy beats the bound.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -142,7 +142,8 @@ TEST_CASE("policies are compared by the seeds that ran to their end in both") {
   REQUIRE(groups.size() == 2);
   const ReplaySummary& sum = groups[0][0];
   CHECK(sum.gpu_h_lost == doctest::Approx(0.2));
-  CHECK(sum.gpu_h == doctest::Approx(2 * 3000 / 3600.));  // without what it was away
+  CHECK(sum.gpu_h ==
+        doctest::Approx(2 * 3000 / 3600.));  // without the time in which it had no GPUs
   CHECK(sum.completion_s.mean == 3605);
   CHECK(sum.queueing_s.p99 == 5);
   CHECK(sum.fairness == doctest::Approx(1));

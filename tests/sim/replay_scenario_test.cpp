@@ -1,5 +1,5 @@
-// A trace as a scenario: what a job computes and trains on is what was recorded and assumed, at any
-// grain, and no job of the trace is left out without being counted.
+// A trace as a scenario: a job computes and trains on what was recorded and assumed, at any grain,
+// and each job that is left out is counted.
 #include "sim/cluster_replay/replay_scenario.h"
 
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ std::uint64_t all_of(const LeftOut& out) {
          out.by_window + out.by_scale;
 }
 
-// A made trace with one of everything that cannot be replayed.
+// A made trace with one job for each reason not to be replayed.
 JobTrace faulty_trace() {
   JobTrace trace = made_trace(400, 3, 32);
   trace.jobs[3].gpus_hundredths = 0;
@@ -41,7 +41,8 @@ TEST_CASE("at any grain a job computes as long, and trains on as much, as it is 
   const OverlayModel overlay = read_overlay(load_overlay("mixed"));
   const Assignment assignment = assign(trace, overlay, 9);
   Scenario base = base_of(9);
-  for (NodeModel& node : base.cluster.nodes) node.cores = 1 << 20;  // so that nobody is too fast
+  for (NodeModel& node : base.cluster.nodes)
+    node.cores = 1 << 20;  // so that no model is faster than the cores can feed
   for (const ReplayGrain grain :
        {ReplayGrain{1, 1}, ReplayGrain{8, 4}, ReplayGrain{}, ReplayGrain{256, 100},
         ReplayGrain{1000, 3000}, ReplayGrain{256, 6, true}}) {
@@ -79,7 +80,7 @@ TEST_CASE("at any grain a job computes as long, and trains on as much, as it is 
         CHECK(blocks * pipeline.items_per_block * scenario.samples_per_item(dataset) == job.batch);
         CHECK(blocks <= std::bit_ceil((job.ranks + 7) / 8));
       }
-      // Items are whole, and there are no more than a data set may be cut into.
+      // Items are whole, and no more than a dataset may be cut into.
       CHECK(dataset.samples <= samples);
       if (!grain.fine) CHECK(scenario.items(dataset) <= std::min(grain.items, samples));
       CHECK(job.batch % scenario.samples_per_item(dataset) == 0);
@@ -91,7 +92,7 @@ TEST_CASE("at any grain a job computes as long, and trains on as much, as it is 
   }
 }
 
-TEST_CASE("a data set has items for its jobs and for the caches, the same in a part of a trace") {
+TEST_CASE("a dataset has items for its jobs and for the caches, the same in a part of a trace") {
   const JobTrace trace = made_trace(400, 3, 32);
   const auto items_of = [&](const char* dataset, const ReplayWindow& window) {
     LeftOut out;
@@ -100,8 +101,8 @@ TEST_CASE("a data set has items for its jobs and for the caches, the same in a p
     return scenario.items(scenario.datasets.front());
   };
   const ReplayWindow later{trace.jobs[200].submit_ns, kNoTime, 1};
-  // Jobs make many passes: 16 are enough. A node's cache of 32 GiB holds 32 items of what would
-  // fill it, and of the largest there are 256.
+  // Jobs make many passes: 16 items are enough. A node's cache of 32 GiB holds 32 items of a
+  // dataset that fills it, and the largest dataset has 256.
   CHECK(items_of("{samples: 100, bytes: 1}", {}) == 16);
   CHECK(items_of("{samples: 100, bytes: 1}", later) == 16);
   CHECK(items_of("{samples: 102400, bytes: 600kb}", {}) == 64);
@@ -183,25 +184,25 @@ TEST_CASE("what cannot be replayed is counted by its reason, and nothing else is
         std::string::npos);
   recorded.slowed_down = 0;
   CHECK(left_out_text(trace, recorded, 395) ==
-        "gen:cluster: 395 of 400 jobs are replayed; 1 use no GPU; 2 never ran, or nobody knows for "
-        "how long; 1 have no start on record (--scheduler fifo, sjf or las gives them one); 1 need "
+        "gen:cluster: 395 of 400 jobs are replayed; 1 use no GPU; 2 never ran, or for an "
+        "unknown time; 1 have no start on record (--scheduler fifo, sjf or las gives them one); 1 "
+        "need "
         "more GPUs than there are; 1 had a part of a GPU, and have a whole one here");
   LeftOut fifo;
   CHECK(replayed("scheduler: fifo\n", {}, fifo) == 396);
   CHECK(fifo.without_start == 0);
 
-  // Where nothing is left it is said why.
+  // Where no job is left, the message says why.
   JobTrace unstarted = trace;
   for (JobRecord& job : unstarted.jobs) job.start_ns = kNoTime;
   LeftOut all;
   CHECK_THROWS_WITH_AS(
       replay_scenario(base_of(1, "scheduler: recorded\n"), unstarted, overlay, {}, {}, all),
-      doctest::Contains(
-          "1 use no GPU, 2 never ran, or nobody knows for how long, 397 have no start "
-          "on record (--scheduler fifo, sjf or las gives them one)"),
+      doctest::Contains("1 use no GPU, 2 never ran, or for an unknown time, 397 have no start "
+                        "on record (--scheduler fifo, sjf or las gives them one)"),
       ConfigError);
 
-  // So large a share of the nodes, to the nearest below, for every share.
+  // The nodes are that share of all, rounded to the nearest number below, for every share.
   for (const auto& [scale, nodes] :
        std::map<double, std::size_t>{{.25, 1}, {.3, 1}, {.5, 2}, {.75, 3}, {.99, 3}, {1, 4}}) {
     LeftOut out;

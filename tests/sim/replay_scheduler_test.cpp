@@ -1,5 +1,5 @@
-// `batchflow-sim replay` of a log that does not say when jobs began: a scheduler is simulated, and
-// it is said. The times are worked out by hand.
+// `batchflow-sim replay` of a log without starts of jobs: a scheduler is simulated, and the report
+// says so. The times are worked out by hand.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -65,8 +65,8 @@ TEST_CASE("replay: a log without starts is scheduled by submission, and that is 
   for (const std::string& text : {outcome.err, content(html)})
     CHECK(text.find("the log has no start of any job: when jobs get GPUs is simulated") !=
           std::string::npos);
-  // From b's submission on. b takes three GPUs and a the fourth; c waits for b; e for c, although d
-  // would fit beside c; and d behind e.
+  // Counted from b's submission. b takes three GPUs and a the fourth. c waits for b; e waits for c,
+  // although d would fit beside c; and d waits for e.
   std::map<std::string, double> starts = starts_of(result);
   CHECK(starts["b"] == doctest::Approx(0).epsilon(1));
   CHECK(starts["a"] == doctest::Approx(45).epsilon(0.01));

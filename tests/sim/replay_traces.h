@@ -27,7 +27,7 @@ inline JobTrace made_trace(std::uint64_t jobs, std::uint64_t days, std::uint64_t
   return synthesize_jobs(usual_job_model(), {jobs, days, gpus, seed, {}});
 }
 
-// A cluster, an engine and a seed, as a replay wants them.
+// A cluster, an engine and a seed, as a replay needs them.
 inline Scenario base_of(std::uint64_t seed, const std::string& more = "") {
   ConfigNode tree = parse_yaml(
       "cluster: {nodes: [{name: n, count: 4, cores: 8, gpus: 8, memory: 64gb, cache: 50%}],\n"
@@ -38,7 +38,7 @@ inline Scenario base_of(std::uint64_t seed, const std::string& more = "") {
   return read_cluster_and_engine(tree);
 }
 
-// The record of a job that is replayed. REQUIRES: no two have one id
+// The record of a job that is replayed. REQUIRES: all ids differ
 inline const JobRecord& record_of(const JobTrace& trace, const std::string& id) {
   for (const JobRecord& record : trace.jobs) {
     if (trace.text(record.id) == id) return record;

@@ -206,7 +206,7 @@ TEST_CASE("an interrupt while a large scenario is set up ends it at once, in one
   const std::string file = folder.name("out.json");
   const pid_t child = start({"run", path, "--json=" + file}, folder);
   wait_until_it_handles(child, SIGINT);
-  usleep(200'000);  // of a set-up that takes a second and more
+  usleep(200'000);  // of a set-up that takes a second or more
   const auto began = std::chrono::steady_clock::now();
   kill(child, SIGINT);
   const Outcome outcome = finish(child, folder);
@@ -234,7 +234,7 @@ TEST_CASE("--bottleneck says what twice of each thing gains: only the slow one")
                                "--bottleneck", "--json", "--html", html});
   CHECK(outcome.code == 0);
   const json one = json::parse(outcome.out)["runs"][0];
-  REQUIRE(one["bottlenecks"].size() == 3);  // nothing limits network and PCIe
+  REQUIRE(one["bottlenecks"].size() == 3);  // network and PCIe have no limit
   for (const json& gain : one["bottlenecks"]) {
     CAPTURE(gain.dump());
     const double speedup = gain["speedup"];
@@ -282,7 +282,7 @@ TEST_CASE(
   CHECK(cut.at("cores") == doctest::Approx(1).epsilon(.02));
   CHECK(cut.count("network") == 0);
   CHECK(cut.count("drives") == 0);
-  // All of it fits the drive, from which it is read in the epochs after the first.
+  // All of it fits on the drive; the epochs after the first read from there.
   const auto drives = gains(
       "{nodes: [{name: node, memory: 1gb, cache: 1mb,\n"
       "          nvme: {size: 1gb, bytes_per_s: 640kb}}], store: {}}",
@@ -293,7 +293,7 @@ TEST_CASE(
       " links: [{name: rack, bytes_per_s: 640kb}], store: {}}",
       "engine: {policies: {allocation: 'proportional:forms=prepared'}}\n");
   CHECK(links.at("network") == doctest::Approx(2).epsilon(.02));
-  // Batches that two blocks are gathered for.
+  // Batches that are gathered from two blocks.
   const auto memory =
       gains("{nodes: [{name: node, memory: 1gb, memory_bytes_per_s: 640kb}]}", "", 24);
   CHECK(memory.at("memory") > 1.5);
@@ -318,7 +318,7 @@ TEST_CASE("a result that cannot be written to its end: one line, no table, and n
     CHECK(file.code == 1);
     CHECK(file.err.find("result: cannot be written: File too large") != std::string::npos);
     CHECK(folder.files() == 1);
-    // Where it could never be written is bad input.
+    // A path that can never be written is bad input.
     CHECK(run({"run", path, flag, "/nowhere/result"}).code == 2);
   }
   check_refused({"run", path, "--timeline-events", "5"}, "add --timeline FILE");

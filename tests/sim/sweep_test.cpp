@@ -24,7 +24,7 @@ using nlohmann::json;
 using sim::can_simulate;
 using sim::plan_study;
 
-struct Place {
+struct SweepFiles {
   Folder folder;
   std::string scenario =
       folder.file("scenario.yaml",
@@ -48,7 +48,7 @@ const std::string kGrid =
     "  cluster.store.bytes_per_s: [1mb, 10mb]\n"
     "seeds: 3\n";
 
-// Results but for what a clock measured.
+// Results without what a clock measured.
 std::string without_times(const std::string& text) {
   return std::regex_replace(text, std::regex("\"wall_s\": ?[-+.e0-9]+"), "\"wall_s\":0");
 }
@@ -60,8 +60,8 @@ std::size_t lines(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a study is planned out: grids crossed, policies last, seeds within a point") {
-  const Place place;
-  const sim::StudyPlan plan = plan_study(place.study(kGrid));
+  const SweepFiles files;
+  const sim::StudyPlan plan = plan_study(files.study(kGrid));
   REQUIRE(plan.axes.size() == 2);
   CHECK(plan.axes[1].name == "policy");
   CHECK(plan.points.size() == 4);
@@ -72,7 +72,7 @@ TEST_CASE("a study is planned out: grids crossed, policies last, seeds within a 
   CHECK(plan.runs[4].scenario.engine.preset == "default");
   CHECK(plan.runs[6].scenario.cluster.store.bytes_per_s.at(1) == 10e6);
   CHECK(plan.point_of(7) == 2);
-  const sim::StudyPlan list = plan_study(place.study(
+  const sim::StudyPlan list = plan_study(files.study(
       "set: {jobs.0.epochs: 2}\nseed: 9\n"
       "list: [{jobs.0.batch: 32, jobs.0.count: 1}, {jobs.0.batch: 16, jobs.0.count: 3}]\n"));
   REQUIRE(list.runs.size() == 2);
@@ -81,14 +81,14 @@ TEST_CASE("a study is planned out: grids crossed, policies last, seeds within a 
   CHECK(list.runs[0].scenario.jobs[0].epochs == 2);
   CHECK(list.runs[0].scenario.seed == 9);
   CHECK(plan.fingerprint != list.fingerprint);
-  CHECK(plan.fingerprint == plan_study(place.study("# a remark\n" + kGrid)).fingerprint);
+  CHECK(plan.fingerprint == plan_study(files.study("# a remark\n" + kGrid)).fingerprint);
 }
 
 TEST_CASE("a study that cannot be is refused, with its place") {
-  const Place place;
+  const SweepFiles files;
   const auto problem = [&](const std::string& more) {
     try {
-      plan_study(place.study(more));
+      plan_study(files.study(more));
     } catch (const ConfigError& error) {
       return std::string(error.what());
     }
@@ -114,22 +114,22 @@ TEST_CASE("a study that cannot be is refused, with its place") {
   refused("grid: {seed: [1, 2, 1]}\n",
           "study.yaml:3: key 'grid.seed': 1 stands there twice; leave one out");
   refused("list: [{seed: 1}, {seed: 1}]\n",
-          "study.yaml:3: key 'list': the same stands there twice; leave one out");
+          "study.yaml:3: key 'list': an entry stands there twice; leave one out");
   refused("grid: {seed: [1, 2]}\nseeds: 10000\npolicies: [preset=default]\nkind: study\n", "twice");
   CHECK(run({"sweep", "store-and-core"}).err.find("write 'store-and-cores'") != std::string::npos);
   check_refused({"sweep"}, "no study");
-  check_refused({"sweep", place.scenario}, "this is a");
+  check_refused({"sweep", files.scenario}, "this is a");
   CHECK(run({"sweep", "--gen-config"}).code == 0);
-  place.folder.file("generated.yaml", run({"sweep", "--gen-config"}).out);
-  CHECK(plan_study(place.folder.name("generated.yaml")).runs.size() == 4);
+  files.folder.file("generated.yaml", run({"sweep", "--gen-config"}).out);
+  CHECK(plan_study(files.folder.name("generated.yaml")).runs.size() == 4);
 }
 
 TEST_CASE("a sweep answers with a table, JSON, CSV and a report") {
   if (!can_simulate()) return skipped("built without SimGrid");
-  const Place place;
-  const std::string html = place.folder.name("r.html");
-  const std::string csv = place.folder.name("r.csv");
-  const Outcome outcome = run({"sweep", place.study(kGrid), "-j", "2", "--out", place.out, "--json",
+  const SweepFiles files;
+  const std::string html = files.folder.name("r.html");
+  const std::string csv = files.folder.name("r.csv");
+  const Outcome outcome = run({"sweep", files.study(kGrid), "-j", "2", "--out", files.out, "--json",
                                "--csv=" + csv, "--html", html});
   REQUIRE(outcome.code == 0);
   CHECK(outcome.err.find("12 of 12 runs") != std::string::npos);
@@ -151,57 +151,57 @@ TEST_CASE("a sweep answers with a table, JSON, CSV and a report") {
   const auto figures = figures_of(report);
   CHECK(std::stod(figures.at(0).second) == makespan["mean"].get<double>());
   // `compare` takes its results.
-  const std::string file = place.folder.file("r.json", outcome.out);
+  const std::string file = files.folder.file("r.json", outcome.out);
   CHECK(run({"compare", file, file}).code == 0);
 }
 
 TEST_CASE("a sweep that is killed goes on where it was, and ends with the same results") {
   if (!can_simulate()) return skipped("built without SimGrid");
-  const Place place;
-  const std::string study = place.study("grid: {jobs.0.batch: [16, 32]}\nseeds: 40\n");
-  const std::string whole = place.folder.name("whole.jsonl");
+  const SweepFiles files;
+  const std::string study = files.study("grid: {jobs.0.batch: [16, 32]}\nseeds: 40\n");
+  const std::string whole = files.folder.name("whole.jsonl");
   const Outcome uninterrupted = run({"sweep", study, "--out", whole, "--json"});
   REQUIRE(uninterrupted.code == 0);
 
   const Folder streams;
-  const pid_t child = start({"sweep", study, "--out", place.out}, streams);
-  while (lines(content(place.out)) < 5) usleep(1000);
-  check_refused({"sweep", study, "--out", place.out, "--resume"}, "another sweep");
+  const pid_t child = start({"sweep", study, "--out", files.out}, streams);
+  while (lines(content(files.out)) < 5) usleep(1000);
+  check_refused({"sweep", study, "--out", files.out, "--resume"}, "another sweep");
   kill(child, SIGKILL);
   CHECK(finish(child, streams).code == 1000 + SIGKILL);
-  const std::size_t had = lines(content(place.out));
+  const std::size_t had = lines(content(files.out));
   CHECK(had < 81);
-  std::ofstream(place.out, std::ios::app) << "{\"run\":3,\"resu";  // a torn line
+  std::ofstream(files.out, std::ios::app) << "{\"run\":3,\"resu";  // a torn line
 
-  check_refused({"sweep", study, "--out", place.out}, "--resume");
-  const Outcome resumed = run({"sweep", study, "--out", place.out, "--json", "--resume"});
+  check_refused({"sweep", study, "--out", files.out}, "--resume");
+  const Outcome resumed = run({"sweep", study, "--out", files.out, "--json", "--resume"});
   CHECK(resumed.code == 0);
   CHECK(without_times(resumed.out) == without_times(uninterrupted.out));
-  CHECK(without_times(content(place.out)) == without_times(content(whole)));
-  CHECK(lines(content(place.out)) == 81);
-  // All is there: nothing is run, and the same is said.
-  CHECK(run({"sweep", study, "--out", place.out, "--json", "--resume"}).out == resumed.out);
+  CHECK(without_times(content(files.out)) == without_times(content(whole)));
+  CHECK(lines(content(files.out)) == 81);
+  // All results are there: nothing is run, and the same is printed.
+  CHECK(run({"sweep", study, "--out", files.out, "--json", "--resume"}).out == resumed.out);
 
-  std::string changed = content(place.scenario);
+  std::string changed = content(files.scenario);
   changed.replace(changed.find("step: 20ms"), 10, "step: 21ms");
-  std::ofstream(place.scenario) << changed;
-  check_refused({"sweep", study, "--out", place.out, "--resume"},
+  std::ofstream(files.scenario) << changed;
+  check_refused({"sweep", study, "--out", files.out, "--resume"},
                 "out.jsonl:1: results of another");
-  const std::string damaged = place.folder.file(
+  const std::string damaged = files.folder.file(
       "damaged.jsonl", content(whole).substr(0, content(whole).find('\n') + 1) + "x\n");
   CHECK(run({"sweep", study, "--out", damaged, "--resume"}).code == 2);
-  const std::string other = place.folder.file("other.jsonl", "hello\n");
+  const std::string other = files.folder.file("other.jsonl", "hello\n");
   check_refused({"sweep", study, "--out", other, "--resume"}, "other.jsonl:1: not the results");
 }
 
 TEST_CASE("Ctrl-C leaves the results so far, and says how to go on") {
   if (!can_simulate()) return skipped("built without SimGrid");
-  const Place place;
-  const std::string study = place.study("seeds: 200\n");
-  const std::string partial = place.folder.name("partial.json");
+  const SweepFiles files;
+  const std::string study = files.study("seeds: 200\n");
+  const std::string partial = files.folder.name("partial.json");
   const Folder streams;
-  const pid_t child = start({"sweep", study, "--out", place.out, "--json=" + partial}, streams);
-  while (lines(content(place.out)) < 4) usleep(1000);
+  const pid_t child = start({"sweep", study, "--out", files.out, "--json=" + partial}, streams);
+  while (lines(content(files.out)) < 4) usleep(1000);
   kill(child, SIGINT);
   const Outcome outcome = finish(child, streams);
   CHECK(outcome.code == 130);
@@ -210,20 +210,20 @@ TEST_CASE("Ctrl-C leaves the results so far, and says how to go on") {
   CHECK(result["runs"].size() >= 3);
   CHECK(result["runs"].size() < 200);
   for (const json& one : result["runs"]) CHECK(one["interrupted"] == false);
-  CHECK(lines(content(place.out)) == 1 + result["runs"].size());
+  CHECK(lines(content(files.out)) == 1 + result["runs"].size());
 }
 
 TEST_CASE("policies that all runs of a study have are shown, with their preset") {
   if (!can_simulate()) return skipped("built without SimGrid");
-  const Place place;
+  const SweepFiles files;
   const auto sweep = [&](const std::string& more) {
-    const std::string name = place.folder.name("fixed.json"),
-                      html = place.folder.name("fixed.html");
+    const std::string name = files.folder.name("fixed.json"),
+                      html = files.folder.name("fixed.html");
     const Outcome outcome =
-        run({"sweep", place.study(more), "--out", place.out, "--json=" + name, "--html", html});
+        run({"sweep", files.study(more), "--out", files.out, "--json=" + name, "--html", html});
     CAPTURE(outcome.err);
     REQUIRE(outcome.code == 0);
-    std::filesystem::remove(place.out);
+    std::filesystem::remove(files.out);
     return std::tuple(outcome.out, json::parse(content(name)), content(html));
   };
   const auto [table, result, html] = sweep(
@@ -234,7 +234,7 @@ TEST_CASE("policies that all runs of a study have are shown, with their preset")
   CHECK(html.find("Policies in all runs: " + fixed + ".") != std::string::npos);
   CHECK(result["study"]["policies"] ==
         json{{"preset", "independent"}, {"eviction.encoded", "lru"}, {"eviction.decoded", "lru"}});
-  // What is compared is not fixed; what nobody has chosen need not be said.
+  // What is compared is not fixed; what was not chosen need not be named.
   const auto [varied, both, page] = sweep("policies: [\"preset=independent,default\"]\n");
   CHECK(varied.find("policies in all runs") == std::string::npos);
   CHECK(both["study"]["policies"] == json::object());
@@ -248,18 +248,18 @@ TEST_CASE("studies that come with the program can be planned") {
   }
 }
 
-TEST_CASE("what-ifs: a branch that differs in nothing is the run that nobody halted") {
+TEST_CASE("what-ifs: a branch that differs in nothing is the run that was not halted") {
   if (!can_simulate()) return skipped("built without SimGrid");
-  const Place place;
+  const SweepFiles files;
   const std::string settings =
       "set: {cluster.store.bytes_per_s: 3mb, jobs.0.epochs: 4, jobs.0.count: 3, "
       "cluster.nodes.0.cache: 9mb, engine.policies.scaling: static}\nseeds: 2\n";
   const auto results = [&](const std::string& more) {
     const Outcome outcome = run(
-        {"sweep", place.study(settings + more), "--out", place.folder.name("o.jsonl"), "--json"});
+        {"sweep", files.study(settings + more), "--out", files.folder.name("o.jsonl"), "--json"});
     CAPTURE(outcome.err);
     REQUIRE(outcome.code == 0);
-    std::filesystem::remove(place.folder.name("o.jsonl"));
+    std::filesystem::remove(files.folder.name("o.jsonl"));
     return json::parse(outcome.out)["runs"];
   };
   const json whole = results("");
@@ -283,15 +283,15 @@ TEST_CASE("what-ifs: a branch that differs in nothing is the run that nobody hal
 
 TEST_CASE("what-ifs of policies, caches and credits are changes the engine takes") {
   if (!can_simulate()) return skipped("built without SimGrid");
-  const Place place;
+  const SweepFiles files;
   const Outcome outcome =
       run({"sweep",
-           place.study("set: {cluster.store.bytes_per_s: 3mb, jobs.0.epochs: 3}\n"
+           files.study("set: {cluster.store.bytes_per_s: 3mb, jobs.0.epochs: 3}\n"
                        "warm_start: {at: 500ms}\n"
                        "policies: [dispatch=earliest-deadline, dispatch=fifo]\n"
                        "grid:\n  engine.credits: [2, 5]\n  cluster.nodes.0.cache: [100%, 3mb]\n"
                        "  engine.policies.eviction.encoded: [minio, lru]\n"),
-           "--out", place.out, "--json"});
+           "--out", files.out, "--json"});
   CAPTURE(outcome.err);
   CHECK(outcome.code == 0);
   const json runs = json::parse(outcome.out)["runs"];
@@ -308,9 +308,9 @@ TEST_CASE("what-ifs of policies, caches and credits are changes the engine takes
 }
 
 TEST_CASE("what cannot change in the middle of a run is refused") {
-  const Place place;
+  const SweepFiles files;
   const auto refused = [&](const std::string& more, const std::string& part) {
-    check_refused({"sweep", place.study("warm_start: {at: 1s}\n" + more), "--out", place.out},
+    check_refused({"sweep", files.study("warm_start: {at: 1s}\n" + more), "--out", files.out},
                   part);
   };
   refused("grid: {jobs.0.batch: [16, 32]}\n", "study.yaml:4: key 'jobs.0.batch': cannot change");
@@ -318,22 +318,22 @@ TEST_CASE("what cannot change in the middle of a run is refused") {
   refused("grid: {cluster.store.bytes_per_s: [1mb]}\n", "a rate cannot come or go");
   refused("set: {engine.workers_per_rank: 2}\ngrid: {cluster.nodes.0.cores: [1, 2]}\n",
           "scaling=static");
-  check_refused({"sweep", place.study("warm_start: {at: 0s}\n")}, "warm_start.at");
+  check_refused({"sweep", files.study("warm_start: {at: 0s}\n")}, "warm_start.at");
   if (!can_simulate()) return skipped("built without SimGrid");
-  check_refused({"sweep", place.study("warm_start: {at: 10h}\n"), "--out", place.out},
+  check_refused({"sweep", files.study("warm_start: {at: 10h}\n"), "--out", files.out},
                 "all jobs are done before");
 }
 
 TEST_CASE("what-ifs with a long beginning are quicker than whole runs") {
   if (!can_simulate()) return skipped("built without SimGrid");
-  const Place place;
+  const SweepFiles files;
   const std::string settings =
       "set: {jobs.0.epochs: 40, cluster.store.bytes_per_s: 5mb}\n"
       "grid: {engine.credits: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]}\n";
   const auto took = [&](const std::string& more) {
     const auto began = std::chrono::steady_clock::now();
-    CHECK(run({"sweep", place.study(settings + more), "-j", "1", "--out", place.out}).code == 0);
-    std::filesystem::remove(place.out);
+    CHECK(run({"sweep", files.study(settings + more), "-j", "1", "--out", files.out}).code == 0);
+    std::filesystem::remove(files.out);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   };
   const double whole = took("");

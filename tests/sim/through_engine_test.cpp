@@ -1,5 +1,5 @@
 // The cache that is studied is the engine's: every policy misses the same requests when a trace
-// goes through Engine::step, where misses are the reads it orders.
+// goes through Engine::step, where misses are the reads that the engine commands.
 #include <doctest/doctest.h>
 
 #include "policies/registry.h"

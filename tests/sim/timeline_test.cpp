@@ -98,7 +98,7 @@ bool begins_a_slice(const Timeline& timeline, const json& point) {
 }
 
 // Nothing overlaps on a track (there are no async events, which would have to be paired), every
-// track has a name, flows are whole and lead from slice to slice.
+// track has a name, and flows are whole and lead from slice to slice.
 void check_sound(const Timeline& timeline) {
   for (const auto& [track, slices] : timeline.slices) {
     CHECK(timeline.threads.contains(track));
@@ -114,7 +114,7 @@ void check_sound(const Timeline& timeline) {
       const char* phase = i == 0 ? "s" : i + 1 == points.size() ? "f" : "t";
       CHECK(points[i].at("ph") == phase);
       CHECK(begins_a_slice(timeline, points[i]));
-      // A viewer binds what agrees in all three.
+      // A viewer binds events that agree in all three.
       CHECK(points[i].at("cat") == points[0].at("cat"));
       CHECK(points[i].at("name") == points[0].at("name"));
       if (i > 0) CHECK(ns(points[i - 1].at("ts")) <= ns(points[i].at("ts")));
@@ -164,11 +164,11 @@ TEST_CASE("a timeline: nothing overlaps, flows are whole, and training adds up t
     CHECK(idle == all("idle_s"));
     batches += job["batches"].get<std::size_t>();
   }
-  // Of a batch in the middle of which its job left, too.
+  // Also of a batch with a job that left in the middle.
   CHECK(timeline.flows.size() >= batches);
   CHECK(timeline.flows.size() <= batches + 1);
   // Reads, preparations, gathering (batches cross blocks and nodes) and deliveries are all on the
-  // way.
+  // path.
   const bool any_long = std::any_of(timeline.flows.begin(), timeline.flows.end(),
                                     [](const auto& flow) { return flow.second.size() == 5; });
   CHECK(any_long);

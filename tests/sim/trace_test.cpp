@@ -1,4 +1,4 @@
-// batchflow-sim trace: what it says about a job log, what it writes, and how it fails.
+// batchflow-sim trace: what it reports of a job log, what it writes, and how it fails.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -31,12 +31,12 @@ TEST_CASE("trace info says what is in a log, and what is wrong with it") {
        {path + ": helios, 3 jobs, 2 with GPUs, 2 users, 2 queues\n",
         std::string("the busiest user submitted 66.7 % of the jobs\n"),
         std::string(
-            "from 2020-06-09 18:41:00 to 2020-06-09 18:43:00 (of a zone that is not named), "
+            "from 2020-06-09 18:41:00 to 2020-06-09 18:43:00 (in a zone that is not named), "
             "2 min 0 s\n"),
         std::string("8 GPU hours, at most 9 GPUs at once\n"),
         std::string("1 of 4 rows could not be read (first: line 5, the gpu_num 'eight' is wrong; "
                     "write a number that is not negative): dropped\n"),
-        std::string("1 of 4 rows stand behind a row that was submitted later (first: line 3): "
+        std::string("1 of 4 rows come after a row that was submitted later (first: line 3): "
                     "sorted\n")}) {
     CAPTURE(part);
     CAPTURE(outcome.out);
@@ -103,7 +103,7 @@ TEST_CASE("trace convert writes a log that says the same, compressed or not") {
         std::string::npos);
 }
 
-TEST_CASE("trace synth: the same seed, the same bytes; it is like what it is told to be like") {
+TEST_CASE("trace synth: the same seed, the same bytes; the trace is like the trace it was given") {
   const Folder folder;
   const auto make = [&](const std::string& name, std::vector<std::string> more) {
     std::vector<std::string> words = {"trace", "synth", "-o", folder.name(name)};
@@ -133,7 +133,7 @@ TEST_CASE("trace: bad input is one clear line, and leaves no file behind") {
   check_refused({"trace", "info", log, "--format", "itp"},
                 "it needs the columns job_id, submission");
   check_refused({"trace", "info", log, "--format", "helos"}, "write 'helios'");
-  check_refused({"trace", "info", log, "--corrupt-limit", "200%"}, "no share");
+  check_refused({"trace", "info", log, "--corrupt-limit", "200%"}, "not a share");
   check_refused({"trace", "info", "/nowhere"}, "No such file");
   check_refused({"trace", "info"}, "FILE is required");
   check_refused({"trace"}, "'info' or 'convert' or 'synth'");

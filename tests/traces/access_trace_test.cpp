@@ -51,7 +51,7 @@ void check_example(const AccessTrace& trace) {
   CHECK(trace.bytes_requested == 18);
   CHECK(trace.requests_of_size_zero == 1);
 }
-// The largest id there is, and a request of size zero.
+// The largest possible id, and a request of size zero.
 const std::string kCsv =
     "1,18446744073709551615,5\n1,3,7\n2,18446744073709551615,5\n2,9,0\n3,4,1\n";
 
@@ -179,10 +179,10 @@ TEST_CASE("bad input is one line with place and remedy") {
   CHECK(csv_error("0,1,\n").starts_with(":1: the size ''"));
   CHECK(csv_error("y,1,1\n") == ":1: the time 'y' is wrong; write a number of seconds");
   CHECK(csv_error("1.2.3,1,1\n").starts_with(":1: the time"));
-  CHECK(csv_error("0,1,1\n0,1\n") == ":2: '0,1' is no request; write time,id,size");
-  CHECK(csv_error("0,1,1,4\n").starts_with(":1: '0,1,1,4' is no request"));
+  CHECK(csv_error("0,1,1\n0,1\n") == ":2: '0,1' is not a request; write time,id,size");
+  CHECK(csv_error("0,1,1,4\n").starts_with(":1: '0,1,1,4' is not a request"));
   CHECK(csv_error("time,id,size\n").starts_with(":1: no request"));
-  // A slip in the first line makes it no header.
+  // An error in the first line does not make it a header.
   for (const char* time : {"-1", "nan", "\"1\"", ".5", "+1", "inf", ""}) {
     CHECK(csv_error(std::string(time) + ",1,1\n").starts_with(":1: the time '"));
   }
@@ -206,7 +206,7 @@ TEST_CASE("bad input is one line with place and remedy") {
   const std::string half = folder.file("half.zst", whole.substr(0, whole.size() - 3));
   CHECK(error_of(half).find("cut short") != std::string::npos);
   const std::string more = folder.file("more.zst", whole + "and something else");
-  CHECK(error_of(more).find("has bytes after its zstd data") != std::string::npos);
+  CHECK(error_of(more).find("has other bytes after its zstd data") != std::string::npos);
   CHECK(error_of(folder.file("e.zst", zstd(""))).ends_with("is empty; write at least one request"));
   CHECK(read_access_trace(folder.file("two.zst", whole + whole)).requests() == 8);
   const std::string bad = folder.file("bad.zst", whole.substr(0, 6) + std::string(40, '\x7f'));

@@ -1,4 +1,4 @@
-// Damage to a file, as disks, transfers and hands do it.
+// Damage to a file, as disks, transfers and people cause it.
 #pragma once
 
 #include <string>

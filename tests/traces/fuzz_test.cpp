@@ -1,5 +1,5 @@
-// Readers and generators over damaged input: an error in one line that names the place, or another
-// trace that is sound; never a crash, nor time and memory beyond what the input can ask for.
+// Readers and generators over damaged input: an error in one line that names the file, or another
+// trace that is sound; never a crash, nor more time and memory than the input can ask for.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

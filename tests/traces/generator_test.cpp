@@ -78,18 +78,18 @@ TEST_CASE("a wrong generator is one line that names the nearest") {
   CHECK(error_of("gen:prem").find("write 'gen:perm'") != std::string::npos);
   CHECK(error_of("gen:perm,epoch=2").find("write 'epochs'") != std::string::npos);
   CHECK(error_of("gen:perm,n=0").find("from 1") != std::string::npos);
-  CHECK(error_of("gen:perm,n").find("sets nothing") != std::string::npos);
+  CHECK(error_of("gen:perm,n").find("sets no parameter") != std::string::npos);
   CHECK(error_of("gen:perm,jobs=2,speeds=1:2:3").find("write falling") != std::string::npos);
   CHECK(error_of("gen:perm,jobs=2,speeds=1:0").find("write falling") != std::string::npos);
   CHECK(error_of("gen:perm,n=1000000000,epochs=1000").find("too many") != std::string::npos);
-  // Their product wraps in 64 bits, to a number that would do.
+  // Their product wraps in 64 bits, to a number that would be allowed.
   CHECK(
       error_of("gen:perm,n=4000000000,epochs=1000000000,jobs=2,speeds=1:99999").find("too many") !=
       std::string::npos);
   CHECK(error_of("gen:perm,n=5,epochs=2,n=6").find("'n' is set twice") != std::string::npos);
   CHECK(error_of("gen:perm,size=5,size_most=4").find("below size 5") != std::string::npos);
   CHECK(error_of("gen:perm n=5").find("space") != std::string::npos);
-  // 4 * 10^9 items at about 100 bytes: more than any machine this runs on has.
+  // 4 * 10^9 items at about 100 bytes: more memory than any machine has that runs this.
   CHECK(error_of("gen:zipf,n=4000000000,requests=1").find("GB of memory") != std::string::npos);
 }
 

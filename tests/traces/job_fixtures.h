@@ -1,5 +1,5 @@
 // Small job logs in every format that is read, written by hand after the publishers' descriptions,
-// with the faults that real ones have; and what is to come of them.
+// with the faults of real logs; and the result that is expected of each.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct JobFixture {
   std::string text;
   std::string csv;       // all jobs as BatchFlow's own CSV, without its header
   std::string times;     // their base
-  std::string problems;  // `kind=rows@first line`, by blanks
+  std::string problems;  // `kind=rows@first line`, separated by blanks
 };
 
 inline std::vector<JobFixture> job_fixtures() {
@@ -31,8 +31,8 @@ inline std::vector<JobFixture> job_fixtures() {
                       "c,,bob,q1,7,7,0,0,,,,node_failure,1\n",
                       "relative", "not_sorted=1@4 never_started=1@4"});
 
-  // A job of two attempts; one that never ran; one that still runs; one whose first attempt has no
-  // start; one that ends before it starts.
+  // A job of two attempts; one that never ran; one that still runs; one with a first attempt
+  // without a start; one that ends before it starts.
   fixtures.push_back({"philly-json",
                       R"([
   {"status": "Pass", "vc": "v1", "jobid": "app_1", "attempts": [
@@ -115,7 +115,7 @@ inline std::vector<JobFixture> job_fixtures() {
        "dlc1,Other,u1,,1684321258,1684321268,8,64,8,960,8000000000000,failed,1\n",
        "utc", "not_sorted=1@3"});
 
-  // The task table alone; with the job table beside it there is a test of its own.
+  // The task table alone; a test of its own reads it with the job table beside it.
   fixtures.push_back(
       {"pai-v2020",
        "j1,ps,1.0,Terminated,100.0,200.0,600.0,29.5,0.0,MISC\n"

@@ -1,5 +1,5 @@
 // Readers of job logs over damaged input: an error in one line that names the file, or a trace that
-// is sound; never a crash, nor time and memory beyond what the input can ask for.
+// is sound; never a crash, nor more time and memory than the input can ask for.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -45,7 +45,8 @@ void read_damaged(std::uint64_t seed) {
   Random random(seed);
   const JobFixture& fixture = fixtures[random.below(fixtures.size())];
   std::string bytes = damaged(fixture.text, random);
-  switch (random.below(6)) {  // now and then what is damaged is compressed, or the other way round
+  switch (random.below(
+      6)) {  // now and then the damaged text is compressed, or the compressed text damaged
     case 0:
       bytes = gzip(bytes);
       break;
@@ -62,7 +63,7 @@ void read_damaged(std::uint64_t seed) {
   try {
     const JobTrace trace = read_job_trace(path, options);
     check_sound(trace);
-    // What was read can be written, and is read again as it was.
+    // What was read can be written, and is read again unchanged.
     const std::string csv = job_csv(trace);
     CHECK(job_csv(read_job_trace(file.with(csv))) == csv);
   } catch (const ConfigError& error) {

@@ -1,4 +1,4 @@
-// Made traces: the same seed gives the same jobs, and what a model says is what the jobs have.
+// Made traces: the same seed gives the same jobs, and the jobs have the statistics of their model.
 #include "traces/job_synth.h"
 
 #include <doctest/doctest.h>
@@ -115,7 +115,7 @@ TEST_CASE("jobs start first come, first served, on the GPUs there are") {
 
 TEST_CASE("a model that is fitted to a made trace is the model that made it") {
   SynthOptions options;
-  options.gpus = 100'000;  // nobody waits, so that durations are not cut
+  options.gpus = 100'000;  // no job waits, so durations are not cut
   const SynthModel model = usual_job_model();
   const SynthModel fitted = fit_job_model(synthesize_jobs(model, options));
   for (std::size_t i : {1u, 3u}) {  // the classes of many jobs

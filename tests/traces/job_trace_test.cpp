@@ -1,4 +1,4 @@
-// Every format of job logs, read from fixtures whose jobs and problems are written down.
+// Every format of job logs, read from fixtures with expected jobs and problems.
 #include "traces/job_trace.h"
 
 #include <doctest/doctest.h>
@@ -68,7 +68,7 @@ JobFixture fixture_of(std::string_view format) {
 
 }  // namespace
 
-TEST_CASE("each format has a fixture, and is told by its content, plain or compressed") {
+TEST_CASE("each format has a fixture, and is recognised by its content, plain or compressed") {
   const Folder folder;
   std::vector<std::string_view> seen;
   for (const JobFixture& fixture : job_fixtures()) {
@@ -85,7 +85,7 @@ TEST_CASE("each format has a fixture, and is told by its content, plain or compr
     check_fixture(fixture, read_job_trace(folder.file("plain", fixture.text), named));
   }
   for (const JobFormat* format : job_formats()) {
-    if (format->name == "swf-gpus") continue;  // only by name: it looks as swf does
+    if (format->name == "swf-gpus") continue;  // chosen by name alone: its files look like swf
     CHECK(std::find(seen.begin(), seen.end(), format->name) != seen.end());
   }
 }
@@ -164,7 +164,7 @@ TEST_CASE("PAI's tables beside each other are one trace, whichever is named") {
           "j2,,bob,,40,50,10.5,0.25,,6,29296875000,failed,1\n"
           "j3,,cyd,,70,,,0.25,,6,29296875000,pending,1\n"
           "j1,,ann,,90,100,200,1,,14,49500000000,completed,1\n");
-    // Four rows of tasks belong to jobs of the other table; of one job nobody knows the GPUs.
+    // Four rows of tasks belong to jobs of the other table; the GPUs of one job are unknown.
     CHECK(problems_of(trace) ==
           "no_gpu_count=1@3 not_sorted=2@2 never_started=1@4 parts_of_jobs=4@1");
     CHECK(trace.rows == 8);
@@ -237,7 +237,7 @@ TEST_CASE("corrupt lines are counted and left out, up to a limit") {
   JobReadOptions strict;
   strict.corrupt_limit = 0;
   CHECK(error_of(folder.file("a", itp(99, 1)), strict).find("1 of 100 lines") != std::string::npos);
-  // It does not read to the end of what is corrupt throughout.
+  // It does not read a file to the end that is corrupt throughout.
   CHECK(error_of(folder.file("c", itp(5, 100000))).find("995 of 1000 lines") != std::string::npos);
 }
 
@@ -280,7 +280,7 @@ TEST_CASE("each slip is named with its line, the field and what to write") {
   CHECK(slip("sacct", "gres/gpu=8", "gres/gpu=x").starts_with("2: the alloctres"));
   CHECK(slip("supercloud", "normal,4,", "normal,four,").starts_with("2: the state 'four'"));
   CHECK(slip("swf", "2 10 -1 -1", "2 10 -1 sixty").starts_with("4: the run time 'sixty'"));
-  CHECK(slip("swf", "2 10 -1", "2 10").starts_with("4: the line has not 18 fields"));
+  CHECK(slip("swf", "2 10 -1", "2 10").starts_with("4: the line does not have 18 fields"));
   CHECK(slip("openb", ",460,", ",1460,").starts_with("3: the gpu_milli '1460'"));
   CHECK(slip("pai-v2020", "2.0,Terminated,110.0", "2.0,Terminated,x")
             .starts_with("2: the start_time 'x'"));
@@ -344,7 +344,7 @@ TEST_CASE("a job of JSON that does not close costs itself alone, however it is w
   };
   const struct {
     std::string blank, between;
-    std::uint64_t line;  // of the job that is damaged
+    std::uint64_t line;  // of the damaged job
   } layouts[] = {{" ", "\n", 102}, {"\n   ", "\n", 2 + 11 * kBad}, {" ", " ", 1}};
   for (const Damage& damage : damages) {
     for (const auto& layout : layouts) {
@@ -359,7 +359,7 @@ TEST_CASE("a job of JSON that does not close costs itself alone, however it is w
       CHECK(trace.problems[0].first_line <= layout.line + (layout.line == 102 ? 1 : 11));
     }
   }
-  // A quote is missing: the line hides its braces, and on a line of their own all jobs behind.
+  // A quote is missing: the line hides its braces, and on a line of their own all jobs behind it.
   const auto unquoted = [&](std::size_t layout) {
     return log(layouts[layout].blank, layouts[layout].between, "\"jobid\": \"", "\"jobid\": ");
   };
@@ -387,10 +387,11 @@ TEST_CASE("what is lost of a JSON log counts, also where nothing of it can be re
   const std::string zeros = std::string(100 * (kJob.size() - 2), '\0') + "\n";
   CHECK(rows(zeros) == 100);
   CHECK(error_of(folder.file("t", jobs + zeros + jobs))
-            .ends_with("t:1001: what begins here is no whole job; close its braces and quotes (100 "
-                       "of 1100 lines cannot be read as philly-json, more than 1 %; choose another "
-                       "--format, or allow more with --corrupt-limit)"));
-  // More than is ever held.
+            .ends_with(
+                "t:1001: what begins here is not a whole job; close its braces and quotes (100 "
+                "of 1100 lines cannot be read as philly-json, more than 1 %; choose another "
+                "--format, or allow more with --corrupt-limit)"));
+  // More than is ever held in memory.
   CHECK(rows("{\"a\": \"" + std::string(std::size_t{40} << 20, '1') + "\n") > 1);
   std::string braces, nested;
   for (std::size_t i = 0; i < 5'000'000; ++i) braces += '{';
@@ -401,7 +402,7 @@ TEST_CASE("what is lost of a JSON log counts, also where nothing of it can be re
         std::string::npos);
   const std::string open = folder.file(
       "open", "[{\"submitted_time\": \"x\", \"a\": [" + std::string(std::size_t{17} << 20, '1'));
-  CHECK(error_of(open).starts_with(open + ":1: what begins here is no whole job"));
+  CHECK(error_of(open).starts_with(open + ":1: what begins here is not a whole job"));
 }
 
 TEST_CASE("JSON and CSV larger than a block arrive whole") {
@@ -443,7 +444,7 @@ TEST_CASE("a job takes less than 150 bytes of memory, ids of 36 characters inclu
   CHECK(bytes < 150 * kJobs);
 }
 
-TEST_CASE("what is no job log is refused with what it is") {
+TEST_CASE("a file that is not a job log is refused with what it is") {
   const Folder folder;
   const auto refused = [&](const std::string& content, const std::string& part) {
     const std::string path = folder.file("t", content);
@@ -453,8 +454,8 @@ TEST_CASE("what is no job log is refused with what it is") {
     CHECK(error.find(part) != std::string::npos);
   };
   refused("a,b,c\n1,2,3\n", "it begins with 'a,b,c', and the formats are batchflow, philly-json");
-  refused("[1, 2]", "is no trace of jobs that is known");
-  refused("sn,cpu_milli,memory_mib,gpu,model\n", "holds openb's nodes, and no jobs");
+  refused("[1, 2]", "is not a known trace of jobs");
+  refused("sn,cpu_milli,memory_mib,gpu,model\n", "holds openb's nodes, not jobs");
   refused(std::string(257, 'x') + "ustar" + std::string(250, '\0'), "unpack it with tar -xf");
   refused("PK\3\4", "unzip -p");
   refused(
@@ -462,11 +463,11 @@ TEST_CASE("what is no job log is refused with what it is") {
       "a",
       "iconv -f UTF-16");
   refused("", "is empty; write");
-  refused("\n\r\n \t\n", "is empty but for blanks; write");
-  refused("\xef\xbb\xbf\n", "is empty but for blanks; write");
+  refused("\n\r\n \t\n", "has only blanks; write");
+  refused("\xef\xbb\xbf\n", "has only blanks; write");
   const std::string whole = gzip(fixture_of("itp").text);
   refused(whole.substr(0, whole.size() - 9), "cut short; fetch the whole file");
-  refused(whole + "something else", "has bytes after its gzip data");
+  refused(whole + "something else", "has other bytes after its gzip data");
   CHECK(read_job_trace(folder.file("two", whole + gzip("x,1,1,1\n"))).jobs.size() == 3);
   JobReadOptions options;
   options.format = "helios";

@@ -1,5 +1,5 @@
-// Cuts of real traces, where they are at hand (BATCHFLOW_SHARED, or ../shared beside the
-// repository): the counts that their owners wrote down or that other tools find.
+// Cuts of real traces, where they are available (BATCHFLOW_SHARED, or ../shared beside the
+// repository): the counts that their publishers wrote down or that other tools find.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ struct Cut {
   const char* format;
   std::uint64_t jobs, gpu_jobs, users, starts, durations;
   TimeBase base;
-  Problem problem;  // the one that its rows have
+  Problem problem;  // of its rows
   std::uint64_t rows_with_it;
 };
 
@@ -73,7 +73,7 @@ TEST_CASE("cuts of real traces are read whole") {
   }
 }
 
-TEST_CASE("real files without jobs are told from job logs") {
+TEST_CASE("real files without jobs are distinguished from job logs") {
   if (!std::filesystem::exists(shared_traces())) {
     return test::skipped("no folder of real traces beside the repository");
   }

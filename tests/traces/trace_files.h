@@ -1,4 +1,4 @@
-// Files for tests of readers: written, read, and gone with the test.
+// Files for tests of readers: written, read, and removed with the test.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@
 
 namespace batchflow::test {
 
-// A folder of its own for each test, gone with it.
+// A folder for each test, removed with it.
 class Folder {
  public:
   Folder() {
@@ -31,7 +31,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// A file that is written again and again, and is gone in the end.
+// A file that is written again and again, and removed in the end.
 class File {
  public:
   const std::string& with(const std::string& content) {

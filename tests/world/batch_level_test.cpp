@@ -1,9 +1,9 @@
-// The predecessor's batch-level simulator, whose one stored run is an exact golden (case 8 of the
+// The predecessor's batch-level simulator with one stored run, an exact golden (case 8 of the
 // validation book), and what the engine does with the same four jobs.
 //
-// Its rules are small and not ours: a miss makes the batch visible to all at once and costs the
-// one who missed it a penalty on top of its step, so there is no single flight. That is why they
-// stand here alone, and the engine's own counts are held to their closed forms only.
+// Its rules are few, and differ from the engine's: a miss makes the batch visible to all at once
+// and costs the job that missed it a penalty on top of its step, so there is no single flight. So
+// these rules are only here, and the engine's own counts are compared with their closed forms only.
 #include <algorithm>
 #include <array>
 #include <list>
@@ -87,7 +87,7 @@ TEST_CASE("case 8, the same with room for 255 batches and plain LRU") {
 }
 
 TEST_CASE("case 8, the engine with the same jobs prepares each batch once, and none waits") {
-  // Room for all; a batch is made in .2 s by one of eight workers.
+  // Room for all; one of eight workers makes a batch in .2 s.
   std::string jobs;
   for (const double step : kSteps) {
     jobs += fmt::format(

@@ -7,9 +7,9 @@ namespace batchflow::sim::test {
 
 namespace {
 
-// One node whose cache holds exactly `cached` of `samples` samples, in their encoded form: they
-// take one slot of 4096 bytes each, and what is promised to jobs comes on top: for each job and
-// node, two batches of 10 bytes and the block in preparation.
+// One node whose cache holds exactly `cached` of `samples` samples, in their encoded form. They
+// take one slot of 4096 bytes each, and the promises to jobs come on top: for each job and node,
+// two batches of 10 bytes and the block in preparation.
 struct Cached {
   std::uint64_t samples = 1000;
   std::uint64_t cached = 350;
@@ -131,14 +131,14 @@ TEST_CASE(
   CHECK(times == doctest::Approx(5.55).epsilon(0.03));
 }
 
-TEST_CASE("case 2c, eight loaders in step over one page cache: 5.2 to 5.5 data sets an epoch") {
+TEST_CASE("case 2c, eight loaders in step over one page cache: 5.2 to 5.5 datasets an epoch") {
   for (const auto& [eviction, times] :
        {std::pair{"minio", 5.20}, {"random", 5.42}, {"lru", 5.48}}) {
     CAPTURE(eviction);
     Cached cached{2000, 700, eviction, "relaxed", 8, 8, false};
     CHECK(8 * cached.steady_miss_ratio(2) == doctest::Approx(times).epsilon(0.02));
   }
-  // Coordinated, after the first epoch: exactly what is not cached.
+  // Coordinated, after the first epoch: exactly the samples that are not cached.
   Cached together{2000, 700, "minio", "relaxed", 8, 8, true};
   CHECK(together.run().aggregate.samples_read == 2000 + 7 * 1300);
 }
@@ -157,7 +157,7 @@ TEST_CASE("check 23, more cache never reads more under MinIO") {
   }
 }
 
-TEST_CASE("few large items hit as many small ones do: within a point from 64 items a data set on") {
+TEST_CASE("few large items hit as many small ones do: within a point from 64 items a dataset on") {
   for (const std::uint64_t items : {64, 256}) {
     for (const double c : {0.25, 0.5, 0.75}) {
       CAPTURE(items);

@@ -1,4 +1,4 @@
-// What --explain says: who decided what, and from which numbers.
+// The output of --explain: which policy decided what, and from which numbers.
 #include <map>
 #include <sstream>
 
@@ -42,7 +42,7 @@ TEST_CASE("each decision is explained by its policy's name and the numbers it wa
     CAPTURE(part);
     CHECK(text.find(part) != std::string::npos);
   }
-  // Who listens changes nothing.
+  // To explain a run changes nothing.
   const RunResult alone = decode_run(in_child([&] { return encode_run(simulate(scenario, {})); }));
   CHECK(text.ends_with("\n" + alone.digest));
 }

@@ -1,4 +1,4 @@
-// Faults of every kind in a simulated world: what they cost, to the nanosecond where that can be
+// Faults of every kind in a simulated world: what they cost, to the nanosecond where it can be
 // worked out by hand, and that nothing is lost or delivered twice.
 #include <algorithm>
 
@@ -43,7 +43,7 @@ TEST_CASE("check 21, a lost worker: what it was at is made again, and T grows by
   CHECK(at_once.faults[0].from_s.value() == exactly(5.3));
   CHECK(at_once.faults[0].until_s.value() == exactly(5.3 + 1e-9));
   CHECK(at_once.faults[0].parts == 1);
-  // It is found out 2 s later, and replaced when it is.
+  // It is detected 2 s later, and replaced then.
   const RunResult later = watch(
       one_line("{kind: worker-lost, target: node, at: 5300ms, lasts: 2s, detected_after: 2s}"));
   CHECK(later.makespan_s == exactly(whole + 0.3 + 2));
@@ -66,8 +66,8 @@ TEST_CASE("a fault of the beginning befalls workers that are there right after i
 }
 
 TEST_CASE("a slow worker takes longer for what is left of its work, and from then on") {
-  // Half of its sixth second at half its speed, then 1 s in 2 s, until it is well again at 9.5 s:
-  // 5 + 0.5 + 1 + 1.5 of 2 + the rest.
+  // Half of its sixth second at half its speed, then 1 s in 2 s, until it has its full speed again
+  // at 9.5 s: 5 + 0.5 + 1 + 1.5 of 2 + the rest.
   const RunResult run =
       watch(one_line("{kind: worker-slow, target: node, factor: 0.5, at: 5500ms, until: 9500ms}"));
   // From 5.5 to 9.5 s it does 2 s of work.
@@ -106,7 +106,7 @@ TEST_CASE("a node that does not come back ends its job in bounded time, and no o
   CHECK(run.jobs[0].refusal == "a lost rank did not come back");
   CHECK(run.jobs[0].ended_s == exactly(10.5));
   CHECK(run.jobs[1].state == "done");
-  CHECK(run.jobs[2].state == "unfinished");  // there is no GPU for it
+  CHECK(run.jobs[2].state == "unfinished");  // no GPU is left for it
 }
 
 TEST_CASE("a data-parallel job that loses one of its nodes waits for it, the others' steps void") {
@@ -127,7 +127,7 @@ TEST_CASE("a data-parallel job that loses one of its nodes waits for it, the oth
     CHECK(run.jobs[0].state == "done");
     CHECK(run.jobs[0].restarts == 1);
     CHECK(run.jobs[0].down_s == exactly(5 - 1.234));
-    // The third finds the node lost already.
+    // For the third fault the node is lost already.
     CHECK(!run.faults[2].struck);
     CHECK(!run.faults[2].from_s);
     CHECK(!run.faults[2].until_s);
@@ -188,7 +188,7 @@ TEST_CASE("a slow link, a link that is down and up again, a store that cannot be
     CAPTURE(target);
     const RunResult down =
         watch(yaml(fmt::format("{{kind: link-down, target: {}, at: 2s, lasts: 4s}}", target)));
-    // What was under way begins anew: those bytes, and no more, cross the link twice.
+    // Reads that were under way begin anew: their bytes, and no more, cross the link twice.
     const auto twice = static_cast<double>(down.aggregate.cancelled_read_bytes);
     CHECK(twice > 0);
     CHECK(twice <= 2 * 3 * 80'000);
@@ -199,7 +199,7 @@ TEST_CASE("a slow link, a link that is down and up again, a store that cannot be
   }
   const RunResult lost = watch(yaml("{kind: drive-lost, target: store, at: 2s, lasts: 4s}"));
   CHECK(lost.makespan_s >= whole + 4 - 1e-6);
-  // Longer than a read waits: it fails, and is ordered again; in the end its job is told.
+  // Longer than a read waits: the read fails, and is sent again; in the end its job is refused.
   const RunResult failed =
       watch(yaml("{kind: link-down, target: rack, at: 2s, lasts: 4s, timeout: 3s}"));
   CHECK(failed.aggregate.failed_reads > 0);
@@ -235,7 +235,7 @@ TEST_CASE("a lost drive: what it held comes from the store again") {
   CHECK(for_good.aggregate.samples_read > 1500);
 }
 
-TEST_CASE("corrupt samples are replaced, the same whoever meets them, and the rest comes once") {
+TEST_CASE("corrupt samples are replaced, the same for all jobs, and the rest comes once") {
   const auto yaml = [](int cores, const std::string& more) {
     return fmt::format(
         "cluster: {{nodes: [{{name: node, gpus: 4, cores: {}, memory: 1gb}}]}}\n"
@@ -251,14 +251,14 @@ TEST_CASE("corrupt samples are replaced, the same whoever meets them, and the re
   const RunResult run = watch(yaml(4, ten));
   CHECK(run.aggregate.replaced_samples == 8);
   CHECK(run.jobs[0].samples == 3000);
-  CHECK(run.faults[0].parts == 8);  // however often they are looked at
+  CHECK(run.faults[0].parts == 8);  // at any number of reads
   CHECK(watch(yaml(1, ten)).aggregate.replaced_samples == 8);
   // More than one in a thousand, and more than eight: too many.
   const RunResult many = watch(yaml(4, "{kind: corrupt-samples, target: data, count: 9}"));
   CHECK(many.jobs[0].refusal == "9 corrupt samples, and 8 are allowed");
 }
 
-TEST_CASE("reads that fail are ordered again, by chance that does not depend on policies") {
+TEST_CASE("reads that fail are sent again, by chance that does not depend on policies") {
   const std::string yaml =
       "cluster: {nodes: [{name: node, cores: 4, memory: 1gb}], store: {latency: 1ms}}\n"
       "datasets: [{name: data, samples: 4000, bytes: 1000}]\n"

@@ -1,5 +1,5 @@
-// Grain and cost: coarse items tell what single samples tell, and what shares nothing starts no
-// flow.
+// Grain and cost: coarse items give the same figures as single samples, and work that shares
+// nothing starts no flow.
 #include <cmath>
 #include <map>
 
@@ -11,11 +11,11 @@ namespace batchflow::sim::test {
 
 namespace {
 
-// Three jobs on images of which half fit into the cache, 256 to a batch and a block.
+// Three jobs on images; half of the images fit into the cache, 256 to a batch and a block.
 std::string three_jobs(int samples_per_item, const std::string& engine) {
   constexpr int kSamples = 32'768;
   constexpr int kBytes = 4096;
-  // Half of the encoded samples, and what jobs are promised: blocks of 256 bytes.
+  // Half of the encoded samples, and the promises to jobs: blocks of 256 bytes.
   const int memory = kSamples / 2 * kBytes + 64 * 256;
   return fmt::format(
       "cluster: {{nodes: [{{name: node, cores: 4, gpus: 3, memory: {}}}],\n"
@@ -73,7 +73,8 @@ TEST_CASE("figures and the ranking of policies agree between grains of 1, 16, 64
       ranking.emplace_back(run.aggregate.samples_per_s, name);
       ranking_fine.emplace_back(one.aggregate.samples_per_s, name);
     }
-    // Policies that are within two percent of each other at the finest grain may change places.
+    // Policies that are within two percent of each other at the finest grain may change their
+    // order.
     for (std::size_t i = 0; i < ranking.size(); ++i) {
       for (std::size_t j = 0; j < ranking.size(); ++j) {
         if (ranking_fine[i].first < 1.02 * ranking_fine[j].first) continue;
@@ -88,7 +89,7 @@ TEST_CASE("figures and the ranking of policies agree between grains of 1, 16, 64
 TEST_CASE(
     "blocks of several epochs: the same samples, bytes and core time, in the same time but the "
     "fill") {
-  // 64 samples a block and a data set; k epochs of it in one block.
+  // 64 samples a block and a dataset; k epochs of it in one block.
   const auto run = [](int epochs_per_block, const char* forms) {
     return simulate_text(fmt::format(
         "cluster: {{nodes: [{{name: node, cores: 2, gpus: 2, memory: 10mb, pcie_bytes_per_s: "
@@ -116,11 +117,11 @@ TEST_CASE(
       CHECK(coarse.aggregate.preparations == fine.aggregate.preparations);
       CHECK(coarse.aggregate.preparation_s ==
             doctest::Approx(fine.aggregate.preparation_s).epsilon(1e-9));
-      // An order to read does not say that its samples will be kept decoded.
+      // A read does not say whether its samples will be kept decoded.
       const std::uint64_t times = forms == "proportional:forms=decoded" ? k : 1;
       CHECK(coarse.aggregate.storage_bytes == times * fine.aggregate.storage_bytes);
       CHECK(coarse.jobs[0].compute_s == exactly(fine.jobs[0].compute_s));
-      // What is longer is the first block: read, prepared and delivered whole.
+      // The first block takes longer: it is read, prepared and delivered whole.
       CHECK(coarse.jobs[0].time_s >= fine.jobs[0].time_s - 1e-6);
       CHECK(coarse.jobs[0].time_s <= fine.jobs[0].time_s + k * (0.064 + 0.128 + 0.032));
     }

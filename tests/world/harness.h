@@ -16,10 +16,10 @@
 
 namespace batchflow::sim::test {
 
-// What `work` answers, run in a child.
+// The answer of `work`, run in a child.
 inline std::string in_child(const std::function<std::string()>& work) {
-  const auto outcomes =
-      ForkedRuns::run({[&](const ForkedRuns::Tell&) { return work(); }}, 1, [](const HowFar&) {});
+  const auto outcomes = ForkedRuns::run({[&](const ForkedRuns::ReportProgress&) { return work(); }},
+                                        1, [](const RunProgress&) {});
   REQUIRE_MESSAGE(outcomes[0].done, outcomes[0].problem, outcomes[0].failure);
   return outcomes[0].text;
 }
@@ -28,7 +28,7 @@ inline std::string in_child(const std::function<std::string()>& work) {
 struct Small {
   std::uint64_t samples = 100;
   std::string bytes = "1000";
-  std::string node = "cores: 1, gpus: 16, memory: 1gb";  // of the one node
+  std::string node = "cores: 1, gpus: 16, memory: 1gb";  // of the only node
   std::string store = "{}";
   std::string steps = "[]";
   std::vector<std::string> jobs = {};  // each in braces, `dataset` and `pipeline` left out
@@ -54,9 +54,9 @@ inline Scenario scenario_of(const std::string& yaml, const std::vector<std::stri
   return read_scenario(tree);
 }
 
-// Validation check 22, in every run: deliveries are jobs x samples x epochs; a rank's time is what
-// it computes, waits for its batch, for the others, and for a lost node; nothing is prepared that
-// was not asked for, and without faults nothing fails; nothing the engine was told was wrong.
+// Validation check 22, in every run. Deliveries are jobs x samples x epochs. A rank's time is what
+// it computes, and waits for its batch, for the others, and for a lost node. Nothing is prepared
+// that was not asked for. Without faults nothing fails, and no event to the engine was wrong.
 inline void check_conservation(const Scenario& scenario, const RunResult& run) {
   CHECK(run.failure.empty());
   CHECK(run.protocol_errors == 0);
@@ -67,7 +67,7 @@ inline void check_conservation(const Scenario& scenario, const RunResult& run) {
     if (scenario.ends_after.count() == 0) {
       CHECK(run.aggregate.preparations == run.aggregate.samples_requested);
     }
-    // What is read for a preparation that a job's leaving cancels is asked for by none.
+    // Samples read for a preparation are asked for by no preparation when a leaving job cancels it.
     const bool all_done = std::all_of(run.jobs.begin(), run.jobs.end(),
                                       [](const JobResult& job) { return job.state == "done"; });
     if (all_done) CHECK(run.aggregate.samples_read <= run.aggregate.samples_requested);

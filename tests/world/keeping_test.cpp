@@ -1,11 +1,11 @@
-// What caches keep of data that no job reads any more, and whom it makes way for.
+// What caches keep of data that no job reads any more, and for which data it makes room.
 #include "tests/world/harness.h"
 
 namespace batchflow::sim::test {
 namespace {
 
-// Jobs one after the other on data sets `a` of 400 samples and `b` of 500, each sample a slot of
-// 4096 bytes, with a cache of `cached` slots for them.
+// Jobs one after the other on datasets `a` of 400 samples and `b` of 500. Each sample takes a slot
+// of 4096 bytes, and the cache has `cached` slots for them.
 struct OneAfterTheOther {
   std::string data;  // of each job: a, b
   std::uint64_t cached = 1000;
@@ -36,7 +36,7 @@ struct OneAfterTheOther {
 
 }  // namespace
 
-TEST_CASE("the next job on a data set finds what the one before has read") {
+TEST_CASE("the next job on a dataset finds what the job before has read") {
   CHECK(OneAfterTheOther{"a"}.reads() == 400);
   CHECK(OneAfterTheOther{"aa"}.reads() == 400);
   CHECK(OneAfterTheOther{"aba"}.reads() == 900);
@@ -47,7 +47,7 @@ TEST_CASE("what no job reads gives way to what one does, as far as it is wanted"
   // `b` takes 500 of 700: 200 of `a` are left, and `a` then makes 100 of `b` leave.
   CHECK(OneAfterTheOther{"aba", 700}.reads() == 900 + 200);
   CHECK(OneAfterTheOther{"abab", 700}.reads() == 900 + 200 + 200);
-  // A policy that gives all there is to who reads leaves nothing.
+  // A policy that gives everything to shares that jobs read from leaves nothing.
   CHECK(OneAfterTheOther{"aba", 700, "proportional"}.reads() == 900 + 400);
 }
 

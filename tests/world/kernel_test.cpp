@@ -3,9 +3,9 @@
 
 #include <sstream>
 
-#include "sim/world/errands.h"
 #include "sim/world/platform.h"
 #include "sim/world/simgrid_api.h"
+#include "sim/world/tasks.h"
 #include "tests/world/harness.h"
 
 namespace batchflow::sim::test {
@@ -21,7 +21,7 @@ struct Flow {
   double weight = 1;
 };
 
-// When each ends, on a host of this speed.
+// When each flow ends, on a host of this speed.
 std::vector<double> ends(double speed, const std::vector<Flow>& flows) {
   std::istringstream text(in_child([&] {
     Kernel kernel;
@@ -44,7 +44,7 @@ std::vector<double> ends(double speed, const std::vector<Flow>& flows) {
   return result;
 }
 
-// How long orders of so many operations take on a drive, all begun at once.
+// How long tasks of so many operations take on a drive, all begun at once.
 std::vector<double> read_times(const std::string& store,
                                const std::vector<Platform::Amount>& amounts) {
   Small small;
@@ -53,16 +53,16 @@ std::vector<double> read_times(const std::string& store,
   const Scenario scenario = scenario_of(small.yaml());
   std::istringstream text(in_child([&] {
     Kernel kernel;
-    Errands errands(kernel);
-    Platform platform(kernel, errands, scenario.cluster);
+    Tasks tasks(kernel);
+    Platform platform(kernel, tasks, scenario.cluster);
     std::vector<double> end(amounts.size());
     kernel.after(Duration(0), [&] {
       for (std::size_t i = 0; i < amounts.size(); ++i) {
-        const ErrandId errand = errands.begin([&, i] {
+        const TaskId task = tasks.begin([&, i] {
           end[i] = std::chrono::duration<double>(kernel.now().time_since_epoch()).count();
         });
-        platform.read_store(errand, 0, amounts[i], Random(i));
-        errands.go(errand);
+        platform.read_store(task, 0, amounts[i], Random(i));
+        tasks.go(task);
       }
     });
     kernel.run();
@@ -95,7 +95,7 @@ TEST_CASE("check 9, weights 1:3 of 3 GB each at 1 GB/s end at 6 and 4 s") {
   const auto end = ends(kGB, {{0, 3 * kGB, 0, 1}, {0, 3 * kGB, 0, 3}});
   CHECK(end[0] == exactly(6));
   CHECK(end[1] == exactly(4));
-  // The same of two nodes that read one sample of 3 GB each.
+  // The same for two nodes that read one sample of 3 GB each.
   const RunResult run = simulate_text(
       "cluster: {nodes: [{name: a, memory: 8gb}, {name: b, memory: 8gb, store_weight: 3}],\n"
       "          store: {bytes_per_s: 1gb}}\n"
@@ -164,18 +164,18 @@ TEST_CASE("bytes of a peer come after the latencies on the way, at the narrowest
       "          {name: c, memory: 1gb, nic_bytes_per_s: 1mb, nic_latency: 1ms, link: rack}]\n"
       "datasets: [{name: data, samples: 1, bytes: 1}]\n"
       "pipelines: [{name: train}]\njobs: [{dataset: data, pipeline: train, step: 1s}]\n");
-  const std::string told = in_child([&] {
+  const std::string result = in_child([&] {
     Kernel kernel;
-    Errands errands(kernel);
-    Platform platform(kernel, errands, scenario.cluster);
+    Tasks tasks(kernel);
+    Platform platform(kernel, tasks, scenario.cluster);
     std::string all;
     const auto copy = [&](std::size_t from, std::size_t to, int at_s) {
       kernel.after(std::chrono::seconds(at_s), [&, from, to, at_s] {
-        const ErrandId errand = errands.begin([&, at_s] {
+        const TaskId task = tasks.begin([&, at_s] {
           all += fmt::format("{} ", (kernel.now() - Instant(std::chrono::seconds(at_s))).count());
         });
-        platform.copy(errand, from, to, 1'000'000);
-        errands.go(errand);
+        platform.copy(task, from, to, 1'000'000);
+        tasks.go(task);
       });
     };
     copy(0, 1, 0);   // over its card, the rack's link and the other's card
@@ -187,7 +187,7 @@ TEST_CASE("bytes of a peer come after the latencies on the way, at the narrowest
     kernel.run();
     return all;
   });
-  CHECK(told == "1013000000 1002000000 1013000000 1013000000 1991000000 2002000000 ");
+  CHECK(result == "1013000000 1002000000 1013000000 1013000000 1991000000 2002000000 ");
 }
 
 TEST_CASE("check 20, two tiers side by side take the longer of both, one after the other the sum") {
@@ -197,10 +197,10 @@ TEST_CASE("check 20, two tiers side by side take the longer of both, one after t
   small.store = "{bytes_per_s: 1gb}";
   small.jobs = {"step: 1s"};
   const Scenario scenario = scenario_of(small.yaml());
-  const std::string told = in_child([&] {
+  const std::string result = in_child([&] {
     Kernel kernel;
-    Errands errands(kernel);
-    Platform platform(kernel, errands, scenario.cluster);
+    Tasks tasks(kernel);
+    Platform platform(kernel, tasks, scenario.cluster);
     std::string all;
     const auto say = [&](const char* what) {
       all += fmt::format("{} {} ", what, kernel.now().time_since_epoch().count());
@@ -208,24 +208,24 @@ TEST_CASE("check 20, two tiers side by side take the longer of both, one after t
     const Platform::Amount near{1, 60'000'000'000};
     const Platform::Amount far{1, 40'000'000'000};
     kernel.after(Duration(0), [&] {
-      const ErrandId both = errands.begin([&] {
+      const TaskId both = tasks.begin([&] {
         say("both");
-        const ErrandId first = errands.begin([&] {
-          const ErrandId second = errands.begin([&] { say("in turn"); });
+        const TaskId first = tasks.begin([&] {
+          const TaskId second = tasks.begin([&] { say("in turn"); });
           platform.read_store(second, 0, far, Random(1));
-          errands.go(second);
+          tasks.go(second);
         });
         platform.read_nvme(first, 0, near, Random(1));
-        errands.go(first);
+        tasks.go(first);
       });
       platform.read_nvme(both, 0, near, Random(1));
       platform.read_store(both, 0, far, Random(1));
-      errands.go(both);
+      tasks.go(both);
     });
     kernel.run();
     return all;
   });
-  CHECK(told == "both 40000000000 in turn 86000000000 ");
+  CHECK(result == "both 40000000000 in turn 86000000000 ");
 }
 
 TEST_CASE("metadata operations and small reads cost what they are said to") {
@@ -259,7 +259,7 @@ TEST_CASE("what is held up now and then costs its share of the operations") {
 }
 
 TEST_CASE("more flows than a server carries at once wait for their turn, and none is lost") {
-  // 2000 orders of 1 MB at 1 GB/s: 2 s of bytes, and never less.
+  // 2000 tasks of 1 MB at 1 GB/s: 2 s of bytes, and never less.
   const auto ends =
       read_times("{bytes_per_s: 1gb}", std::vector<Platform::Amount>(2000, {1, 1'000'000}));
   double last = 0;
@@ -268,7 +268,7 @@ TEST_CASE("more flows than a server carries at once wait for their turn, and non
 }
 
 TEST_CASE("timers keep their nanosecond, one instant is one round, a cancelled flow is silent") {
-  const std::string told = in_child([] {
+  const std::string result = in_child([] {
     Kernel kernel;
     auto* host = simgrid_api::add_host(kernel.zone(), "shared", 1e9);
     std::string all;
@@ -289,7 +289,7 @@ TEST_CASE("timers keep their nanosecond, one instant is one round, a cancelled f
     kernel.run();
     return all;
   });
-  CHECK(told == "|0 flow timer|3000000000 cancel|3000000001 late|6480000000000007");
+  CHECK(result == "|0 flow timer|3000000000 cancel|3000000001 late|6480000000000007");
 }
 
 }  // namespace batchflow::sim::test

@@ -1,9 +1,10 @@
-// What jobs still need stays, what nobody needs leaves: where the room suffices, each block is made
+// Blocks that jobs still need stay, and others leave: where the room suffices, each block is made
 // once. The sums are by hand, in blocks of one sample; a batch is a block.
 //
-// Jobs that run one sequence at steps of t_f and of t_s seconds are apart by what the faster one
-// has had more: n (1 - t_f / t_s) when it ends, a t for one that came t seconds late at a blocks a
-// second. Each has two credits and looks two blocks ahead: four blocks a job are under way.
+// Jobs that run one sequence at steps of t_f and of t_s seconds are apart by what the faster job
+// has had more: n (1 - t_f / t_s) when it ends, and a t for a job that came t seconds late, at a
+// blocks a second. Each has two credits and looks two blocks ahead: four blocks a job are under
+// way.
 #include "tests/world/harness.h"
 
 namespace batchflow::sim::test {
@@ -45,7 +46,7 @@ TEST_CASE(
     const std::uint64_t lag = kSamples * 3 / 4;
     CHECK(made(two, lag + 2 * kUnderWay) == kSamples);
     CHECK(made(two, lag - kUnderWay) > kSamples);
-    // One between them needs no room but for what is under way.
+    // A single job needs no room but for what is under way.
     std::vector<std::string> three = two;
     three.push_back(job(order, "step: 160ms"));
     CHECK(made(three, lag + 3 * kUnderWay) == kSamples);
@@ -69,7 +70,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("who is in an earlier epoch needs the blocks of the next, as far as it has one") {
+TEST_CASE("a job in an earlier epoch needs the blocks of the next, as far as it has one") {
   for (const char* order : {"sequential", "strict"}) {
     CAPTURE(order);
     const std::string first = job(order, "step: 100ms, epochs: 3");
@@ -90,9 +91,9 @@ TEST_CASE("relaxed jobs in step have each block made once in the room of what is
   }
 }
 
-// Lanes are of 16 blocks where the room is 32 or more, so 32 lanes an epoch. Who comes when the
-// first is at its 100th block joins the lane that this one has open, and goes on with it to the
-// end; then it is alone with the six lanes that were had before.
+// Lanes are of 16 blocks where the room is 32 or more, so 32 lanes an epoch. A job that comes when
+// the first is at its 100th block joins the lane that the first has open, and goes on with it to
+// the end. Then it is alone with the six lanes that were used before.
 TEST_CASE("a relaxed job that comes late has made for it what was done with when it came") {
   const std::vector<std::string> two = {job("relaxed", "step: 100ms"),
                                         job("relaxed", "step: 100ms, arrives: 10s")};

@@ -1,4 +1,4 @@
-// Node-local jobs and jobs that rehearse in a simulated world, under the eyes of a witness.
+// Node-local jobs and jobs that rehearse in a simulated world, checked by a witness.
 #include "tests/world/witness.h"
 
 namespace batchflow::sim::test {
@@ -29,11 +29,11 @@ RunResult witnessed(const std::string& yaml) {
 }  // namespace
 
 TEST_CASE("a node-local job has every sample once an epoch, and no block crosses the network") {
-  // Nor does what is read: the store has no links here, and nothing is kept as it is stored.
+  // Nor do reads: the store has no links here, and nothing is kept in its encoded form.
   const RunResult local = witnessed(two_nodes("node_local: true"));
   const RunResult shared = witnessed(two_nodes("node_local: false"));
   CHECK(local.aggregate.network_bytes == 0);
-  // Every other sample is prepared where it is not wanted.
+  // Every other sample is prepared on a node that does not want it.
   CHECK(shared.aggregate.network_bytes > 3 * 512 * 1000 / 4);
   CHECK(local.jobs[0].batches == shared.jobs[0].batches);
 }
@@ -51,7 +51,7 @@ TEST_CASE("a job that rehearses has every sample once an epoch, and in each batc
   CHECK(run.jobs[0].rehearsed == 3 * 43 * 4);
   CHECK(run.jobs[0].batches == 3 * 43 * 4);
   CHECK(run.jobs[0].fillers == 3 * (4 - 512 % 12 % 4) % 4);
-  // The buffer is told in parts where it is large, and rehearsed in a strict order too.
+  // The buffer is reported in parts where it is large, and rehearsed in a strict order too.
   const RunResult all =
       witnessed(two_nodes("order: strict, rehearsal: {samples: 2, exemplars: 512}",
                           "faults: [{kind: node-lost, target: n-1, at: 234ms, lasts: 500ms}]\n"));

@@ -15,7 +15,7 @@ struct Line {
   int workers = 1;
   int credits = 2;
   int depth = 16;
-  std::string scaling = "";  // in place of one of that depth
+  std::string scaling = "";  // in place of a scaling policy of that depth
 
   RunResult run() const {
     Small small;
@@ -88,7 +88,7 @@ TEST_CASE("check 6, eight workers of a slower pipeline come in rounds: T = 125 p
   CHECK(run.jobs[0].stall_s == exactly(7.28));
 }
 
-TEST_CASE("who trains in no time is prepared for by all workers, from the first step on") {
+TEST_CASE("all workers prepare for a job that trains in no time, from the first step on") {
   // Before anything is measured four are made ahead; then eight at a time: 1 + 96 / 8 rounds.
   Line line{100, "0s", "1s", "0s", 8};
   line.scaling = "look-ahead";
@@ -147,7 +147,7 @@ TEST_CASE("what is kept on a drive is written at the drive's rate, beside what i
   CHECK(second.aggregate.samples_read == 2);
 }
 
-TEST_CASE("the time of each step of a pipeline is told by its name") {
+TEST_CASE("the time of each step of a pipeline is reported under its name") {
   // 400 samples: decode 2 ms, resize 1 us for each of 1000 bytes, crop 0.5 ms, on cores of speed 2.
   const auto run = [](const char* allocation, int epochs) {
     Small small;
@@ -172,7 +172,7 @@ TEST_CASE("the time of each step of a pipeline is told by its name") {
     CHECK(once.preparation_steps[i].step == expected[i].first);
     CHECK(once.preparation_steps[i].core_s == doctest::Approx(expected[i].second).epsilon(1e-9));
   }
-  // What is decoded once is cropped in each epoch.
+  // A sample that is decoded once is cropped in each epoch.
   const RunResult thrice = run("proportional:forms=decoded", 3);
   CHECK(thrice.preparation_steps[0].core_s == doctest::Approx(0.4).epsilon(1e-9));
   CHECK(thrice.preparation_steps[2].core_s == doctest::Approx(0.3).epsilon(1e-9));
@@ -189,7 +189,7 @@ TEST_CASE("a storage-bound job takes its bytes over the bandwidth") {
   small.more = "grain: {items_per_block: 8}\n";
   const RunResult run = simulate_small(small);
   CHECK(run.aggregate.storage_bytes == 100'000'000);
-  CHECK(run.makespan_s >= 10);  // bytes / bandwidth, whatever else
+  CHECK(run.makespan_s >= 10);  // bytes / bandwidth at least
   CHECK(run.makespan_s == doctest::Approx(10.01).epsilon(1e-8));
 }
 
@@ -225,7 +225,7 @@ TEST_CASE("check 24, scaling: sizes and bandwidths by k change nothing, times by
     small.jobs = {fmt::format("batch: 10, step: {}us, epochs: 2, order: sequential", 3100 * times),
                   fmt::format("batch: 5, step: {}us, arrives: {}us, order: sequential",
                               2300 * times, 10'000 * times)};
-    // A look-ahead that is measured may round otherwise when a nanosecond does.
+    // A look-ahead that is measured may round differently when a nanosecond does.
     small.more = fmt::format(
         "engine: {{item_slot_bytes: {}, policies: {{scaling: static}}}}\n"
         "grain: {{items_per_block: 8}}\n",
@@ -234,7 +234,7 @@ TEST_CASE("check 24, scaling: sizes and bandwidths by k change nothing, times by
   };
   const RunResult plain = run(1, 1);
   const RunResult larger = run(4, 1);
-  // What falls on one instant by chance may fall a nanosecond apart: a nanosecond an event.
+  // Events that happen to be at one instant may be a nanosecond apart: a nanosecond an event.
   CHECK(larger.makespan_s == doctest::Approx(plain.makespan_s).epsilon(1e-6));
   CHECK(larger.aggregate.storage_reads == plain.aggregate.storage_reads);
   CHECK(larger.aggregate.storage_bytes == 4 * plain.aggregate.storage_bytes);

@@ -1,5 +1,6 @@
 // Random mixtures of faults over random small clusters: each job ends, each sample comes exactly
-// once an epoch, and another process orders the same. A failure prints what repeats it:
+// once an epoch, and another process gives the same commands. A failure prints the command that
+// repeats it:
 //
 //   BATCHFLOW_SEED=17 build/release/bin/test_world -tc="random faults"
 #include <array>
@@ -12,7 +13,7 @@ namespace batchflow::sim::test {
 
 namespace {
 
-// Anything small with all that can break in it, and up to eight faults, all of which end.
+// Any small cluster with all that can break in it, and up to eight faults, all of which end.
 class RandomWorld {
  public:
   explicit RandomWorld(std::uint64_t seed) : random_(hash(21, seed)), seed_(seed) {}
@@ -115,7 +116,7 @@ class RandomWorld {
 
 // What all runs of a test met together.
 struct Tally {
-  std::map<std::string, std::uint64_t> struck;  // by kind of fault, those that had an effect
+  std::map<std::string, std::uint64_t> struck;  // by kind of fault, faults that had an effect
   std::uint64_t jobs_done = 0;
   std::uint64_t jobs_refused = 0;
   std::uint64_t restarts = 0;
@@ -140,7 +141,7 @@ std::string problem_with(std::uint64_t seed, Tally& tally) {
   std::string problem = watched.violation + run.failure;
   if (problem.empty()) {
     for (const JobResult& job : run.jobs) {
-      // What no memory suffices for is refused at once, faults or not.
+      // A job for which no memory suffices is refused at once, with faults or without.
       const bool no_room = job.refusal.find("of the cache") != std::string::npos;
       // Too large a step for an epoch that leaves out its tail.
       const bool no_sense = job.refusal.find("no sense") != std::string::npos;
@@ -150,7 +151,7 @@ std::string problem_with(std::uint64_t seed, Tally& tally) {
     if (run.protocol_errors > 0) problem += fmt::format("{} protocol errors", run.protocol_errors);
   }
   if (problem.empty()) check_conservation(scenario, run);
-  // Without anybody who looks on, and in another process.
+  // Without a witness, and in another process.
   if (problem.empty()) {
     const RunResult again =
         decode_run(in_child([&] { return encode_run(simulate(scenario, {})); }));

@@ -97,7 +97,7 @@ TEST_CASE("where nodes share nothing, each keeps what it reads itself") {
   CHECK(simulate_text(text).aggregate.samples_read == 4000);
   const RunResult alone = simulate_text(text, {"engine.preset=independent", "engine.credits=1"});
   CHECK(alone.aggregate.network_bytes == 0);
-  // In the second epoch about half of a node's samples were on the other one before.
+  // In the second epoch about half of a node's samples were on the other node before.
   CHECK(alone.aggregate.samples_read > 5500);
   CHECK(alone.aggregate.samples_read < 6500);
 }
@@ -155,7 +155,7 @@ TEST_CASE("the network limits what comes from the store: bytes / bandwidth at le
 
 TEST_CASE("case 10, AU of storage-bound jobs is bandwidth over need") {
   // Eight jobs that need 105.4 MB/s each (400 samples of 114,660 B in 435 ms) on 500 MB/s: .593.
-  // What was fetched ahead when the first step ends is worth some 16 of 500 steps.
+  // The batches fetched ahead when the first step ends are worth some 16 of 500 steps.
   const std::string text =
       "cluster:\n  nodes: [{name: node, cores: 32, gpus: 8, memory: 16gb}]\n"
       "  store: {bytes_per_s: 500mb}\n"

@@ -1,5 +1,5 @@
-// Who gets GPUs when, worked out by hand: four GPUs, five jobs, data that costs nothing, steps of a
-// minute.
+// Which job gets GPUs when, worked out by hand: four GPUs, five jobs, data that costs nothing,
+// steps of a minute.
 #include "tests/world/harness.h"
 
 namespace batchflow::sim::test {
@@ -69,22 +69,22 @@ RunResult check_schedule(const std::string& scheduler, const std::vector<Times>&
 
 }  // namespace
 
-TEST_CASE("fifo: nobody passes who came first, although there is room for him") {
+TEST_CASE("fifo: no job passes an earlier one, although there is room for it") {
   check_schedule("fifo", {{1.75, 91.75}, {1, 41}, {41, 66}, {81, 91}, {66, 81}});
 }
 
-TEST_CASE("sjf: who computes least is next, and others fill what he leaves") {
+TEST_CASE("sjf: the job that computes least is next, and others fill what it leaves") {
   check_schedule("sjf", {{1.75, 91.75}, {1, 41}, {66, 91}, {41, 51}, {51, 66}});
 }
 
-TEST_CASE("recorded: nobody begins before he did, or before there are GPUs") {
+TEST_CASE("recorded: no job begins before its recorded start, or before there are GPUs") {
   check_schedule("recorded", {{10, 100}, {1, 41}, {70, 95}, {45, 55}, {55, 70}});
 }
 
-TEST_CASE("las: who has had an hour of GPUs makes room at once, and goes on from where he was") {
-  // b has had an hour after 20 minutes, as c has: c and then e wait for that. e leaves too little
-  // for them, and b, who waits longer, is the first to go on. a has his hour when nobody with less
-  // waits.
+TEST_CASE("las: a job that has had an hour of GPUs makes room at once, and goes on where it was") {
+  // b has had an hour after 20 minutes, as c has: c and then e wait for that. e leaves too few GPUs
+  // for them, and b, which waits longer, is the first to go on. a has its hour when no job with
+  // less waits.
   const RunResult run =
       check_schedule("las", {{1.75, 91.75}, {1, 86}, {21, 91}, {56, 66}, {41, 56}});
   for (const JobResult& job : run.jobs) {
@@ -97,7 +97,7 @@ TEST_CASE("las: who has had an hour of GPUs makes room at once, and goes on from
   }
 }
 
-// A job is preempted in mid-step: a step that stands for many goes on where it was, another one is
+// A job is preempted in mid-step: a step that stands for many goes on where it was, any other is
 // computed again, and what is computed twice counts as lost.
 TEST_CASE("las: what is computed twice is lost, and no more than a step") {
   for (const bool streams : {false, true}) {

@@ -1,4 +1,4 @@
-// Sanity checks of several jobs: what they share, and what they pay when they do not.
+// Sanity checks of several jobs: what they share, and what they pay when they do not share.
 #include "tests/world/harness.h"
 #include "tests/world/witness.h"
 
@@ -35,7 +35,7 @@ std::vector<std::string> equal_jobs(int count, const std::string& job) {
 
 }  // namespace
 
-TEST_CASE("check 13, single flight: N jobs on a cold data set read and prepare it once") {
+TEST_CASE("check 13, single flight: N jobs on a cold dataset read and prepare it once") {
   for (const int jobs : {1, 2, 5, 8}) {
     CAPTURE(jobs);
     Crowd crowd;
@@ -58,7 +58,7 @@ TEST_CASE("check 13, without sharing: N jobs prepare N times, and read N times w
     const RunResult run = crowd.run();
     const auto times = static_cast<std::uint64_t>(jobs);
     CHECK(run.aggregate.preparations == times * 800);
-    // Each shuffles for itself; what two have under way at once is read once.
+    // Each job shuffles for itself; a sample that two jobs have under way at once is read once.
     CHECK(run.aggregate.samples_read <= times * 800);
     CHECK(run.aggregate.samples_read >= times * 800 - 800 * (times - 1) / 5);
   }
@@ -111,8 +111,8 @@ TEST_CASE("check 14, bounded lag: the fast job is held to the slow one's pace af
     Crowd crowd;
     crowd.n = 8 * n;
     crowd.steps = "[]";
-    // With one credit a rank has been granted what it trains on and no more: the slow job is one
-    // batch ahead of what it has ended, so that a lag of W - 1 there is one of W here.
+    // With one credit a rank has been granted only the batch that it trains on: the slow job is one
+    // batch ahead of what it has ended, so that a lag of W - 1 there is a lag of W here.
     crowd.jobs = {"batch: 8, step: 100ms, order: sequential, credits: 1",
                   "batch: 8, step: 330ms, order: sequential, credits: 1"};
     crowd.set = {
@@ -128,7 +128,7 @@ TEST_CASE("check 14, bounded lag: the fast job is held to the slow one's pace af
 
 TEST_CASE("check 23, more bandwidth, workers or window never lengthen a run under FIFO") {
   // More cache: cache_test.cpp. Jobs that share blocks may take them in another order when there is
-  // more of something, and end a little later for it: by less than one step.
+  // more of a resource, and end a little later for it: by less than one step.
   for (const auto& [second, slack_s] : {std::pair{"", 0.0}, {"batch: 16, step: 50ms", 0.05}}) {
     CAPTURE(second);
     Crowd crowd;
@@ -150,7 +150,7 @@ TEST_CASE("check 23, more bandwidth, workers or window never lengthen a run unde
     };
     never_longer(crowd.store, {"{bytes_per_s: 50kb}", "{bytes_per_s: 100kb}",
                                "{bytes_per_s: 200kb}", "{bytes_per_s: 1mb}"});
-    // Without a store to share: with room for more, more is read at once, and the first of it
+    // Without a store to share. With room for more, more is read at once, and the first of it comes
     // later.
     crowd.store = "{}";
     never_longer(crowd.cores, {"1", "2", "4", "8"});
@@ -160,8 +160,8 @@ TEST_CASE("check 23, more bandwidth, workers or window never lengthen a run unde
 }
 
 TEST_CASE("check 22, in the middle of a run nothing is lost either, and no cache is overfull") {
-  // Memory for 20 of 100 blocks; the run is cut at times without meaning. What is over limits
-  // would be a BF_CHECK of the engine's consistency check, which runs after each step.
+  // Memory for 20 of 100 blocks; the run is cut at arbitrary times. Memory over its limits would be
+  // a BF_CHECK of the engine's consistency check, which runs after each step.
   for (const char* cut : {"", "ends_after: 300ms\n", "ends_after: 1234567us\n"}) {
     CAPTURE(cut);
     Small small;
@@ -201,7 +201,7 @@ TEST_CASE("a job that leaves early takes nothing with it, and the others end as 
   CHECK(run.jobs[0].state == "done");
   CHECK(run.jobs[1].state == "left");
   CHECK(run.jobs[1].time_s == exactly(1));
-  // Its first batch comes after 8 ms of preparation; of the 49.6 steps it then has time for, 49.
+  // Its first batch comes after 8 ms of preparation; then it has time for 49.6 steps, and takes 49.
   CHECK(run.jobs[1].batches == 49);
 }
 

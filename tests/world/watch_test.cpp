@@ -1,5 +1,4 @@
-// What ranks waited for, told apart: scenarios in which one thing alone is slow, worked out by
-// hand.
+// The causes of ranks' waits: scenarios in which one resource alone is slow, worked out by hand.
 #include <doctest/doctest.h>
 
 #include "sim/world/residency.h"
@@ -77,11 +76,12 @@ TEST_CASE("a rank that waits for a worker that another job keeps busy") {
   const RunResult run = simulate_small(small);
   check_sums(run);
   for (const JobResult& job : run.jobs) CHECK(job.waited.other_s == exactly(0));
-  // All twenty blocks go through one worker: while one job's is made, the other waits for it.
+  // All twenty blocks go through one worker: while a block of one job is made, the other job waits
+  // for it.
   CHECK(run.jobs[0].waited.cores_s + run.jobs[1].waited.cores_s > 1);
 }
 
-TEST_CASE("a job whose GPUs are busy is bounded by them, and one with a slow rank by that") {
+TEST_CASE("a job with busy GPUs is bounded by them, and a job with a slow rank by that rank") {
   Small small = ten_blocks();
   small.jobs = {"batch: 16, step: 1s", "batch: 16, step: 1s, step_jitter: 0.5, ranks: 5"};
   const RunResult run = simulate_small(small);
@@ -121,8 +121,8 @@ TEST_CASE(
 }
 
 TEST_CASE("the most that was kept is exact, however short the moment") {
-  // All hundred samples as they are stored, the block that is wanted, and the one trained on before
-  // it, which leaves when the next is ordered.
+  // All hundred samples in their encoded form, the block that is wanted, and the block trained on
+  // before it, which leaves when the next is sent.
   Small small;
   small.more = "grain: {items_per_block: 1}\n";
   small.steps = "[{name: crop, random: true, cost: 1ms, output: 300}]";

@@ -1,5 +1,6 @@
-// Sees what the ranks of a simulated world are handed and say they have trained on, and nothing
-// else; a Checker for each job (tests/driver) proves that each sample comes exactly once an epoch.
+// Sees the batches that the ranks of a simulated world get and what they report as trained on, and
+// nothing else. A Checker for each job (tests/driver) proves that each sample comes exactly once an
+// epoch.
 #pragma once
 
 #include <memory>
@@ -36,8 +37,8 @@ class Witness {
     }
   }
 
-  // Stands where the engine is asked. `spoil` changes what is delivered: a broken engine.
-  World::Step around(World::Step engine, std::function<void(Deliver&)> spoil = {}) {
+  // Decides in place of the engine. `spoil` changes what is delivered: a broken engine.
+  World::EngineStep around(World::EngineStep engine, std::function<void(Deliver&)> spoil = {}) {
     return [this, engine = std::move(engine), spoil](Instant now, std::span<const Event> events) {
       for (const Event& event : events) hear(event);
       const auto commands = engine(now, events);
@@ -75,16 +76,16 @@ class Witness {
     if (const auto* resized = std::get_if<JobResized>(&event)) {
       jobs_[resized->job.value].nodes.assign(resized->ranks.begin(), resized->ranks.end());
     }
-    if (const auto* told = std::get_if<ExemplarsReported>(&event)) {
-      std::vector<SampleId>& buffer = jobs_[told->job.value].buffer;
-      if (told->anew) buffer.clear();
-      buffer.insert(buffer.end(), told->samples.begin(), told->samples.end());
-      if (!told->more) jobs_[told->job.value].checker->rehearsal().reported(buffer);
+    if (const auto* reported = std::get_if<ExemplarsReported>(&event)) {
+      std::vector<SampleId>& buffer = jobs_[reported->job.value].buffer;
+      if (reported->anew) buffer.clear();
+      buffer.insert(buffer.end(), reported->samples.begin(), reported->samples.end());
+      if (!reported->more) jobs_[reported->job.value].checker->rehearsal().reported(buffer);
     }
     if (const auto* done = std::get_if<BatchConsumed>(&event)) {
       jobs_[done->job.value].checker->consumed(done->rank, done->step);
     }
-    // A sample that is corrupt is so from the first report on, whoever meets it.
+    // A sample that is corrupt is corrupt from the first report on, for all jobs.
     if (const auto* done = std::get_if<PreparationDone>(&event)) {
       for (const SampleId sample : done->failed) plans_[0].corrupt.push_back(sample);
     }
@@ -163,7 +164,7 @@ class Witness {
   std::vector<SampleId> ids_;
 };
 
-// A run under the eyes of a witness: its result, or what went wrong.
+// A run checked by a witness: its result, or what went wrong.
 struct Watched {
   std::string violation;
   RunResult run;

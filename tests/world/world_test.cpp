@@ -52,7 +52,7 @@ TEST_CASE("an engine that returns no commands moves no byte") {
   CHECK(run.aggregate.pcie_bytes == 0);
   CHECK(run.aggregate.samples_requested == 0);
   CHECK(run.aggregate.samples == 0);
-  // Jobs that nobody serves wait, and that is said.
+  // Jobs that are never served wait, and the result says so.
   CHECK(run.failure.find("jobs wait") != std::string::npos);
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("chance does not depend on policies: a job computes equally long under
 }
 
 TEST_CASE("a journal of a run, replayed into another engine, gives the same orders") {
-  // Of a run with faults it holds what the engine was told of them, and needs none to replay.
+  // The journal of a run with faults holds the events of the faults, and a replay needs no faults.
   for (const std::string faults :
        {"",
         "faults: [{kind: node-lost, target: node-1, at: 300ms, lasts: 200ms},\n"
@@ -163,7 +163,7 @@ TEST_CASE("a run that is ended while it is set up leaves no journal, and an olde
           .string();
   SimulateOptions options;
   options.journal = path;
-  options.goes_on = [](const HowFar&) { return false; };
+  options.goes_on = [](const RunProgress&) { return false; };
   const auto end = [&] {
     return decode_run(
         in_child([&] { return encode_run(simulate(scenario_of(varied()), options)); }));
@@ -176,11 +176,11 @@ TEST_CASE("a run that is ended while it is set up leaves no journal, and an olde
   std::filesystem::remove(path);
 }
 
-TEST_CASE("who stops a run gets its results so far") {
+TEST_CASE("a run that is stopped gives its results so far") {
   const Scenario scenario = scenario_of(varied(), {"jobs.0.epochs=200", "jobs.1.epochs=200"});
   const RunResult run = decode_run(in_child([&] {
     SimulateOptions options;
-    options.goes_on = [](const HowFar& so) { return so.done < 0.1; };
+    options.goes_on = [](const RunProgress& progress) { return progress.done < 0.1; };
     return encode_run(simulate(scenario, options));
   }));
   CHECK(run.interrupted);
@@ -198,7 +198,7 @@ TEST_CASE("a run can be cut at a simulated time") {
 }
 
 TEST_CASE("the recorder keeps a bounded number of points, and the last is near the end") {
-  const std::string told = in_child([] {
+  const std::string result = in_child([] {
     const Scenario scenario = scenario_of(varied());
     World world(scenario, policy_list(), {});
     const RunResult run = world.run();
@@ -212,7 +212,7 @@ TEST_CASE("the recorder keeps a bounded number of points, and the last is near t
     return fmt::format("{} {} {}", points.size() > 100 && points.size() <= 512,
                        last_s == run.makespan_s, grows);
   });
-  CHECK(told == "true true true");
+  CHECK(result == "true true true");
 }
 
 }  // namespace batchflow::sim::test

@@ -1,4 +1,4 @@
-// What a decision costs: deliveries and blocks a second, operations a decision, the longest step.
+// Cost of a decision: deliveries and blocks a second, operations a decision, the longest step.
 // ./dev bench core
 #include <benchmark/benchmark.h>
 
@@ -76,7 +76,7 @@ void BM_BlockOfOneSample(benchmark::State& state) {
 void BM_BlockOf256(benchmark::State& state) {
   deliveries(state, 256);
 }
-// The usual grain of simulations: where its 256 samples are is known of all of them together.
+// The usual grain of simulations: all 256 samples of an item are in one place.
 void BM_BlockOf256InOneItem(benchmark::State& state) {
   deliveries(state, 1, 256);
 }
@@ -84,15 +84,15 @@ BENCHMARK(BM_BlockOfOneSample)->Arg(1)->Arg(16)->Arg(256)->MinTime(1);
 BENCHMARK(BM_BlockOf256InOneItem)->Arg(1)->Arg(16)->Arg(256)->MinTime(1);
 BENCHMARK(BM_BlockOf256)->Arg(1)->Arg(16)->Arg(256)->MinTime(1);
 
-// One job over a dataset that is cached whole, a sample a block: the cost must not depend on how
-// many samples are cached.
+// One job over a dataset that is cached whole, a sample a block: the cost must not depend on the
+// number of cached samples.
 void BM_CachedSamples(benchmark::State& state) {
   const auto samples = static_cast<std::uint64_t>(state.range(0));
   World world(samples, 1, 1, samples * 8192 + (1 << 20), 1);
   while (world.backend.deliveries() < samples) world.backend.step();
   const std::uint64_t before = world.backend.deliveries();
   const EngineCounters start = world.engine.counters();
-  // A whole epoch, so that its switch is shared by as many deliveries as it is for.
+  // A whole epoch, so that as many deliveries share its switch as in a job.
   for (auto _ : state) {
     while (world.backend.deliveries() < before + samples) world.backend.step();
   }
@@ -106,7 +106,7 @@ BENCHMARK(BM_CachedSamples)->RangeMultiplier(10)->Range(10'000, 10'000'000)->Ite
 
 // ---------------------------------------------------------------------------------- memory ----
 
-// What the engine holds for a cached sample, the eviction policy's own memory taken off: at most 24
+// What the engine holds for a cached sample, without the eviction policy's own memory: at most 24
 // bytes, and 8 for each sample of the dataset. Catalogues with sizes of their own count here.
 void BM_MemoryOfCachedSamples(benchmark::State& state) {
   constexpr std::uint64_t kSamples = 4'000'000;
@@ -131,8 +131,8 @@ BENCHMARK(BM_MemoryOfCachedSamples)->Iterations(1)->Unit(benchmark::kMillisecond
 
 constexpr int kRounds = 5;
 
-// From the middle of one epoch to the middle of the third, in blocks as images have and in those of
-// small samples.
+// From the middle of one epoch to the middle of the third, in blocks of the size for images and of
+// the size for small samples.
 void BM_EpochSwitchOfTenMillion(benchmark::State& state) {
   const auto block = static_cast<std::uint32_t>(state.range(0));
   const std::uint64_t blocks = 10'000'000 / block + 1;
@@ -165,7 +165,7 @@ void BM_PolicySwap(benchmark::State& state) {
 }
 BENCHMARK(BM_PolicySwap)->Iterations(kRounds)->Unit(benchmark::kMillisecond);
 
-// A million scores, in the slices that events come in, for a weighted job.
+// A million scores, in the slices in which events come, for a weighted job.
 void BM_MillionScores(benchmark::State& state) {
   Stopwatch watch;
   for (auto _ : state) {
@@ -175,7 +175,7 @@ void BM_MillionScores(benchmark::State& state) {
     for (std::uint32_t i = 0; i < scores.size(); ++i) {
       scores[i] = {SampleId(mix(i) % scores.size()), static_cast<float>(i % 97)};
     }
-    // What a new job's first steps touch for the first time is not the scores' doing.
+    // A new job's first steps touch memory for the first time, which the scores do not cause.
     while (world.backend.deliveries() < 1000) world.backend.step();
     watch.begin_round();
     for (std::size_t at = 0; at < scores.size(); at += kScoresMost) {

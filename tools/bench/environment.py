@@ -1,4 +1,4 @@
-"""What the benchmarks in Python share: an environment of their own, tables, and pages of docs/.
+"""Common parts of the benchmarks in Python: their environments, tables, and pages of docs/.
 
 BATCHFLOW_BUILD is the build folder, where environments are kept.
 """
@@ -18,7 +18,7 @@ _BEGIN, _END = "<!-- measured -->", "<!-- end of what was measured -->"
 
 def install(name: str, packages: Sequence[str], with_system: bool = True,
             timeout_s: float = 1800) -> tuple[Path, Optional[str]]:
-    """The interpreter of an environment, and what went wrong. One that is whole is used again."""
+    """The interpreter of an environment, or what went wrong. Finished ones are used again."""
     folder = BUILD / "python" / name
     python, done = folder / "bin" / "python", folder / "installed"
     wanted = "\n".join(packages)
@@ -28,27 +28,27 @@ def install(name: str, packages: Sequence[str], with_system: bool = True,
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input",
            "--disable-pip-version-check", *packages]
     if with_system and importlib.util.find_spec("numpy"):
-        # Of the system, whose other packages were built for it.
+        # The version of the system: its other packages were built for it.
         import numpy
         pip.append(f"numpy=={numpy.__version__}")
     log = folder.with_suffix(".log")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as said:
+    with log.open("w") as output:
         for command in ([sys.executable, "-m", "venv", "--clear",
                          *["--system-site-packages"] * with_system, str(folder)], pip):
             try:
-                ended = subprocess.run(command, stdout=said, stderr=said, timeout=timeout_s)
+                ended = subprocess.run(command, stdout=output, stderr=output, timeout=timeout_s)
             except (subprocess.TimeoutExpired, OSError) as error:
                 return python, f"{error}; see {log}"
             if ended.returncode != 0:
-                last = (log.read_text().strip().splitlines() or ["it says nothing"])[-1]
+                last = (log.read_text().strip().splitlines() or ["it printed nothing"])[-1]
                 return python, f"{last}; see {log}"
     done.write_text(wanted)
     return python, None
 
 
 def use(name: str, needed: dict[str, str]) -> None:
-    """Goes on in an environment that has these modules, by package, if this one has not."""
+    """Goes on in an environment with these modules (by package), if this one lacks some."""
     missing = [package for module, package in needed.items()
                if not importlib.util.find_spec(module)]
     if not missing:
@@ -78,8 +78,8 @@ def machine() -> str:
 def show(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
-        cells = [row[0].ljust(widths[0]), *(one.rjust(width)
-                                           for one, width in zip(row[1:], widths[1:]))]
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width)
+                                           for cell, width in zip(row[1:], widths[1:]))]
         print("  ".join(cells).rstrip())
 
 
@@ -89,7 +89,7 @@ def markdown(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def write_part(file: Path, text: str) -> None:
-    """Between the two marks of a page that says the rest."""
+    """Puts the text between the two marks of a page."""
     page = file.read_text()
     if page.count(_BEGIN) != 1 or page.count(_END) != 1:
         sys.exit(f"{file} does not have '{_BEGIN}' and '{_END}' once, between which it is put")

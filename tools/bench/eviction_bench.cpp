@@ -95,8 +95,8 @@ void run_bare_lru(benchmark::State& state, const std::string& spec) {
   report(state, trace, misses);
 }
 
-// Turn by turn, so that a machine that is slow for a while is slow for both: the middle, the least
-// and the most of how much of the bare list's rate there is.
+// In turn, so that a machine that is slow for a while is slow for both. Reports the rate as a share
+// of the bare list's: the middle, the least and the most.
 void run_beside_bare_lru(benchmark::State& state, const PolicyEntry& entry,
                          const std::string& spec) {
   constexpr int kTurns = 7;

@@ -1,6 +1,6 @@
-// A backend in which everything that is ordered is done at once, or preparation after some steps,
-// and ranks train in no time: what is left is the cost of the engine. Used by the engine's
-// benchmarks.
+// A backend that carries out every command at once, or preparations after some steps, and with
+// ranks that train in no time: what is left is the cost of the engine. The engine's benchmarks use
+// it.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,7 @@ class InstantBackend {
     }
   }
 
-  // So many steps after it was ordered a block is made.
+  // A block is made so many steps after its command.
   void prepare_for(std::uint64_t steps) { preparation_steps_ = steps; }
 
   // One step of the engine with all that the last one caused; false when nothing is left to do.
@@ -126,7 +126,7 @@ class InstantBackend {
   std::uint64_t drawn_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t preparation_steps_ = 0;
-  std::deque<std::pair<std::uint64_t, Event>> made_;  // and when that is known
+  std::deque<std::pair<std::uint64_t, Event>> made_;  // and when that is reported
 };
 
 }  // namespace batchflow

@@ -1,4 +1,4 @@
-// The longest step in cases that were long once, each with a number that grows: what a step takes
+// The longest step in cases that were long once, each with a number that grows: the longest step
 // must not grow with it. ./dev bench core --benchmark_filter=Step
 #include <benchmark/benchmark.h>
 
@@ -77,8 +77,8 @@ void report(benchmark::State& state, const Stopwatch& watch) {
   state.counters["longest_step_us"] = watch.longest_us();
 }
 
-// Four jobs of eight ranks whose samples do not all fit; so many workers hold what they prepare
-// from. A fifth job comes, and the share of samples makes room for it.
+// Four jobs of eight ranks with samples that do not all fit; so many workers hold their
+// ingredients. A fifth job comes, and the share of samples makes room for it.
 void pinned_samples(benchmark::State& state, const char* eviction) {
   Stopwatch watch;
   const auto workers = static_cast<std::uint32_t>(state.range(0));
@@ -171,7 +171,7 @@ void BM_StepWeightedBatch(benchmark::State& state) {
   for (auto _ : state) {
     World world({.sample_bytes = 100, .block_samples = 4096});
     world.backend.join({JobId(1), Order::weighted, batch, 1, 1}, kNode);
-    // What the first epochs touch for the first time is not the batch's doing.
+    // The first epochs touch memory for the first time, which the batch does not cause.
     while (world.backend.deliveries() < 2'000'000 / batch) world.backend.step();
     watch.begin_round();
     const std::uint64_t before = world.backend.deliveries();
@@ -181,7 +181,7 @@ void BM_StepWeightedBatch(benchmark::State& state) {
   }
 }
 
-// A job joins a data set of so many samples.
+// A job joins a dataset of so many samples.
 void BM_StepJoinOfLargeDataset(benchmark::State& state) {
   Stopwatch watch;
   const auto samples = static_cast<std::uint64_t>(state.range(0));
@@ -280,7 +280,7 @@ void BM_StepLessMemory(benchmark::State& state) {
   }
 }
 
-// So many nodes have come and gone, each with a worker: what the next one costs.
+// So many nodes have come and gone, each with a worker: the cost of the next one.
 void BM_StepNodesThatWere(benchmark::State& state) {
   Stopwatch watch;
   const auto nodes = static_cast<std::uint32_t>(state.range(0));

@@ -1,4 +1,4 @@
-// What a policy's answer costs: nanoseconds a decision, for every registered policy of the kinds
+// Cost of a policy's answer: nanoseconds a decision, for every registered policy of the kinds
 // allocation, selection, dispatch and scaling, over 1, 16 and 256 shares or candidates.
 // ./dev bench core --benchmark_filter=policy
 #include <benchmark/benchmark.h>
@@ -11,7 +11,7 @@
 namespace batchflow {
 namespace {
 
-constexpr int kViews = 64;  // asked in turn, so that no answer is learned by heart
+constexpr int kViews = 64;  // asked in turn, so that no branch predictor learns an answer by heart
 
 template <class Make>
 auto make(const PolicyEntry& entry, const Parameters& parameters) {
@@ -58,7 +58,7 @@ void dispatch(benchmark::State& state, const PolicyEntry* entry) {
   }
 }
 
-// It is asked of one node and one job; the number is how many of each an iteration asks for.
+// It is asked about one node and one job; the number is how many of each an iteration asks about.
 void scaling(benchmark::State& state, const PolicyEntry* entry) {
   const Parameters parameters(entry->parameters);
   const auto policy = make<MakeScaling>(*entry, parameters);

@@ -1,4 +1,4 @@
-// What this process has in memory, by the operating system's count.
+// The memory of this process, by the operating system's count.
 #pragma once
 
 #include <unistd.h>

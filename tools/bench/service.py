@@ -42,10 +42,11 @@ class Service:
         return self._process.pid
 
     def status(self) -> dict[str, Any]:
-        asked = subprocess.run([os.environ["BATCHFLOWCTL"], "--service", str(self.socket), "status",
-                                "--json"], check=True, stdout=subprocess.PIPE, timeout=60)
-        told: dict[str, Any] = json.loads(asked.stdout)
-        return told
+        answer = subprocess.run(
+            [os.environ["BATCHFLOWCTL"], "--service", str(self.socket), "status", "--json"],
+            check=True, stdout=subprocess.PIPE, timeout=60)
+        status: dict[str, Any] = json.loads(answer.stdout)
+        return status
 
     def __exit__(self, *unused: Any) -> None:
         self._process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-// What several rounds came to.
+// The middle, least and most of several rounds.
 #pragma once
 
 #include <algorithm>

@@ -9,8 +9,8 @@
 
 namespace batchflow {
 
-// Each step's own CPU time, the least of all rounds: an engine does the same in each, and what a
-// virtual machine takes in between does not come at the same step again and again.
+// The CPU time of each step, the least of all rounds: an engine does the same in each round, and
+// interruptions by a virtual machine do not hit the same step again and again.
 class Stopwatch {
  public:
   void begin_round() { at_ = 0; }

@@ -1,4 +1,4 @@
-# What every target of BatchFlow shares, and the proof that its parts keep to their boundaries.
+# Functions for every target of BatchFlow, and the check that its parts keep to their boundaries.
 
 include_guard()
 include(CheckLinkerFlag)
@@ -6,7 +6,7 @@ include(CheckLinkerFlag)
 set(BATCHFLOW_SANITIZE "" CACHE STRING "Sanitizers for all targets, as for -fsanitize=")
 
 # A newer compiler may warn of more, and GCC warns of what its own sanitizers insert; neither must
-# keep anybody from building. So warnings are errors with the compiler the project is developed
+# keep a user from building. So warnings are errors with the compiler that the project is developed
 # with, in plain builds, and a choice elsewhere.
 set(werror OFF)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13
@@ -20,8 +20,9 @@ target_include_directories(batchflow_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(batchflow_options INTERFACE
   -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -ffp-contract=off
   $<$<BOOL:${BATCHFLOW_WERROR}>:-Werror>)
-# What is installed does not name the folder it was built in. ccache compiles from there by itself
-# (CCACHE_BASEDIR); with the folder in its arguments no clone would find what another has compiled.
+# Installed files do not name the folder that they were built in. ccache compiles from there by
+# itself (CCACHE_BASEDIR); with the folder in its arguments no clone would find what another has
+# compiled.
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER MATCHES "(^|/)ccache$")
   target_compile_options(batchflow_options INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 endif()
@@ -56,7 +57,7 @@ foreach(linker mold lld)
 endforeach()
 
 # A package of the distribution: found, or the message says what to install. Versions are compared
-# here, since some packages' own version files refuse newer minor versions, which are welcome.
+# here, because the version files of some packages refuse newer minor versions, which are welcome.
 macro(batchflow_require package version debian_package)
   find_package(${package} QUIET)
   if(NOT ${package}_FOUND OR
@@ -119,8 +120,8 @@ function(batchflow_must_not_link target pattern)
   endif()
 endfunction()
 
-# core and policies link std, fmt and Eigen alone; sim and runtime do not know each other. What
-# the files include is the test `boundaries.includes`.
+# core and policies link std, fmt and Eigen alone; sim and runtime do not know each other. The test
+# `boundaries.includes` checks what the files include.
 function(batchflow_check_boundaries)
   foreach(target batchflow_core batchflow_policies)
     batchflow_closure(${target} links)

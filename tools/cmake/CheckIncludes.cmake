@@ -1,5 +1,5 @@
-# cmake -DROOT=... -P CheckIncludes.cmake: no source includes what its part must not know.
-# Prints each offending line with its place and fails; says how many files it read otherwise.
+# cmake -DROOT=... -P CheckIncludes.cmake: checks that no source includes what its part must not
+# know. Prints each offending line with its file and fails; otherwise prints how many files it read.
 
 set(no_backend "simgrid|boost|asio|liburing|cuda|yaml-cpp|nlohmann|CLI|sim|runtime|traces|configs")
 set(forbidden_in_core "${no_backend}|policies")
@@ -17,7 +17,7 @@ foreach(part core policies configs traces sim runtime)
     math(EXPR files_read "${files_read} + 1")
     set(forbidden "${forbidden_in_${part}}")
     if(part STREQUAL "sim" AND NOT file MATCHES "^sim/world/")
-      string(APPEND forbidden "|simgrid|sim/world")  # the world alone knows SimGrid
+      string(APPEND forbidden "|simgrid|sim/world")  # only the world knows SimGrid
     endif()
     file(STRINGS ${ROOT}/${file} lines
          REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"](${forbidden})[/._]")

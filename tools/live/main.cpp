@@ -1,7 +1,7 @@
 // batchflow-live: toy jobs on a live service of this machine, with and without sharing.
 //
-// Makes pictures, starts batchflowd on them once for each policy, trains jobs that only sleep for
-// their computing, and prints what each waited for. `./dev demo` runs it small, `./dev bench live`
+// Makes pictures, starts batchflowd on them once for each policy, trains jobs that sleep in place
+// of computing, and prints what each waited for. `./dev demo` runs it small, `./dev bench live`
 // large.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -140,7 +140,7 @@ Served run(const fs::path& folder, const fs::path& data, const Plan& plan,
           fmt::format("the service did not start; see {}", (folder / "service.log").string()));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  // One that runs before jobs come has made ready the memory that it reads into.
+  // A service that runs before jobs come has made ready the memory that it reads into.
   ask_status(folder);
   std::vector<ToyJob> jobs;
   for (std::size_t i = 0; i < plan.compute_ms.size(); ++i) {
@@ -218,17 +218,18 @@ int serve(int argc, char** argv) {
   app.add_option("--data", plan.data, "A folder of pictures in class folders; default: made ones");
   app.add_option("--pictures", plan.pictures, "How many are made")->check(CLI::Range(1, 10000000));
   app.add_option("--quality", plan.quality, "Of their JPEG")->check(CLI::Range(1, 100));
-  app.add_option("--compute-ms", plan.compute_ms, "Of each job, a batch: 10,40 are two jobs")
+  app.add_option("--compute-ms", plan.compute_ms,
+                 "Computing time of each job for a batch: 10,40 are two jobs")
       ->delimiter(',');
   app.add_option("--arrive-s", plan.arrive_s, "When each job comes; default: at once")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 86400.0));
   app.add_option("--batch", plan.batch, "Samples of a batch")->check(CLI::Range(1, 4096));
-  app.add_option("--epochs", plan.epochs, "Of each job")->check(CLI::Range(1, 1000000));
+  app.add_option("--epochs", plan.epochs, "Epochs of each job")->check(CLI::Range(1, 1000000));
   app.add_option("--pipeline", plan.pipeline, "How pictures are prepared");
   app.add_option("--presets", plan.presets, "Policies to compare")->delimiter(',');
-  app.add_option("--memory", plan.memory, "Of the service");
-  app.add_option("--config", plan.config, "Its node file")->check(CLI::ExistingFile);
+  app.add_option("--memory", plan.memory, "Memory of the service");
+  app.add_option("--config", plan.config, "The node file of the service")->check(CLI::ExistingFile);
   app.add_option("--workers", plan.workers, "Threads that prepare; 0: one a core");
   app.add_option("--json", plan.json, "Write results there");
   app.add_flag("--check", plan.check, "Fail unless all jobs had each sample once an epoch");
@@ -274,7 +275,8 @@ int serve(int argc, char** argv) {
   for (const Served& result : results) {
     for (const ToyOutcome& job : result.jobs) well = well && job.wrong.empty() && job.repeats == 0;
   }
-  if (plan.check && !well) std::fprintf(stderr, "batchflow-live: a job had not each sample once\n");
+  if (plan.check && !well)
+    std::fprintf(stderr, "batchflow-live: a job did not have each sample once\n");
   return plan.check && !well ? 1 : 0;
 }
 

@@ -1,7 +1,8 @@
 // Acme of the Shanghai AI Lab: trace_seren.csv and trace_kalos.csv.
 // Source: README of github.com/InternLM/AcmeTrace. Not checked on a real file.
 // Times name their zone. Kalos' duration counts from some time before the start, so the times of
-// start and end are taken. `type` is what the job did (pretrain, evaluation...): its name here.
+// start and end are used. `type` says what the job did (pretrain, evaluation...); it is the job's
+// name here.
 #include "traces/formats/all.h"
 
 namespace batchflow {

@@ -26,9 +26,9 @@ class CsvJobs {
   void read_row(std::string_view line, std::uint64_t number);
 
  private:
-  struct Place {
+  struct FileColumn {
     std::size_t field;
-    const Column* column;
+    const Column* meaning;
   };
   struct Row {
     JobDraft draft;
@@ -38,22 +38,22 @@ class CsvJobs {
     bool has_tres = false;
   };
 
-  // False when the text is nothing that the role can be.
+  // False when the text cannot be a value of the role.
   bool take(Role role, std::string_view text, Row& row);
   bool take_number(Role role, std::string_view text, Row& row);
   bool take_time(std::string_view text, TraceTime& time);
   void finish(Row& row, std::uint64_t number);
-  std::string refusal(const Place& place) const;
+  std::string refusal(const FileColumn& column) const;
 
   const CsvFormat& format_;
   JobTraceBuilder& builder_;
-  std::vector<Place> places_;
+  std::vector<FileColumn> file_columns_;
   std::size_t columns_ = 0;
   std::vector<std::string_view> fields_;
   std::string buffer_;
-  bool tells_intervals_ = false;
-  bool tells_tres_ = false;
-  TraceTime submitted_ns_ = 0;  // of the row before, where rows tell intervals
+  bool has_intervals_ = false;
+  bool has_tres_ = false;
+  TraceTime submitted_ns_ = 0;  // of the row before, where rows give intervals
 };
 
 void CsvJobs::read_header(std::string_view line) {
@@ -66,14 +66,14 @@ void CsvJobs::read_header(std::string_view line) {
       if (column.name != name) continue;
       if (std::find(seen.begin(), seen.end(), column.role) != seen.end()) continue;
       seen.push_back(column.role);
-      places_.push_back({i, &column});
-      tells_intervals_ = tells_intervals_ || column.role == Role::interval;
-      tells_tres_ = tells_tres_ || column.role == Role::tres_allocated;
+      file_columns_.push_back({i, &column});
+      has_intervals_ = has_intervals_ || column.role == Role::interval;
+      has_tres_ = has_tres_ || column.role == Role::tres_allocated;
     }
   }
-  // Requested resources count where none were allocated, which must be known by then.
-  std::stable_partition(places_.begin(), places_.end(), [](const Place& place) {
-    return place.column->role != Role::tres_requested;
+  // Requested resources count where none were allocated, so the allocated ones are read first.
+  std::stable_partition(file_columns_.begin(), file_columns_.end(), [](const FileColumn& column) {
+    return column.meaning->role != Role::tres_requested;
   });
 }
 
@@ -85,36 +85,36 @@ void CsvJobs::read_row(std::string_view line, std::uint64_t number) {
     return;
   }
   Row row;
-  for (const Place& place : places_) {
-    const std::string_view text = field_text(fields_[place.field], buffer_);
-    if (format_.has_steps && place.column->role == Role::id && text.find('.') != text.npos) {
+  for (const FileColumn& column : file_columns_) {
+    const std::string_view text = field_text(fields_[column.field], buffer_);
+    if (format_.has_steps && column.meaning->role == Role::id && text.find('.') != text.npos) {
       builder_.part_of_job(number);
       return;
     }
-    if (!take(place.column->role, text, row)) {
-      builder_.corrupt(number, refusal(place));
+    if (!take(column.meaning->role, text, row)) {
+      builder_.corrupt(number, refusal(column));
       return;
     }
   }
   finish(row, number);
 }
 
-std::string CsvJobs::refusal(const Place& place) const {
+std::string CsvJobs::refusal(const FileColumn& column) const {
   constexpr std::size_t kMost = 60;
-  const std::string_view text = unquoted(fields_[place.field]);
+  const std::string_view text = unquoted(fields_[column.field]);
   const auto wanted = [&]() -> std::string_view {
-    switch (place.column->role) {
+    switch (column.meaning->role) {
       case Role::submit:
       case Role::start:
       case Role::end:
-        return "a time as the other lines have";
+        return "a time in the form of the other lines";
       case Role::duration:
         return "a number of seconds, of 126 years at most";
       default:
         return "a number that is not negative";
     }
   };
-  return fmt::format("the {} '{}' is wrong; write {}", place.column->name, text.substr(0, kMost),
+  return fmt::format("the {} '{}' is wrong; write {}", column.meaning->name, text.substr(0, kMost),
                      wanted());
 }
 
@@ -175,7 +175,7 @@ bool CsvJobs::take_number(Role role, std::string_view text, Row& row) {
     return value.has_value();
   };
   switch (role) {
-    case Role::duration: {  // a negative one is a clock's fault, not a slip of the pen
+    case Role::duration: {  // a negative one is an error of a clock, and not a corrupt line
       const auto value = decimal(text, 9);
       if (!value || *value > kMostTime || *value < -kMostTime) return false;
       job.duration_ns = *value;
@@ -214,8 +214,8 @@ void CsvJobs::finish(Row& row, std::uint64_t number) {
   if (format_.zero_is_no_duration && !job.has_start() && job.duration_ns == 0) {
     job.duration_ns = kNoTime;
   }
-  if (tells_tres_ && !row.has_tres) row.draft.knows_gpus = false;
-  if (tells_intervals_) job.submit_ns = submitted_ns_ += row.interval_ns;
+  if (has_tres_ && !row.has_tres) row.draft.knows_gpus = false;
+  if (has_intervals_) job.submit_ns = submitted_ns_ += row.interval_ns;
   if (row.gpu_milli != 1000) {
     job.gpus_hundredths =
         static_cast<std::uint32_t>((job.gpus_hundredths * row.gpu_milli + 500) / 1000);
@@ -226,7 +226,7 @@ void CsvJobs::finish(Row& row, std::uint64_t number) {
   builder_.add(row.draft, number);
 }
 
-// Our own files say in a remark what their times count from: `# ..., times: local`.
+// BatchFlow's own files have a remark that says what their times count from: `# ..., times: local`.
 void read_remark(std::string_view line, JobTraceBuilder& builder) {
   for (TimeBase base : {TimeBase::utc, TimeBase::local, TimeBase::relative}) {
     if (line.ends_with(fmt::format("times: {}", name_of(base)))) builder.set_time_base(base);

@@ -1,4 +1,4 @@
-// Formats of one line a job whose columns are named by a header: what each column means is a table,
+// Formats with one line a job and columns that a header names: a table says what each column means,
 // and one reader reads them all.
 #pragma once
 
@@ -38,14 +38,15 @@ enum class Role : std::uint8_t {
 };
 
 struct Column {
-  std::string_view name;  // in small letters; a header may write it in others
+  std::string_view name;  // in small letters; a header may write it in capitals
   Role role;
 };
 
 struct CsvFormat {
   char delimiter = ',';
-  std::span<const Column> columns;          // of a role that several have, the first in the header
-  std::span<const std::string_view> marks;  // columns that tell this format from the others
+  std::span<const Column>
+      columns;  // where several columns have one role, the first in the header counts
+  std::span<const std::string_view> marks;  // columns that distinguish this format from the others
   TimeBase numbers = TimeBase::relative;    // what times that are numbers count from
   bool zero_is_no_time = false;
   bool zero_is_no_duration = false;  // of a job without a start, which never ran

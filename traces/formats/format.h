@@ -14,10 +14,10 @@
 
 namespace batchflow {
 
-// How a file begins, to tell its format by.
+// The beginning of a file, by which its format is recognised.
 struct Beginning {
   std::string_view text;
-  std::string_view line;  // the first that is not empty and no comment (`#` or `;`)
+  std::string_view line;  // the first that is neither empty nor a comment (`#` or `;`)
 
   bool has_columns(char delimiter, std::span<const std::string_view> names) const;
 };
@@ -26,7 +26,7 @@ struct JobInput {
   std::string path;  // as given; `-` is standard input
   ByteSource& source;
   std::vector<char>& block;
-  std::size_t filled;  // of the block: how the file begins
+  std::size_t filled;  // of the block, with the beginning of the file
   const JobReadOptions& options;
 
   LineReader lines() const { return {source, block, filled, options.progress}; }
@@ -36,7 +36,7 @@ struct JobFormat {
   std::string_view name;
   std::string_view help;
   bool checked;  // on real files; else written from the publisher's description alone
-  // Either its columns, where a header names them, or what is to be called.
+  // Either the columns, where a header names them, or the function that reads.
   const CsvFormat* csv = nullptr;
   bool (*is)(const Beginning&) = nullptr;
   void (*read)(const JobInput&, JobTraceBuilder&) = nullptr;

@@ -11,7 +11,8 @@
 namespace batchflow {
 namespace {
 
-// In the order in which they are tried: what asks for more columns before what asks for fewer.
+// In the order in which they are tried: a format that needs more columns comes before one that
+// needs fewer.
 constexpr const JobFormat* kFormats[] = {
     &kBatchflowCsv, &kPhillyJson, &kPhillyCsv,  &kIntervals, &kHelios, &kAcme,   &kPai2020,
     &kOpenb,        &kItp,        &kSupercloud, &kSacct,     &kSwf,    &kSwfGpus};
@@ -35,12 +36,12 @@ bool fits(const JobFormat& format, const Beginning& begin) {
   return begin.has_columns(format.csv->delimiter, format.csv->marks);
 }
 
-// What people may take for a list of jobs, by its header.
-struct NoJobs {
+// Files that people may take for a list of jobs, by their header.
+struct OtherTable {
   std::string_view header;
   std::string_view what;
 };
-constexpr NoJobs kNoJobs[] = {
+constexpr OtherTable kOtherTables[] = {
     {",worker,gpu,time,batch_time_norm", "mini-batch times of one PAI job"},
     {"machine,gpu_type,cap_cpu,cap_mem,cap_gpu", "PAI's machines"},
     {"sn,cpu_milli,memory_mib,gpu,model", "openb's nodes"},
@@ -60,17 +61,16 @@ std::string shown(std::string_view line) {
 }
 
 [[noreturn]] void refuse_unknown(const std::string& name, const Beginning& begin) {
-  for (const NoJobs& known : kNoJobs) {
+  for (const OtherTable& known : kOtherTables) {
     if (!begin.line.starts_with(known.header)) continue;
-    throw ConfigError(
-        fmt::format("{}: holds {}, and no jobs; name a list of jobs", name, known.what));
+    throw ConfigError(fmt::format("{}: holds {}, not jobs; name a list of jobs", name, known.what));
   }
   if (begin.text.size() > 262 && begin.text.substr(257, 5) == "ustar") {
     throw ConfigError(fmt::format("{}: is an archive of files; unpack it with tar -xf", name));
   }
   throw ConfigError(
-      fmt::format("{}: is no trace of jobs that is known; it begins with {}, and the "
-                  "formats are {} (--format takes one at its word)",
+      fmt::format("{}: is not a known trace of jobs; it begins with {}, and the "
+                  "formats are {} (--format chooses one without a guess)",
                   name, shown(begin.line), fmt::join(format_names(), ", ")));
 }
 
@@ -115,7 +115,7 @@ JobTrace read_job_trace(const std::string& path, const JobReadOptions& options) 
   refuse_foreign(name, text, "trace info");
   const Beginning begin = beginning_of(text);
   if (filled < block.size() && begin.text.find_first_not_of(" \t\r\n") == begin.text.npos) {
-    throw ConfigError(name + ": is empty but for blanks; write at least one line");
+    throw ConfigError(name + ": has only blanks; write at least one line");
   }
   const JobFormat& format = format_of(name, begin, options.format);
   JobTraceBuilder builder(name, format.name, options.corrupt_limit);
@@ -123,13 +123,13 @@ JobTrace read_job_trace(const std::string& path, const JobReadOptions& options) 
   if (format.csv == nullptr) {
     format.read(input, builder);
   } else if (fits(format, begin)) {
-    constexpr std::uint64_t kShortestJob = 16;  // bytes; what is shorter is blank
+    constexpr std::uint64_t kShortestJob = 16;  // bytes; a shorter text is blank
     builder.expect(
         std::min<std::uint64_t>(expected_lines(source, text), source.file_bytes() / kShortestJob));
     read_csv_jobs(input, *format.csv, builder);
   } else {
     throw ConfigError(
-        fmt::format("{}: is not of the format {}: its header is {}; it needs the columns "
+        fmt::format("{}: does not have the format {}: its header is {}; it needs the columns "
                     "{}",
                     name, format.name, shown(begin.line), fmt::join(format.csv->marks, ", ")));
   }

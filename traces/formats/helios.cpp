@@ -1,6 +1,6 @@
 // SenseTime Helios: cluster_log.csv of one of its clusters (Venus, Earth, Saturn, Uranus).
 // Source: README of github.com/S-Lab-System-Group/HeliosData. Not checked on a real file.
-// Times are of a zone that is not named; 0 GPUs is a job without GPUs. One that was cancelled
+// Times are in a zone that is not named; 0 GPUs is a job without GPUs. A job that was cancelled
 // before it started has no start, and a duration of 0.
 #include "traces/formats/all.h"
 

@@ -1,8 +1,8 @@
-// Philly and Helios as the authors of Gen-Parallel-Workloads publish them for training: rows tell
+// Philly and Helios as the authors of Gen-Parallel-Workloads publish them for training: rows give
 // the interval since the submission of the row before, in seconds.
 // Source: README and training_data of github.com/DIR-LAB/Gen-Parallel-Workloads.
-// Submissions count from the file's first row. `wall_time` is 0 throughout, and nobody says when a
-// job started. Lines end with a return.
+// Submissions count from the file's first row. `wall_time` is 0 throughout, and the start of a job
+// is not recorded. Lines end with a return.
 #include "traces/formats/all.h"
 
 namespace batchflow {

@@ -1,7 +1,7 @@
 // Microsoft ITP as the authors of ElasticFlow (ASPLOS'23) publish it: one file a cluster.
 // Source: README of github.com/microsoft/elasticflow-traces.
-// Seconds count from 2021-03-04 in no named zone; jobs under 600 s were left out; nobody says who,
-// how it ended, or when it started.
+// Seconds count from 2021-03-04 in no named zone; jobs under 600 s were left out. The user, the
+// status and the start of a job are not recorded.
 #include "traces/formats/all.h"
 
 namespace batchflow {

@@ -5,7 +5,7 @@
 
 namespace batchflow {
 
-// A mark that ends in what is read next may have begun before the outermost object that is open.
+// A mark may have begun before the outermost open object, and end in what is read next.
 std::size_t JsonObjects::first_needed() const {
   const std::size_t begin =
       open_.empty() ? at_ : static_cast<std::size_t>(open_.front().offset - dropped_);
@@ -18,8 +18,8 @@ bool JsonObjects::more() {
   if (first_needed() == 0 && end_ == block.size()) {
     if (block.size() < kLargestObject) {
       block.resize(2 * block.size());
-    } else {  // by half a block, that what is moved stays in proportion to what is read
-      const auto first_half = [&](const Place& object) {
+    } else {  // by half a block, so that moving costs in proportion to reading
+      const auto first_half = [&](const Position& object) {
         return object.offset - dropped_ < block.size() / 2;
       };
       forget_outermost(
@@ -43,17 +43,17 @@ void JsonObjects::forget_outermost(std::size_t count) {
   open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-void JsonObjects::lose(const Place& from) {
+void JsonObjects::lose(const Position& from) {
   if (!lost_) lost_ = from;
 }
 
-void JsonObjects::end_gap(const Place& at) {
+void JsonObjects::end_gap(const Position& at) {
   gap_ = {};
   if (lost_) gap_ = {lost_->line, at.offset - lost_->offset, at.marks - lost_->marks};
 }
 
-// Within a gap an object without the mark is a part of one that is damaged.
-bool JsonObjects::close(const Place& object) {
+// Within a gap, an object without the mark is a part of a damaged object.
+bool JsonObjects::close(const Position& object) {
   if (!object.has_mark && (lost_ || !open_.empty())) return false;
   if (!open_.empty()) lose(open_.front());
   end_gap(object);
@@ -62,7 +62,8 @@ bool JsonObjects::close(const Place& object) {
   return true;
 }
 
-// Called at a quote. Where one is missing, what is said to be in a string is not: it counts too.
+// Called at a quote. Where a quote is missing, text seems to be in a string that is not, so it
+// counts too.
 void JsonObjects::find_mark(bool in_string) {
   const std::size_t size = mark_.size();
   if (at_ + 1 < size) return;
@@ -80,7 +81,7 @@ bool JsonObjects::end() {
 
 bool JsonObjects::next() {
   constexpr std::string_view kBetween = " \t\r,[]\xef\xbb\xbf";  // and the byte order mark
-  constexpr std::size_t kDeepest = 1000;                         // what nests deeper is no job
+  constexpr std::size_t kDeepest = 1000;  // an object that nests deeper is no job
   open_.clear();
   lost_.reset();
   bool in_string = false;
@@ -90,7 +91,7 @@ bool JsonObjects::next() {
     switch (c) {
       case '\n':
         ++line_;
-        in_string = false;  // no string spans lines: the quote that would end it is missing
+        in_string = false;  // no string spans lines: its closing quote is missing
         break;
       case '\\':
         if (in_string && (at_ + 1 < end_ || more()) && input_.block[at_ + 1] != '\n') ++at_;
@@ -111,7 +112,7 @@ bool JsonObjects::next() {
           lose(here());
           break;
         }
-        const Place object = open_.back();
+        const Position object = open_.back();
         open_.pop_back();
         ++at_;
         if (close(object)) return true;

@@ -1,7 +1,7 @@
 // Alibaba's GPU-sharing cluster of 2023 ("openb"): openb_pod_list_*.csv.
 // Source: github.com/alibaba/clusterdata, cluster-trace-gpu-v2023.
-// A pod has `num_gpu` GPUs and of each `gpu_milli` thousandths; one that waits has no
-// scheduled_time. Seconds count from the trace's begin.
+// A pod has `num_gpu` GPUs, and `gpu_milli` thousandths of each; a pod that waits has no
+// scheduled_time. Seconds count from the beginning of the trace.
 #include "traces/formats/all.h"
 
 namespace batchflow {

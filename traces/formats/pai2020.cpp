@@ -2,8 +2,8 @@
 // Source: README of github.com/alibaba/clusterdata, cluster-trace-gpu-v2020. Not checked on a real
 // file.
 // Neither has a header. A job's GPUs are the sum over its tasks of instances times plan_gpu, which
-// is in hundredths of a GPU. The job table says who submitted the job, when, and how it ended;
-// without it the first task's start is taken for its submission. Seconds are of a fake calendar.
+// is in hundredths of a GPU. The job table gives the job's user, submission and status; without it
+// the start of the first task is taken for the submission. Seconds are of a fake calendar.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ bool is_task_table(std::string_view line) {
   return fields.size() == kTaskFields && is_status(fields[kTaskStatus]);
 }
 
-// The file of that table beside `path`, compressed or not; empty when there is none.
+// The file of the other table beside `path`, compressed or not; empty when there is none.
 std::string beside(const std::string& path, std::string_view from, std::string_view to) {
   const std::size_t at = path.rfind(from);
   if (at == path.npos) return "";
@@ -65,7 +65,8 @@ std::string beside(const std::string& path, std::string_view from, std::string_v
 
 class Pai {
  public:
-  // The paths of the tables, as faults name them; of the job table empty where there is none.
+  // The paths of the tables, as faults name them; that of the job table is empty where there is
+  // none.
   Pai(JobTraceBuilder& builder, std::string job_path, std::string task_path)
       : builder_(builder), job_path_(std::move(job_path)), task_path_(std::move(task_path)) {
     builder.set_numbers(TimeBase::relative);
@@ -81,14 +82,14 @@ class Pai {
     if (!builder_.read_time(fields[kJobEnd], end)) {
       return refuse_field("end_time", fields[kJobEnd], line);
     }
-    const auto [place, is_new] = places_.try_emplace(builder_.texts().intern(fields[kName]),
-                                                     static_cast<std::uint32_t>(jobs_.size()));
+    const auto [entry, is_new] = indices_.try_emplace(builder_.texts().intern(fields[kName]),
+                                                      static_cast<std::uint32_t>(jobs_.size()));
     if (!is_new) return builder_.part_of_job(line);
     Job& job = jobs_.emplace_back();
     job.line = line;
-    job.draft.knows_gpus = false;  // until a task says it
+    job.draft.knows_gpus = false;  // until a task has it
     JobRecord& record = job.draft.record;
-    record.id = place->first;
+    record.id = entry->first;
     record.user = builder_.texts().intern(fields[kUser]);
     record.submit_ns = submit;
     job.draft.end_ns = end;
@@ -154,15 +155,15 @@ class Pai {
   };
 
   Job& job_of_task(const std::vector<std::string_view>& fields, std::uint64_t line) {
-    const auto [place, is_new] = places_.try_emplace(builder_.texts().intern(fields[kName]),
-                                                     static_cast<std::uint32_t>(jobs_.size()));
+    const auto [entry, is_new] = indices_.try_emplace(builder_.texts().intern(fields[kName]),
+                                                      static_cast<std::uint32_t>(jobs_.size()));
     if (!is_new) {
       builder_.part_of_job(line);
-      return jobs_[place->second];
+      return jobs_[entry->second];
     }
     Job& job = jobs_.emplace_back();
     job.line = line;
-    job.draft.record.id = place->first;
+    job.draft.record.id = entry->first;
     job.draft.set_status(fields[kTaskStatus]);
     return job;
   }
@@ -181,7 +182,7 @@ class Pai {
 
   JobTraceBuilder& builder_;
   const std::string job_path_, task_path_;
-  std::unordered_map<TextId, std::uint32_t> places_;  // of job names
+  std::unordered_map<TextId, std::uint32_t> indices_;  // of job names
   std::vector<Job> jobs_;
 };
 
@@ -199,7 +200,7 @@ void each_row(LineReader lines, Use use) {
   }
 }
 
-// The other table, from its own file.
+// Reads the other table from its own file.
 template <class Use>
 void each_row_of(const std::string& path, const JobReadOptions& options, Use use) {
   ByteSource source(path);
@@ -215,7 +216,7 @@ void read_pai(const JobInput& input, JobTraceBuilder& builder) {
                                        : beside(input.path, kTaskTable, kJobTable);
   if (names_jobs && other.empty()) {
     throw ConfigError(
-        fmt::format("{}: says nothing of GPUs; put pai_task_table.csv beside it, and "
+        fmt::format("{}: has no numbers of GPUs; put pai_task_table.csv beside it, and "
                     "name them as they were published",
                     input.path));
   }

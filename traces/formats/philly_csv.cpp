@@ -1,7 +1,7 @@
-// Microsoft Philly as the authors of Pollux (OSDI'21) cut it: one row a job, attempts folded.
+// Microsoft Philly as the authors of Pollux (OSDI'21) cut it: one row a job, its attempts in one.
 // Source: philly.csv in github.com/petuum/adaptdl, branch osdi21-artifact, simulator/traces.
-// The times are of a zone that is not named; rows are not sorted; nobody says who, how it ended, or
-// when it started.
+// Times are in a zone that is not named; rows are not sorted. The user, the status and the start of
+// a job are not recorded.
 #include "traces/formats/all.h"
 
 namespace batchflow {

@@ -1,8 +1,8 @@
 // Microsoft Philly: cluster_job_log, JSON, with every attempt of every job.
 // Source: README and analysis of github.com/msr-fiddle/philly-traces. Not checked on a real file.
 // A job's GPUs are those of its largest attempt; it runs from the first start of an attempt to the
-// end of its last one. A job without attempts does not say how many GPUs it wanted. Times are of a
-// zone that is not named (Pacific), null or `None` where the log missed them.
+// end of its last one. A job without attempts does not say how many GPUs it wanted. Times are in a
+// zone that is not named (Pacific), and null or `None` where the log lacks them.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -14,22 +14,22 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Follows one job's JSON; nlohmann-json calls it for each token.
+// Follows the JSON of one job; nlohmann-json calls it for each token.
 class PhillyJob : public nlohmann::json_sax<Json> {
  public:
   explicit PhillyJob(JobTraceBuilder& builder) : builder_(builder) {}
 
-  // Throws nothing; what is wrong, if anything, is in `fault` after it.
+  // Throws nothing; afterwards `fault` says what is wrong, if anything.
   JobDraft read(std::string_view text) {
     draft_ = {};
     draft_.knows_gpus = false;
     draft_.record.attempts = 0;
-    places_.clear();
+    levels_.clear();
     key_.clear();
     fault.clear();
     is_job_ = false;
     if (!Json::sax_parse(text.begin(), text.end(), this) && fault.empty()) {
-      fault = "what begins here is no job; write a JSON object";
+      fault = "what begins here is not a job; write a JSON object";
     }
     if (fault.empty() && !is_job_) fault = "the job that begins here has no submitted_time; add it";
     return draft_;
@@ -49,47 +49,47 @@ class PhillyJob : public nlohmann::json_sax<Json> {
   bool binary(binary_t&) override { return true; }
 
   bool start_object(std::size_t) override {
-    const Place outer = place();
-    if (places_.empty()) return enter(Place::job);
-    if (outer == Place::attempts) {
+    const Level outer = level();
+    if (levels_.empty()) return enter(Level::job);
+    if (outer == Level::attempts) {
       if (draft_.record.attempts < UINT16_MAX) ++draft_.record.attempts;
       gpus_ = nodes_ = 0;
-      draft_.end_ns = kNoTime;  // the last attempt's counts
-      return enter(Place::attempt);
+      draft_.end_ns = kNoTime;  // the end of the last attempt counts
+      return enter(Level::attempt);
     }
-    if (outer == Place::details) {
+    if (outer == Level::details) {
       ++nodes_;
-      return enter(Place::detail);
+      return enter(Level::detail);
     }
-    return enter(Place::elsewhere);
+    return enter(Level::elsewhere);
   }
   bool end_object() override {
-    if (place() == Place::attempt) finish_attempt();
-    places_.pop_back();
+    if (level() == Level::attempt) finish_attempt();
+    levels_.pop_back();
     return true;
   }
   bool start_array(std::size_t) override {
-    const Place outer = place();
-    if (outer == Place::job && key_ == "attempts") return enter(Place::attempts);
-    if (outer == Place::attempt && key_ == "detail") return enter(Place::details);
-    if (outer == Place::detail && key_ == "gpus") return enter(Place::gpus);
-    return enter(Place::elsewhere);
+    const Level outer = level();
+    if (outer == Level::job && key_ == "attempts") return enter(Level::attempts);
+    if (outer == Level::attempt && key_ == "detail") return enter(Level::details);
+    if (outer == Level::detail && key_ == "gpus") return enter(Level::gpus);
+    return enter(Level::elsewhere);
   }
   bool end_array() override {
-    places_.pop_back();
+    levels_.pop_back();
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    fault = "the job that begins here is no valid JSON; write it whole";
+    fault = "the job that begins here is not valid JSON; write it whole";
     return false;
   }
 
  private:
-  enum class Place { elsewhere, job, attempts, attempt, details, detail, gpus };
+  enum class Level { elsewhere, job, attempts, attempt, details, detail, gpus };
 
-  Place place() const { return places_.empty() ? Place::elsewhere : places_.back(); }
-  bool enter(Place place) {
-    places_.push_back(place);
+  Level level() const { return levels_.empty() ? Level::elsewhere : levels_.back(); }
+  bool enter(Level level) {
+    levels_.push_back(level);
     return true;
   }
 
@@ -110,11 +110,11 @@ class PhillyJob : public nlohmann::json_sax<Json> {
 
   bool value(const std::string& text) {
     JobRecord& job = draft_.record;
-    switch (place()) {
-      case Place::gpus:
+    switch (level()) {
+      case Level::gpus:
         ++gpus_;
         break;
-      case Place::job:
+      case Level::job:
         if (key_ == "jobid") job.id = builder_.texts().keep(text);
         if (key_ == "user") job.user = builder_.texts().intern(text);
         if (key_ == "vc") job.queue = builder_.texts().intern(text);
@@ -122,7 +122,7 @@ class PhillyJob : public nlohmann::json_sax<Json> {
         if (key_ != "submitted_time") break;
         is_job_ = true;
         return time(text, job.submit_ns);
-      case Place::attempt:
+      case Level::attempt:
         if (key_ == "end_time") return time(text, draft_.end_ns);
         if (key_ == "start_time" && !job.has_start()) return time(text, job.start_ns);
         break;
@@ -134,9 +134,9 @@ class PhillyJob : public nlohmann::json_sax<Json> {
 
   JobTraceBuilder& builder_;
   JobDraft draft_;
-  std::vector<Place> places_;
+  std::vector<Level> levels_;
   std::string key_;
-  std::uint32_t gpus_ = 0;  // of the attempt at hand
+  std::uint32_t gpus_ = 0;  // of the present attempt
   std::uint32_t nodes_ = 0;
   bool is_job_ = false;
 };
@@ -149,8 +149,8 @@ bool is_philly(const Beginning& begin) {
   return is_json && begin.text.find(kMark) != begin.text.npos;
 }
 
-// Jobs that are lost in a gap: as many as submitted there, and as many as would fit, were all of
-// them as long as the longest so far (pages of a file may be zero).
+// Jobs that are lost in a gap: as many as submissions are in it, and as many as fit if each is as
+// long as the longest job so far (pages of a file may be zero).
 std::uint64_t jobs_in(const JsonGap& gap, std::uint64_t longest_bytes) {
   if (gap.line == 0) return 0;
   const std::uint64_t fitting = longest_bytes == 0 ? 0 : gap.bytes / longest_bytes;
@@ -167,8 +167,8 @@ void read_philly(const JobInput& input, JobTraceBuilder& builder) {
     const bool has_gap = gap.line != 0, has_job = !objects.text().empty();
     const JobDraft draft = has_job ? job.read(objects.text()) : JobDraft{};
     const bool is_whole = has_job && job.fault.empty();
-    if (has_gap) {  // what cannot be read behind it may be the rest of the job that begins there
-      builder.corrupt(gap.line, "what begins here is no whole job; close its braces and quotes",
+    if (has_gap) {  // unreadable text behind it may be the rest of the job that begins there
+      builder.corrupt(gap.line, "what begins here is not a whole job; close its braces and quotes",
                       std::max<std::uint64_t>(lost + (has_job && !is_whole), 1));
     } else if (!is_whole) {
       builder.corrupt(objects.line(), job.fault);

@@ -1,10 +1,10 @@
-// What `sacct --parsable2` prints: fields between bars, a header, one row a job and one a step.
+// The output of `sacct --parsable2`: fields between bars, a header, one row a job and one a step.
 // Source: sacct(1) of Slurm. Not checked on a real file.
 // Ask for: sacct -a -P -o
 //   JobID,JobName,User,Partition,Submit,Start,End,State,NNodes,NCPUS,AllocTRES,ReqTRES
-// Times are of the zone of whoever asked, or seconds since 1970 with SLURM_TIME_FORMAT=%s. Rows of
-// steps (`17.batch`) belong to their job; a start that is `Unknown` or `None` never was. A job that
-// never ran has no AllocTRES: what it asked for stands in ReqTRES, or nowhere.
+// Times are in the zone of the caller of sacct, or seconds since 1970 with SLURM_TIME_FORMAT=%s.
+// Rows of steps (`17.batch`) belong to their job; a job with a start of `Unknown` or `None` never
+// started. A job that never ran has no AllocTRES: what it asked for is in ReqTRES, or nowhere.
 #include "traces/formats/all.h"
 
 namespace batchflow {

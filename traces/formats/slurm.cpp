@@ -59,7 +59,7 @@ bool read_tres(std::string_view text, JobRecord& job) {
       job.nodes = *number;
     }
   }
-  // GPUs by type are given beside their sum, or alone.
+  // GPUs are given by type beside their sum, or by type alone.
   if (!has_all_gpus) job.gpus_hundredths = 100 * gpus_of_types;
   return true;
 }

@@ -1,7 +1,7 @@
 // MIT Supercloud: slurm-log.csv of its Datacenter Challenge, also with columns added by others.
 // Source: https://dcc.mit.edu; checked on a sample that others made, which rounds ids to floats, so
 // that they are not unique there.
-// GPUs stand in tres_alloc. A start or end of 0 says that there was none yet.
+// GPUs are in tres_alloc. A start or end of 0 means that there was none yet.
 #include "traces/formats/all.h"
 
 namespace batchflow {

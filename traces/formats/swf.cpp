@@ -1,8 +1,8 @@
 // The Standard Workload Format, version 2.2: eighteen numbers a line, remarks behind a `;`.
 // Source: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html. Not checked on a real file.
 // It knows processors, not GPUs: they are CPUs here, and GPUs where --format=swf-gpus says that the
-// log counts those. -1 is what is not known. Seconds count from the log's begin, which the remark
-// UnixStartTime places in the calendar.
+// log counts GPUs. -1 means unknown. Seconds count from the beginning of the log, which the remark
+// UnixStartTime gives in the calendar.
 #include <fmt/format.h>
 
 #include <array>
@@ -42,7 +42,7 @@ constexpr const char* kNames[kFields] = {
     "preceding job",  "think time"};
 using Fields = std::array<std::string_view, kFields>;
 
-// How many fields the line has, of which the first are in `fields`.
+// Returns how many fields the line has; the first of them are in `fields`.
 std::size_t split_at_blanks(std::string_view line, Fields& fields) {
   constexpr std::string_view kBlanks = " \t\r";
   std::size_t count = 0;
@@ -69,7 +69,7 @@ JobStatus swf_status(std::int64_t status) {
   return status == 5 ? JobStatus::cancelled : JobStatus::unknown;
 }
 
-// 2 to 4: a part of a job whose whole has a line of its own.
+// 2 to 4: a part of a job; the whole job has a line of its own.
 bool is_part(std::int64_t status) {
   return status >= 2 && status <= 4;
 }
@@ -93,7 +93,7 @@ struct Swf {
     Fields fields;
     if (split_at_blanks(line, fields) != kFields) {
       builder.corrupt(number,
-                      fmt::format("the line has not {} fields; write -1 for what is not known",
+                      fmt::format("the line does not have {} fields; write -1 for an unknown field",
                                   std::size_t{kFields}));
       return;
     }
@@ -165,7 +165,7 @@ constexpr JobFormat kSwfGpus{
     .name = "swf-gpus",
     .help = "Standard Workload Format; its processors are GPUs",
     .checked = false,
-    .is = [](const Beginning&) { return false; },  // by name alone
+    .is = [](const Beginning&) { return false; },  // chosen by name alone
     .read = [](const JobInput& input,
                JobTraceBuilder& builder) { read_swf(input, builder, true); }};
 

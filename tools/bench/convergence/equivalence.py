@@ -1,7 +1,7 @@
 """Whether two means are the same within a margin: two one-sided t-tests (TOST), Welch's.
 
-That a difference is not significant would prove nothing: too few runs show none either. Here it is
-the other way round: who has too few runs cannot show that the means are the same.
+A difference that is not significant would prove nothing: too few runs show none either. Here it is
+the other way round: with too few runs, the means cannot be shown to be the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LEVEL = 0.05
 
 
 def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """And the square of its standard error."""
+    """The mean, and the square of its standard error."""
     mean = math.fsum(values) / len(values)
     return mean, math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1) / len(values)
 
@@ -23,10 +23,10 @@ def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 class Comparison:
     difference: float
     standard_error: float
-    p: float  # of means that are further apart than the margin, to look as these do
-    low: float  # of the difference, the interval of 90 %
+    p: float  # the chance that means further apart than the margin look like these
+    low: float  # the interval of 90 % of the difference
     high: float
-    power: float  # to show that means which are the same are so, with this error
+    power: float  # the chance to show that equal means are equal, with this error
 
     @property
     def equivalent(self) -> bool:

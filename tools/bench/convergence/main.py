@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import environment
 from service import Service
 
-# The whole of so small a data set would be one block of the usual size: blocks of 16 samples.
+# So small a dataset would be one block of the usual size, so blocks have 16 samples.
 NODE = "{kind: node, memory: 512mib, engine: {block_bytes: 4kib}}"
 MARGIN = 0.5  # percentage points of accuracy
 
@@ -42,19 +42,19 @@ def all_sources() -> list[Source]:
             Source("relaxed", "BatchFlow, order relaxed, beside three jobs of other speeds",
                    s.relaxed),
             Source("frozen", "canary: the first epoch's crops in all epochs",
-                   lambda *of: s.frozen(s.strict(*of)), True),
+                   lambda *arguments: s.frozen(s.strict(*arguments)), True),
             Source("by class", "canary: each epoch sorted by class",
-                   lambda *of: s.by_class(s.strict(*of)), True)]
+                   lambda *arguments: s.by_class(s.strict(*arguments)), True)]
 
 
 def served(service: Service) -> dict[str, int]:
-    """What it has prepared and delivered so far."""
+    """What the service has prepared and delivered so far."""
     status = service.status()
     return {name: status[name] for name in ("prepared_samples", "samples", "repeats")}
 
 
 def measure(service: Service, folder: Path, seeds: int, epochs: int) -> list[dict[str, Any]]:
-    """All sources, turn by turn."""
+    """Measures all sources, in turn."""
     import training
     test = training.test_views(folder / "test")
     runs: list[dict[str, Any]] = []
@@ -74,13 +74,13 @@ def measure(service: Service, folder: Path, seeds: int, epochs: int) -> list[dic
     for run in runs:
         source, results = run.pop("source"), run.pop("results")
         run.update(name=source.name, what=source.what, canary=source.canary,
-                   accuracies=[one.accuracy for one in results],
-                   unchanged=statistics.fmean(one.unchanged for one in results))
+                   accuracies=[result.accuracy for result in results],
+                   unchanged=statistics.fmean(result.unchanged for result in results))
     return runs
 
 
 def judge(runs: list[dict[str, Any]], margin: float) -> bool:
-    """Adds to each what it is beside the reference; whether all is as it must be."""
+    """Adds its comparison with the reference to each run; whether all are as they must be."""
     import equivalence
     for run in runs[1:]:
         compared = equivalence.compare(run["accuracies"], runs[0]["accuracies"], margin)
@@ -166,7 +166,7 @@ def main() -> int:
     for run in runs[1:]:
         if not run["as_expected"]:
             print(f"{run['name']}: " + (
-                "a canary that must differ is equivalent: this says nothing then" if run["canary"]
+                "a canary that must differ is equivalent: this proves nothing then" if run["canary"]
                 else f"not shown to be within {MARGIN} points of PyTorch's"))
     return 0 if right else 1
 

@@ -1,7 +1,7 @@
 """other.py FOLDER BATCH SEED PAUSE_S PIPELINE: a job beside the one that is measured.
 
-Says when it has its first batch, takes epochs until its standard input ends, and fails if one that
-it had whole did not have each sample once.
+Reports when it has its first batch, takes epochs until its standard input ends, and fails if a
+whole epoch did not have each sample once.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Where epochs come from: PyTorch, BatchFlow, and two that train worse, which must be noticed."""
+"""Sources of epochs: PyTorch, BatchFlow, and two that train worse, which the test must notice."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import batchflow
 from training import AUGMENTATION, BATCH, Batch, Epochs
 
 PIPELINE = batchflow.from_torchvision(AUGMENTATION)
-PACE_S = 0.002  # of the job that is measured among others, a batch beside its training
-OTHERS_S = (0.001, 0.004, 0.008)  # of those that share with it
+PACE_S = 0.002  # of the measured job among others: seconds a batch beside its training
+OTHERS_S = (0.001, 0.004, 0.008)  # of the jobs that share with it
 
 
 @functools.lru_cache(maxsize=None)
@@ -29,7 +29,7 @@ def _opened(file: str) -> Any:
 
 
 class _Keyed(ImageFolder):
-    """Its order is that of BatchFlow's keys. Files are decoded once: what is random comes after."""
+    """Its order is that of BatchFlow's keys. Files are decoded once: random steps come after."""
 
     def __init__(self, folder: Path):
         super().__init__(str(folder), AUGMENTATION, loader=_opened)
@@ -40,7 +40,7 @@ class _Keyed(ImageFolder):
 
 
 def pytorch(folder: Path, seed: int, epochs: int) -> Epochs:
-    torch.manual_seed(seed + 1_000_000)  # what the transforms draw from
+    torch.manual_seed(seed + 1_000_000)  # the transforms draw from it
     loader = torch.utils.data.DataLoader(
         _Keyed(folder), BATCH, shuffle=True,
         generator=torch.Generator().manual_seed(seed))
@@ -48,7 +48,7 @@ def pytorch(folder: Path, seed: int, epochs: int) -> Epochs:
         yield (Batch(pictures, labels, keys.tolist()) for pictures, labels, keys in loader)
 
 
-def _of_batchflow(loader: batchflow.DataLoader, pause_s: float = 0.0) -> Iterator[Batch]:
+def _batches(loader: batchflow.DataLoader, pause_s: float = 0.0) -> Iterator[Batch]:
     for batch in loader:
         own = batch.samples - batch.fillers
         yield Batch(batch["image"][:own], batch["label"][:own],
@@ -60,7 +60,7 @@ def strict(folder: Path, seed: int, epochs: int) -> Epochs:
     with batchflow.DataLoader(folder, BATCH, True, order="strict", shuffle_seed=seed,
                               pipeline=PIPELINE, epochs=epochs) as loader:
         for _ in range(epochs):
-            yield _of_batchflow(loader)
+            yield _batches(loader)
 
 
 def relaxed(folder: Path, seed: int, epochs: int) -> Epochs:
@@ -69,12 +69,12 @@ def relaxed(folder: Path, seed: int, epochs: int) -> Epochs:
             folder, BATCH, True, order="relaxed", shuffle_seed=seed, pipeline=PIPELINE,
             epochs=epochs) as loader:
         for _ in range(epochs):
-            yield _of_batchflow(loader, PACE_S)
+            yield _batches(loader, PACE_S)
 
 
 @contextmanager
 def _others(folder: Path, seed: int) -> Iterator[None]:
-    """They have begun when this is entered, and checked their epochs when it is left."""
+    """The jobs have begun when this is entered, and have checked their epochs when it is left."""
     jobs = [subprocess.Popen([sys.executable, str(Path(__file__).parent / "other.py"), str(folder),
                               str(BATCH), str(seed), str(pause_s), json.dumps(PIPELINE.steps)],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -85,9 +85,9 @@ def _others(folder: Path, seed: int) -> Iterator[None]:
             assert job.stdout and job.stdout.readline() == "begun\n", "a job did not begin"
         yield
         for job in jobs:
-            said, _ = job.communicate("", timeout=60)
+            output, _ = job.communicate("", timeout=60)
             if job.returncode != 0:
-                raise AssertionError(f"a job beside the one that is measured failed: {said}")
+                raise AssertionError(f"a job beside the one that is measured failed: {output}")
     finally:
         for job in jobs:
             job.kill()
@@ -98,21 +98,21 @@ def frozen(epochs: Epochs) -> Epochs:
     """Canary: the first epoch's crops for ever."""
     first: dict[int, Any] = {}
 
-    def of(epoch: Iterator[Batch]) -> Iterator[Batch]:
+    def batches_of(epoch: Iterator[Batch]) -> Iterator[Batch]:
         for pictures, labels, keys in epoch:
             for key, picture in zip(keys, pictures):
                 first.setdefault(key, picture.clone())
             yield Batch(torch.stack([first[key] for key in keys]), labels, keys)
-    return map(of, epochs)
+    return map(batches_of, epochs)
 
 
 def by_class(epochs: Epochs) -> Epochs:
     """Canary: each epoch's samples by their labels."""
-    def of(epoch: Iterator[Batch]) -> Iterator[Batch]:
+    def batches_of(epoch: Iterator[Batch]) -> Iterator[Batch]:
         batches = list(epoch)
         pictures = torch.cat([batch.pictures for batch in batches])
         labels = torch.cat([batch.labels for batch in batches])
         keys = torch.tensor([key for batch in batches for key in batch.keys])
         for part in torch.argsort(labels, stable=True).split(BATCH):
             yield Batch(pictures[part], labels[part], keys[part].tolist())
-    return map(of, epochs)
+    return map(batches_of, epochs)

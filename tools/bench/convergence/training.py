@@ -1,7 +1,7 @@
 """The data and the model: scikit-learn's handwritten digits, and a small network.
 
 Each training picture is seen through a random crop, and so is each test picture, through a few that
-are the same in all runs: who has learned from one crop a picture has not learned enough.
+are the same in all runs: a model that has learned from one crop a picture has not learned enough.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AUGMENTATION = transforms.Compose([
 class Batch(NamedTuple):
     pictures: Any  # uint8, [n, 3, SIDE, SIDE]
     labels: Any
-    keys: list[int]  # which samples these are
+    keys: list[int]  # sample keys
 
 
 Epochs = Iterable[Iterator[Batch]]
@@ -44,9 +44,9 @@ def write_digits(folder: Path) -> None:
 
     digits = load_digits()
     order = numpy.random.default_rng(0).permutation(len(digits.target))
-    for place, number in enumerate(order):
+    for index, number in enumerate(order):
         label = digits.target[number]
-        part = folder / ("train" if place < TRAINING else "test") / str(label)
+        part = folder / ("train" if index < TRAINING else "test") / str(label)
         part.mkdir(parents=True, exist_ok=True)
         grey = numpy.round(digits.images[number] * (255 / 16)).astype(numpy.uint8)
         Image.fromarray(grey).save(part / f"{number:04}.png")
@@ -71,7 +71,7 @@ class Result(NamedTuple):
 
 
 def train(epochs: Epochs, count: int, seed: int, test: Batch) -> Result:
-    """`count` epochs. Checks too that each has each sample once, by keys."""
+    """Trains `count` epochs. Also checks that each has each sample once, by keys."""
     torch.manual_seed(seed)
     model = torch.nn.Sequential(torch.nn.Linear(SIDE * SIDE, HIDDEN), torch.nn.ReLU(),
                                 torch.nn.Linear(HIDDEN, 10))

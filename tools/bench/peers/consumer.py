@@ -1,9 +1,9 @@
-"""consumer.py OPTIONS: one job of a peer, in a process of its own; or what serves its jobs.
+"""consumer.py OPTIONS: one job of a peer, or the server of its jobs, in a process of its own.
 
-A job takes an epoch to warm up and says when it had its first batch; waits for a line; takes whole
-epochs until its time is over, at least one, or sleeps for each batch until then; and says what it
-saw. What serves them says that it is ready, runs until its standard input ends, and says what it
-counted. All of that is in lines of JSON.
+A job takes an epoch to warm up and reports when it had its first batch; waits for a line; takes
+whole epochs until its time is over, at least one, or sleeps for each batch until then; and reports
+what it saw. The server reports that it is ready, runs until its standard input ends, and reports
+what it counted. All reports are lines of JSON.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ LOOK_AT = slice(SIDE // 32, None, SIDE // 14)  # of each row and column
 
 
 class Pixels:
-    """What pictures are like, and how many look as they did in the epoch before, by some of
-    their pixels."""
+    """Mean and deviation of pictures, and how many look as in the epoch before, by some of their
+    pixels."""
 
     def __init__(self, pictures: int):
         self._weights = np.random.default_rng(1).random(3 * 14 * 14)
@@ -33,17 +33,17 @@ class Pixels:
         self.count, self.sum, self.squares, self.unchanged = 0, 0.0, 0.0, 0
 
     def look(self, ids: list[int], images: Any) -> None:
-        some = images[:, :, LOOK_AT, LOOK_AT].reshape(len(ids), -1).astype(np.float64)
-        self.count += some.size
-        self.sum += float(some.sum())
-        self.squares += float((some * some).sum())
-        prints = some @ self._weights
-        known = [number for number, one in enumerate(ids) if 0 <= one < len(self._last)]
-        places = np.asarray(ids)[known]
-        self.unchanged += int((self._last[places] == prints[known]).sum())
-        self._last[places] = prints[known]
+        chosen = images[:, :, LOOK_AT, LOOK_AT].reshape(len(ids), -1).astype(np.float64)
+        self.count += chosen.size
+        self.sum += float(chosen.sum())
+        self.squares += float((chosen * chosen).sum())
+        prints = chosen @ self._weights
+        known = [number for number, key in enumerate(ids) if 0 <= key < len(self._last)]
+        indices = np.asarray(ids)[known]
+        self.unchanged += int((self._last[indices] == prints[known]).sum())
+        self._last[indices] = prints[known]
 
-    def told(self) -> dict[str, float]:
+    def values(self) -> dict[str, float]:
         mean = self.sum / max(1, self.count)
         return {"mean": mean, "deviation": max(0.0, self.squares / max(1, self.count) - mean**2)**.5,
                 "unchanged": self.unchanged}
@@ -55,8 +55,8 @@ class Job:
         self._seen: Counter[int] = Counter()
         self._problem = ""
         kind = np.float32 if options["float"] else np.uint8
-        # Where a model would have it, as on a GPU: each batch is moved there as a whole.
-        self._place = np.zeros((options["batch"], 3, SIDE, SIDE), kind)
+        # The memory of a model, as on a GPU: each batch is moved there as a whole.
+        self._target = np.zeros((options["batch"], 3, SIDE, SIDE), kind)
         self._pixels = Pixels(options["pictures"])
         self.samples = 0
         self.batches = 0
@@ -65,16 +65,16 @@ class Job:
         self.first_at: Optional[float] = None
 
     def take(self, ids: Iterable[int], images: Any) -> None:
-        """Each batch is of the type and shape that was asked for, is copied, and looked at."""
-        ids = [int(one) for one in ids]
+        """Checks the type and shape of a batch, copies it, and looks at it."""
+        ids = [int(key) for key in ids]
         wanted = (len(ids), 3, SIDE, SIDE)
         kind = "float32" if self._options["float"] else "uint8"
         if tuple(images.shape) != wanted or not str(images.dtype).endswith(kind):
             self._problem = f"a batch is {images.dtype} {tuple(images.shape)}, not {kind} {wanted}"
             return
-        place = self._place[:len(ids)]
-        np.copyto(place, np.asarray(images))
-        self._pixels.look(ids, place)
+        target = self._target[:len(ids)]
+        np.copyto(target, np.asarray(images))
+        self._pixels.look(ids, target)
         self._seen.update(ids)
         self.samples += len(ids)
         self.batches += 1
@@ -97,7 +97,7 @@ class Job:
         return True
 
     def visited(self) -> dict[str, int]:
-        """Of the last epoch, by ids: how often each sample came."""
+        """How often each sample came in the last epoch, by ids."""
         count = self._options["pictures"]
         return {"missing": sum(self._seen[number] == 0 for number in range(count)),
                 "repeated": sum(times - 1 for times in self._seen.values() if times > 1),
@@ -115,7 +115,7 @@ class Job:
         sleep_s, begin = self._options["sleep_s"], time.monotonic()
         over = begin + self._options["seconds"]
         visits = []
-        # Epochs of jobs that sleep are cut short, and those of the others are whole.
+        # Epochs of jobs that sleep are cut short; those of all others are whole.
         while self.epoch(next(epochs), sleep_s, over if sleep_s else float("inf")):
             visits.append(self.visited())
             if time.monotonic() >= over:
@@ -123,18 +123,18 @@ class Job:
         waits = sorted(self.waits_s) or [0.0]
         return {"begin": begin, "end": time.monotonic(), "samples": self.samples,
                 "slept_s": self.slept_s, "visits": visits, "problem": self._problem,
-                "pixels": self._pixels.told(),
+                "pixels": self._pixels.values(),
                 "wait_p50_s": waits[len(waits) // 2], "wait_p99_s": waits[len(waits) * 99 // 100]}
 
 
 def main() -> None:
     options = json.loads(sys.argv[1])
-    # What libraries print is not what is answered.
+    # Output of libraries must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def answer(told: dict[str, Any]) -> None:
-        print(json.dumps(told), file=answers, flush=True)
+    def answer(result: dict[str, Any]) -> None:
+        print(json.dumps(result), file=answers, flush=True)
     peer = importlib.import_module("peers." + options["peer"])
     if hasattr(peer, "prepare"):
         peer.prepare(options)
@@ -144,10 +144,10 @@ def main() -> None:
             sys.stdin.read()
             answer(peer.counted(served) if hasattr(peer, "counted") else {})
         os._exit(0)
-    for module in peer.MODULES:  # which is not what a job waits for
+    for module in peer.MODULES:  # imported first, so that a job does not wait for it
         importlib.import_module(module)
     answer(Job(options).run(iter(peer.epochs(options)), answer))
-    # Ends at once: some keep processes and threads that do not end by themselves.
+    # Ends at once: some libraries keep processes and threads that do not end by themselves.
     with contextlib.suppress(Exception):
         getattr(peer, "end", lambda: None)()
     os._exit(0)

@@ -42,16 +42,16 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev bench peers")
     parser.add_argument("--quick", action="store_true",
                         help="one round of 512 pictures and 1 or 4 jobs, to look at")
-    parser.add_argument("--peers", default=",".join(PEERS), help="of " + ",".join(PEERS))
-    parser.add_argument("--jobs", default="1,2,4,8", help="how many at once")
+    parser.add_argument("--peers", default=",".join(PEERS), help="some of " + ",".join(PEERS))
+    parser.add_argument("--jobs", default="1,2,4,8", help="numbers of jobs at once")
     parser.add_argument("--types", default="uint8,float32")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each, turn by turn")
     parser.add_argument("--pictures", type=int, default=1024)
     parser.add_argument("--seconds", type=float, default=5,
-                        help="that are measured at least, in whole epochs, after one to warm up")
+                        help="seconds to measure at least, in whole epochs, after one to warm up")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--no-paced", action="store_true", help="no jobs that sleep or come late")
-    parser.add_argument("--json", metavar="FILE", help="keeps what was measured, run by run")
+    parser.add_argument("--json", metavar="FILE", help="keeps the results, run by run")
     parser.add_argument("--go-on", action="store_true",
                         help="with --json: with what is in it, if that was cut short or is to "
                         "have more rounds")
@@ -66,7 +66,7 @@ def parse() -> argparse.Namespace:
     if unknown:
         parser.error(f"no peers {', '.join(sorted(unknown))}, but: {', '.join(PEERS)}")
     try:
-        arguments.jobs = [int(one) for one in arguments.jobs.split(",")]
+        arguments.jobs = [int(number) for number in arguments.jobs.split(",")]
     except ValueError:
         parser.error(f"--jobs {arguments.jobs}: write numbers, as 1,4")
     if arguments.go_on and not arguments.json:
@@ -81,7 +81,7 @@ def cases_of(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     first, *others = arguments.types
     cases: list[dict[str, Any]] = [{"what": "speed", "type": first, "jobs": jobs}
                                    for jobs in arguments.jobs]
-    # How jobs share does not hang on the type.
+    # How jobs share does not depend on the type.
     cases += [{"what": "speed", "type": kind, "jobs": jobs} for kind in others
               for jobs in arguments.jobs if jobs in (1, 4) or jobs == arguments.jobs[0]]
     if not arguments.no_paced:
@@ -92,9 +92,9 @@ def cases_of(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def sleeps_s(demand: float, rate: float, batch: int) -> list[float]:
-    """Of each job, a batch: together they ask for `demand` times `rate` samples a second."""
-    scale = sum(batch / one for one in PACED) / (demand * rate)
-    return [one * scale for one in PACED]
+    """The sleep of each job after a batch: all ask for `demand` times `rate` samples a second."""
+    scale = sum(batch / seconds for seconds in PACED) / (demand * rate)
+    return [seconds * scale for seconds in PACED]
 
 
 def run(case: dict[str, Any], python: str, peer: Any, options: dict[str, Any],
@@ -108,15 +108,17 @@ def run(case: dict[str, Any], python: str, peer: Any, options: dict[str, Any],
 
 
 def rate_of_one(measured: dict[str, Any]) -> float:
-    """What one job gets at full speed, of the first round, from PyTorch if it is there."""
-    ran = {one["peer"]: one["runs"][0]["samples_per_s"] for one in reversed(measured["results"])
-           if one["what"] == "speed" and one["runs"] and one["type"] == measured["types"][0]}
+    """The rate of one job at full speed in the first round, of PyTorch if it was measured."""
+    ran = {result["peer"]: result["runs"][0]["samples_per_s"]
+           for result in reversed(measured["results"])
+           if result["what"] == "speed" and result["runs"]
+           and result["type"] == measured["types"][0]}
     rate: float = ran.get("PyTorch DataLoader", next(iter(ran.values()), 500.0))
     return rate
 
 
 def plan(arguments: argparse.Namespace, peers: dict[str, Any], data: Path) -> dict[str, Any]:
-    """What is to be measured, or what was begun of it."""
+    """The measurement to make, or the one that was begun."""
     fresh = {"date": str(datetime.date.today()), "machine": environment.machine(),
              "pictures": arguments.pictures, "bytes_mean": pictures.mean_bytes(data),
              "batch": arguments.batch, "seconds": arguments.seconds, "types": arguments.types,
@@ -130,7 +132,7 @@ def plan(arguments: argparse.Namespace, peers: dict[str, Any], data: Path) -> di
     def what(measured: dict[str, Any]) -> Any:
         return [{name: measured[name] for name in measured if name not in (
             "date", "rounds", "results", "absent", "command")}] + [
-            {**one, "runs": 0, "failed": 0} for one in measured["results"]]
+            {**result, "runs": 0, "failed": 0} for result in measured["results"]]
     if what(begun) != what(fresh):
         sys.exit(f"{arguments.json} is of other peers, cases, options or another machine; measure "
                  "without --go-on, or into another file")
@@ -192,7 +194,7 @@ def keep(arguments: argparse.Namespace, measured: dict[str, Any]) -> None:
 
 def main() -> int:
     arguments = parse()
-    # Ended from outside it ends its peers, too.
+    # A signal from outside ends its peers, too.
     signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
     environment.use("peers", {"numpy": "numpy", "PIL": "pillow"})
     took.adopt_orphans()

@@ -31,7 +31,7 @@ def _picture(number: int, noise: float) -> bytes:
 
 
 def _grain() -> float:
-    """That makes them as large as wanted, in the mean of a few."""
+    """The quality that gives the wanted mean size, over a few pictures."""
     low, high = 0.0, 80.0
     for _ in range(12):
         noise = (low + high) / 2
@@ -41,16 +41,16 @@ def _grain() -> float:
 
 
 def make(folder: Path, count: int) -> Path:
-    """The folder of that many; made once."""
+    """The folder with that many pictures; made once."""
     pictures = folder / f"pictures-{count}"
     done = pictures.with_suffix(".made")
     if not done.exists():
         noise, size = _grain(), 0
         for number in range(count):
-            place = pictures / f"c{number * CLASSES // count}"
-            place.mkdir(parents=True, exist_ok=True)
+            folder_of_class = pictures / f"c{number * CLASSES // count}"
+            folder_of_class.mkdir(parents=True, exist_ok=True)
             data = _picture(number, noise)
-            (place / f"{number:06}.jpg").write_bytes(data)
+            (folder_of_class / f"{number:06}.jpg").write_bytes(data)
             size += len(data)
         done.write_text(f"{size / count:.0f}")
     return pictures
@@ -65,6 +65,6 @@ def files(pictures: Path) -> list[Path]:
 
 
 def warm(pictures: Path) -> None:
-    """All peers find the files in the page cache."""
+    """Reads all files, so that every peer finds them in the page cache."""
     for file in files(pictures):
         file.read_bytes()

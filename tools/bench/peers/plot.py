@@ -1,5 +1,5 @@
-"""Throughput over the number of jobs, as SVG: one panel a type, one line a peer, and an axis of
-powers, as the fastest is a hundred times as fast as others."""
+"""Throughput over the number of jobs, as SVG: one panel a type, one line a peer, and a
+logarithmic axis, because the fastest peer is a hundred times as fast as others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLOURS = ["#0b6e4f", "#c1121f", "#1d4e89", "#f4a261", "#6a4c93", "#8d99ae", "#e
 
 
 def _ticks(rates: list[float]) -> list[float]:
-    """1, 2, 5, 10 and so on, from the last below all to the first above them."""
+    """1, 2, 5, 10 and so on, from the last below all rates to the first above them."""
     made: list[float] = []
     for power in range(math.floor(math.log10(min(rates))), math.ceil(math.log10(max(rates))) + 1):
         made += [digit * 10.0**power for digit in (1, 2, 5)]
@@ -26,9 +26,10 @@ def _ticks(rates: list[float]) -> list[float]:
 
 def _panel(kind: str, results: list[dict[str, Any]], colours: dict[str, str], x0: int) -> list[str]:
     points: dict[str, list[tuple[int, float]]] = {}
-    for one in results:
-        if one["type"] == kind and one["what"] == "speed" and one["runs"]:
-            points.setdefault(one["peer"], []).append((one["jobs"], report.rate_of(one)))
+    for result in results:
+        if result["type"] == kind and result["what"] == "speed" and result["runs"]:
+            points.setdefault(result["peer"], []).append(
+                (result["jobs"], report.rate_of(result)))
     jobs = sorted({x for line in points.values() for x, _ in line})
     ticks = _ticks([y for line in points.values() for _, y in line] or [1.0])
 
@@ -60,17 +61,17 @@ def _panel(kind: str, results: list[dict[str, Any]], colours: dict[str, str], x0
 
 def svg(measured: dict[str, Any]) -> str:
     results = measured["results"]
-    peers = list(dict.fromkeys(one["peer"] for one in results))
+    peers = list(dict.fromkeys(result["peer"] for result in results))
     colours = {peer: COLOURS[i % len(COLOURS)] for i, peer in enumerate(peers)}
-    kinds = list(dict.fromkeys(one["type"] for one in results))
+    kinds = list(dict.fromkeys(result["type"] for result in results))
     legend = HEIGHT + 18 * ((len(peers) + 2) // 3) + 16
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH * len(kinds)}" '
            f'height="{legend}" font-family="sans-serif" font-size="12">'
            '<rect width="100%" height="100%" fill="white"/>']
-    for place, kind in enumerate(kinds):
-        out += _panel(kind, results, colours, WIDTH * place)
-    for place, peer in enumerate(peers):
-        x, y = LEFT + 200 * (place % 3), HEIGHT + 18 * (place // 3)
+    for index, kind in enumerate(kinds):
+        out += _panel(kind, results, colours, WIDTH * index)
+    for index, peer in enumerate(peers):
+        x, y = LEFT + 200 * (index % 3), HEIGHT + 18 * (index // 3)
         out.append(f'<rect x="{x}" y="{y - 9}" width="12" height="10" fill="{colours[peer]}"/>'
                    f'<text x="{x + 18}" y="{y}">{escape(peer)}</text>')
     return "\n".join([*out, "</svg>", ""])

@@ -8,11 +8,11 @@ from typing import Any
 import environment
 
 Rows = list[list[str]]
-ROUNDS_OF_DEMAND = 3  # they differ little, and take half of the time
+ROUNDS_OF_DEMAND = 3  # their results differ little, and they take half of the time
 
 
 def rates(result: dict[str, Any]) -> list[float]:
-    if result["what"] == "demand":  # the last batch of one may end seconds after that of another
+    if result["what"] == "demand":  # the last batches of jobs may end seconds apart
         return [sum(run["of_each_per_s"]) for run in result["runs"]]
     return [run["samples_per_s"] for run in result["runs"]]
 
@@ -42,7 +42,7 @@ def spread(values: list[float], digits: int = 0) -> str:
 
 
 def name_of(result: dict[str, Any]) -> str:
-    """Of the case."""
+    """The name of the case."""
     if result["what"] == "late":
         return f"a job alone, and one that comes beside it; {result['type']}"
     if result["what"] == "demand":
@@ -60,20 +60,20 @@ def line(result: dict[str, Any]) -> str:
     return f"{what}: {rate_of(result):.0f} samples/s, {visited(result)}"
 
 
-def _of(result: dict[str, Any], name: str) -> list[Any]:
+def _values(result: dict[str, Any], name: str) -> list[Any]:
     return [run[name] for run in result["runs"]]
 
 
 def _first(result: dict[str, Any], name: str) -> str:
-    return spread(_of(result, name), 2)
+    return spread(_values(result, name), 2)
 
 
 def _beside(result: dict[str, Any], group: list[dict[str, Any]], title: str) -> str:
-    """Round by round."""
+    """The ratio of the rates, round by round."""
     for other in group:
         if other["peer"] == title and other["runs"]:
             pairs = zip(rates(result), rates(other))
-            return spread([ours / theirs for ours, theirs in pairs], 2)
+            return spread([rate / other_rate for rate, other_rate in pairs], 2)
     return ""
 
 
@@ -82,12 +82,12 @@ def _cells(result: dict[str, Any], group: list[dict[str, Any]],
     if result["what"] == "late":
         return {"alone, s to the first batch": _first(result, "alone_s"),
                 "beside another, s": _first(result, "late_s")}
-    samples = sum(_of(result, "samples"))
+    samples = sum(_values(result, "samples"))
     data = measured["pictures"] * measured["bytes_mean"]
     cells = {"samples/s": spread(rates(result))}
     if result["what"] == "demand":
         for number in range(result["jobs"]):
-            share = statistics.median(one[number] for one in _of(result, "utilisation"))
+            share = statistics.median(shares[number] for shares in _values(result, "utilisation"))
             cells[f"job {number + 1}"] = f"{100 * share:.0f} %"
     else:
         cells["x DataLoader"] = _beside(result, group, "PyTorch DataLoader")
@@ -97,14 +97,14 @@ def _cells(result: dict[str, Any], group: list[dict[str, Any]],
         cells["prepared / delivered, of kept decoded"] = (
             f"{prepared / delivered:.2f}, {100 * decoded / prepared:.0f} %" if delivered else "")
         cells["wait p50, p99, ms"] = ", ".join(
-            f"{1000 * max(_of(result, name)):.0f}" for name in ("wait_p50_s", "wait_p99_s"))
-    # The epoch that warms up is in it, and processes that start.
-    cells["CPU ms / sample"] = f"{1000 * sum(_of(result, 'cpu_s')) / samples:.1f}"
+            f"{1000 * max(_values(result, name)):.0f}" for name in ("wait_p50_s", "wait_p99_s"))
+    # It counts the epoch that warms up, and the start of processes.
+    cells["CPU ms / sample"] = f"{1000 * sum(_values(result, 'cpu_s')) / samples:.1f}"
     cells["memory, of it shared, MiB"] = ", ".join(
-        f"{max(_of(result, name)) / 2**20:.0f}" for name in ("memory_bytes", "shared_bytes"))
-    cells["storage / data"] = f"{max(_of(result, 'read_bytes')) / data:.2f}"
+        f"{max(_values(result, name)) / 2**20:.0f}" for name in ("memory_bytes", "shared_bytes"))
+    cells["storage / data"] = f"{max(_values(result, 'read_bytes')) / data:.2f}"
     cells["pixels, unchanged crops"] = "{:.3g} ± {:.3g}, {:.0%}".format(
-        *(statistics.median(_of(result, name)) for name in ("mean", "deviation", "unchanged")))
+        *(statistics.median(_values(result, name)) for name in ("mean", "deviation", "unchanged")))
     cells["by ids"] = visited(result)
     return cells
 
@@ -115,12 +115,12 @@ def tables(measured: dict[str, Any]) -> list[tuple[str, Rows]]:
         groups.setdefault(name_of(result), []).append(result)
     made = []
     for name, group in groups.items():
-        all_cells = [_cells(one, group, measured) if one["runs"] else {} for one in group]
+        all_cells = [_cells(result, group, measured) if result["runs"] else {} for result in group]
         titles = next((list(cells) for cells in all_cells if cells), [])
         rows = [["", *titles, "guarantee"]]
-        for one, cells in zip(group, all_cells):
-            said = list(cells.values()) or ["failed", *[""] * (len(titles) - 1)][:len(titles)]
-            rows.append([one["peer"], *said, one["guarantee"]])
+        for result, cells in zip(group, all_cells):
+            values = list(cells.values()) or ["failed", *[""] * (len(titles) - 1)][:len(titles)]
+            rows.append([result["peer"], *values, result["guarantee"]])
         made.append((name[0].upper() + name[1:], rows))
     return made
 

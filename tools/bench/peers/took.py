@@ -1,4 +1,4 @@
-"""What runs take of the machine: memory while they run; processors and storage of all processes."""
+"""What runs use of the machine: memory while they run; processors and storage of all processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLOCK = 512  # of ru_inblock
 
 
 def adopt_orphans() -> None:
-    """A process whose parent ends becomes this one's: it counts with the others, and is ended."""
+    """Makes orphans of ended processes children of this one, which counts and ends them."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
@@ -27,7 +27,7 @@ def _children() -> list[int]:
 
 
 def end_orphans(seconds: float = 10) -> None:
-    """What is left behind when a run is over. Each may leave others."""
+    """Ends processes that a run has left behind. Each of them may leave others."""
     deadline = time.monotonic() + seconds
     while (left := _children()) and time.monotonic() < deadline:
         for child in left:
@@ -37,20 +37,20 @@ def end_orphans(seconds: float = 10) -> None:
 
 
 def used() -> tuple[float, int]:
-    """Seconds of processors, and bytes from storage, of all that has ended."""
+    """Seconds of processors, and bytes from storage, of all processes that have ended."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return ended.ru_utime + ended.ru_stime, ended.ru_inblock * _BLOCK
 
 
 def _memory() -> tuple[int, int]:
-    """In bytes: what could be had, and what is in shared memory. The page cache can be had."""
+    """Bytes that are available, and bytes of shared memory. The page cache is available."""
     fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     available, shared = (int(fields[name].split()[0]) * 1024 for name in ("MemAvailable", "Shmem"))
     return available, shared
 
 
 class Memory:
-    """The most that was taken of the machine's while it is entered."""
+    """The most memory of the machine that was in use while this is entered."""
 
     def __enter__(self) -> "Memory":
         self._available, self._shared = _memory()
@@ -69,7 +69,7 @@ class Memory:
     def __exit__(self, *unused: object) -> None:
         self._over.set()
         self._thread.join()
-        # What was there before may have been on its way out.
+        # Memory in use before may have been freed meanwhile.
         available, shared = _memory()
         self.taken += max(0, available - self._available)
         self.shared += max(0, self._shared - shared)

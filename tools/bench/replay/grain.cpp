@@ -17,7 +17,7 @@ namespace batchflow::sim {
 
 namespace {
 
-// Philly's two kinds of nodes and its store, in proportion.
+// The two kinds of nodes of Philly and its store, in proportion.
 constexpr char kCluster[] =
     "cluster:\n"
     "  name: 128 GPUs\n"
@@ -30,8 +30,8 @@ constexpr char kCluster[] =
     "  store: {bytes_per_s: 5gb, reader_bytes_per_s: 500mb, latency: 5ms, latency_jitter: 1,\n"
     "          operations_ahead: 16}\n";
 
-// Sixty jobs of nine users within forty minutes, of one to sixteen GPUs, a minute and a half to
-// twenty-five long: as many batches as can be simulated one by one.
+// Sixty jobs of nine users within forty minutes, with one to sixteen GPUs and a minute and a half
+// to twenty-five minutes: as many batches as can be simulated one by one.
 JobTrace window() {
   constexpr std::uint32_t kGpus[] = {1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 4, 4, 4, 8, 8, 8, 8, 16};
   JobTrace trace;
@@ -65,11 +65,11 @@ constexpr Policy kPolicies[] = {
     {"nodes share nothing", "{share_nodes: false, helper_nodes: 0}"},
 };
 
-// In the mean over seeds.
+// Means over seeds.
 struct Figures {
   double samples_per_s = 0;
   double storage_bytes = 0;
-  double stall = 0;  // of the GPUs' time: waiting for data, or for other ranks that do
+  double stall = 0;  // of the GPUs' time: waiting for data, or for other ranks that wait for data
   double completion_s = 0;
   double cpu_s = 0;
 };
@@ -118,12 +118,12 @@ std::vector<Figures> run(const JobTrace& trace, const ReplayGrain& grain, std::u
   return means;
 }
 
-// What docs/replay.md says of it.
+// The bounds that docs/replay.md states.
 constexpr double kThroughputMost = 0.05;
 constexpr double kStallMost = 0.03;  // points
 constexpr double kStorageMost = 0.1;
 constexpr double kCompletionMost = 0.05;
-// Policies that the fine grain sets so far apart in stalls are in the same order.
+// Policies with stalls so far apart at the fine grain have the same order at the other grain.
 constexpr double kApart = 0.02;
 
 }  // namespace

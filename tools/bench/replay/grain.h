@@ -5,7 +5,7 @@
 
 namespace batchflow::sim {
 
-// Prints both, in the mean over so many seeds; false if they are farther apart than documented.
+// Prints both, as means over so many seeds; false if they are farther apart than documented.
 bool compare_grains(std::uint64_t seeds);
 
 }  // namespace batchflow::sim

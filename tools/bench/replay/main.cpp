@@ -1,8 +1,9 @@
-// What replaying months of a cluster costs, and what its grain leaves out:
+// Cost of replaying months of a cluster, and what its grain leaves out:
 // ./dev bench replay [--all] [--check]
 //
 // The usual made trace of Philly's size with the `mixed` overlay, one policy on one core, each in a
 // process of its own: 10^3 to 10^5 jobs as they come in 75 days, and with `--all` 10^6 in 750. Then
+// a window at two grains. `--check` compares the grains alone, with fewer seeds, for the tests.
 // a window at two grains. `--check` compares the grains alone, with fewer seeds, for the tests.
 #include <fmt/format.h>
 
@@ -31,7 +32,7 @@ struct Cost {
 };
 
 Cost replay(std::uint64_t jobs, const std::string& preset) {
-  const auto work = [&](const ForkedRuns::Tell&) {
+  const auto work = [&](const ForkedRuns::ReportProgress&) {
     SynthOptions options;
     options.jobs = jobs;
     options.days = std::max<std::uint64_t>(1, jobs * 75 / 100'000);
@@ -50,7 +51,7 @@ Cost replay(std::uint64_t jobs, const std::string& preset) {
     return fmt::format("{} {} {} {} {}", cpu_s() - before_s, memory_mib(), run.steps,
                        world.flows_started(), run.aggregate.prepared_blocks);
   };
-  const auto outcomes = ForkedRuns::run({work}, 1, [](const HowFar&) {});
+  const auto outcomes = ForkedRuns::run({work}, 1, [](const RunProgress&) {});
   if (!outcomes[0].done) throw ConfigError(outcomes[0].problem + outcomes[0].failure);
   Cost cost;
   std::sscanf(outcomes[0].text.c_str(), "%lf %lf %llu %llu %llu", &cost.cpu_s, &cost.memory_mib,

@@ -1,5 +1,5 @@
-// What handing over a batch costs: the ring alone, and bf_loader_next with bf_batch_release on
-// batches in place. The service is another process of this program, which does nothing else.
+// Cost of handing over a batch: the ring alone, and bf_loader_next with bf_batch_release on batches
+// in place. The service is another process of this program, which does nothing else.
 //
 //   bench_rings [--small]
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ void print(const char* what, std::vector<std::uint64_t>& times_ns) {
              at(1));
 }
 
-// Of this thread: what it takes itself, whatever else the machine does.
+// The CPU time of this thread, which other programs of the machine do not change.
 std::uint64_t cpu_ns() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -58,8 +58,8 @@ pid_t in_another_process(Body body) {
   _exit(0);
 }
 
-// The time from before a record is written until the other process has it in its hands. `pause_us`
-// between records: the reader sleeps meanwhile, as a job does that waits for its batch.
+// The time from before a record is written until the other process has read it. `pause_us` between
+// records: the reader sleeps meanwhile, as a job does that waits for its batch.
 void hand_over(std::size_t records, unsigned pause_us, const char* what) {
   std::string problem;
   RingFiles files = make_rings(kRingLeast, problem);
@@ -119,7 +119,7 @@ void next_and_release(std::uint64_t batches) {
   std::vector<std::uint64_t> times;
   bf_batch batch = BF_BATCH_INIT;
   for (;;) {
-    // The service fills what credits allow, so that what is measured is this side alone.
+    // The service fills as many batches as credits allow, so that only this side is measured.
     if (times.size() % 8 == 0) usleep(2000);
     const std::uint64_t begin = cpu_ns();
     if (bf_loader_next(loader, &batch) != BF_OK) break;

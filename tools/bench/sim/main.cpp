@@ -1,7 +1,7 @@
-// What simulating costs, on one core: ./dev bench sim [--small]
+// Cost of simulating, on one core: ./dev bench sim [--small]
 //
-// Each line is a scenario in a process of its own, with the bound it has to keep; the exit code is
-// 1 if one is not kept. `--small` runs a hundredth, for the tests: there the bounds mean little.
+// Each line is a scenario in a process of its own, with its bound; the exit code is 1 if a bound is
+// exceeded. `--small` runs a hundredth, for the tests: there the bounds mean little.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -27,7 +27,7 @@ struct Cost {
 };
 
 Cost measure(const ConfigNode& base, const std::vector<std::string>& set) {
-  const auto outcomes = ForkedRuns::run({[&](const ForkedRuns::Tell&) {
+  const auto outcomes = ForkedRuns::run({[&](const ForkedRuns::ReportProgress&) {
                                           const double before_s = cpu_s();
                                           ConfigNode tree = base;
                                           for (const std::string& text : set)
@@ -39,7 +39,7 @@ Cost measure(const ConfigNode& base, const std::vector<std::string>& set) {
                                           return fmt::format("{} {} {} {}", cpu_s() - before_s,
                                                              memory_mib(), batches, run.digest);
                                         }},
-                                        1, [](const HowFar&) {});
+                                        1, [](const RunProgress&) {});
   if (!outcomes[0].done) throw ConfigError(outcomes[0].problem + outcomes[0].failure);
   Cost cost;
   char digest[32] = {};
@@ -63,7 +63,7 @@ Cost line(const std::string& name, const ConfigNode& base, const std::vector<std
   return cost;
 }
 
-// Many jobs that compute on a large cluster, each on a few GPUs: what they cost is timers.
+// Many jobs that compute on a large cluster, each on a few GPUs: their cost is timers.
 ConfigNode large_cluster(int jobs) {
   return parse_yaml(
       fmt::format("cluster:\n  nodes: [{{name: node, count: 312, cores: 32, gpus: 8, memory: 512gb,"
@@ -81,7 +81,7 @@ ConfigNode large_cluster(int jobs) {
 // From the process that simulated to files: packed, unpacked, as JSON and as CSV.
 void results_of(std::size_t jobs, double bound_s) {
   const auto outcomes = ForkedRuns::run(
-      {[&](const ForkedRuns::Tell&) {
+      {[&](const ForkedRuns::ReportProgress&) {
         const double before_s = cpu_s();
         RunResult run;
         for (std::size_t i = 0; i < jobs; ++i) {
@@ -101,7 +101,7 @@ void results_of(std::size_t jobs, double bound_s) {
         jobs_csv({&run, 1})(sink);
         return fmt::format("{} {} {}", cpu_s() - before_s, memory_mib(), bytes);
       }},
-      1, [](const HowFar&) {});
+      1, [](const RunProgress&) {});
   if (!outcomes[0].done) throw ConfigError(outcomes[0].failure);
   Cost cost;
   double bytes = 0;
@@ -129,7 +129,7 @@ int run(bool small) {
   line("the same without sharing, coarse items", eight, with({"engine.preset=independent"}, epochs),
        40);
   Cost one = line("cost of 1 epoch", eight, with({}, 1), 10);
-  // It ends within a fifth of a second, of which a single one says little.
+  // It ends within a fifth of a second, so a single run says little.
   constexpr int kRounds = 5;
   for (int i = 1; i < kRounds; ++i) one.cpu_s += measure(eight, with({}, 1)).cpu_s;
   one.cpu_s /= kRounds;

@@ -1,6 +1,6 @@
 // Bytes per second at which job logs are read, on one core, from files in the page cache: a line
-// format with calendar times, our own CSV, Philly's JSON, and compressed ones (bytes as they were
-// before they were compressed). `job_bytes`: the memory of a job once it is read.
+// format with calendar times, BatchFlow's own CSV, Philly's JSON, and compressed ones (bytes before
+// compression). `job_bytes`: the memory of a job once it is read.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ const JobTrace& jobs() {
   return trace;
 }
 
-// As SenseTime publishes them.
+// In the format in which SenseTime publishes them.
 std::string helios_text() {
   std::string text =
       "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,"
@@ -44,7 +44,7 @@ std::string helios_text() {
   return text;
 }
 
-// As Microsoft publishes them: indented, with every GPU on a line.
+// In the format in which Microsoft publishes them: indented, with every GPU on a line.
 std::string philly_text() {
   constexpr std::size_t kJobs = 200'000;
   const JobTrace& trace = jobs();

@@ -13,7 +13,7 @@ double signed_number(ConfigSection& section, std::string_view key, double fallba
 
 Row read_row(ConfigSection& section, const Row& defaults) {
   Row row = defaults;
-  section.require("name", "what the table calls the row");
+  section.require("name", "the name of the row in the table");
   row.name = section.text("name", "");
   row.measure = section.text("measure", defaults.measure);
   if (row.measure.empty()) section.refuse("measure", "there is none", "write aggregate.hit_ratio");
@@ -29,7 +29,7 @@ Row read_row(ConfigSection& section, const Row& defaults) {
     char* stopped = nullptr;
     const double value = std::strtod(text.c_str(), &stopped);
     if (stopped != end || text.empty())
-      section.refuse("published", "'" + text + "' is no number",
+      section.refuse("published", "'" + text + "' is not a number",
                      "write a number, or two in a list");
     return value;
   };
@@ -51,7 +51,7 @@ Case read_case(const std::string& path) {
   read_config(tree, [&](ConfigSection& section) {
     const std::string kind = section.text("kind", "validation");
     if (kind != "validation") section.refuse("kind", "this is a " + kind, "write kind: validation");
-    section.require("title", "what the table calls the case");
+    section.require("title", "the name of the case in the table");
     all.title = section.text("title", "");
     all.about = section.text("about", "");
     all.unit = section.text("unit", "");

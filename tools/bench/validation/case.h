@@ -1,9 +1,9 @@
 // A validation case: a scenario, and rows that each compare a figure of a run with a published one.
 //
-// A row's figure is what `measure` names in the results of a run (a path, as `aggregate.hit_ratio`
-// or `jobs.0.time_s`); of another run it may be less (`minus`: what an epoch costs is six epochs
-// less one) and be counted in (`over`: a speed-up). All of it is data; nothing is computed that
-// does not stand in the file.
+// The figure of a row is what `measure` names in the results of a run (a path, as
+// `aggregate.hit_ratio` or `jobs.0.time_s`). The figure of a second run may be subtracted (`minus`:
+// the cost of an epoch is that of six epochs less that of one), and that of a third may be divided
+// by it (`over`: a speed-up). All of it is data; every figure that is computed with is in the file.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ struct Row {
   std::string measure;
   std::vector<std::string> set;    // overrides of the scenario
   std::vector<std::string> minus;  // beside them, of the run that is subtracted; empty: none is
-  std::vector<std::string> over;   // of the run whose figure is divided by the row's
+  std::vector<std::string> over;   // of the run with the figure that is divided by the row's
   bool inverse = false;            // 1 / figure: a rate from a time
   double factor = 1;
   double published = 0;

@@ -1,9 +1,9 @@
-// What the simulator says about published results: ./dev bench validation [FILE...]
+// The simulator beside published results: ./dev bench validation [FILE...]
 //
 // Runs every case of configs/validation and writes docs/validation.md: per row the published
-// figure, the simulated one, and the signed error. With files as arguments those alone are run, and
+// figure, the simulated one, and the signed error. With files as arguments only those are run, and
 // printed. The exit code is 1 if a row is outside of what its case accepts, or, with `--check`, if
-// the document says anything else than these runs do.
+// the document differs from these runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 using Overrides = std::vector<std::string>;
 
-// Every run of a case once, whoever asks for it.
+// Every run of a case once, for all rows that use it.
 class Runs {
  public:
   explicit Runs(const Case& one) : case_(one) {
@@ -68,7 +68,7 @@ class Runs {
   }
 
   sim::ForkedRuns::Work work(const Overrides& set, std::uint64_t seed) const {
-    return [this, &set, seed](const sim::ForkedRuns::Tell&) {
+    return [this, &set, seed](const sim::ForkedRuns::ReportProgress&) {
       ConfigNode tree = case_.scenario;
       apply_override(tree, fmt::format("seed={}", seed));
       for (const std::string& text : set) apply_override(tree, text);
@@ -113,7 +113,7 @@ class Runs {
       }
     }
     if (!at->is_number())
-      throw ConfigError(fmt::format("{}: '{}' is no number", case_.title, path));
+      throw ConfigError(fmt::format("{}: '{}' is not a number", case_.title, path));
     return at->get<double>();
   }
 
@@ -133,7 +133,7 @@ const char* text_of(Role role) {
   return kNames[static_cast<std::size_t>(role)];
 }
 
-// Four digits, as the book has them.
+// Four digits, as in the document.
 std::string number(double value) {
   if (value == 0) return "0";
   const double size = std::abs(value);
@@ -202,8 +202,8 @@ std::string read_text(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The same words; figures within a hundredth, and errors (they have a sign) within a point: other
-// versions of SimGrid differ in the last digits.
+// Whether the words are the same, figures differ by at most a hundredth, and errors (they have a
+// sign) by at most a point: other versions of SimGrid differ in the last digits.
 bool says_the_same(const std::string& one, const std::string& other) {
   std::istringstream left(one), right(other);
   std::string a, b;
@@ -240,7 +240,7 @@ int run(std::vector<fs::path> files, bool check) {
   ProgressBar bar(fmt::format("validating: {} cases, {} runs", cases.size(), works.size()));
   const auto outcomes =
       sim::ForkedRuns::run(works, std::max(1u, std::thread::hardware_concurrency()),
-                           [&](const sim::HowFar& so) { bar.show(so.done, ""); });
+                           [&](const sim::RunProgress& so) { bar.show(so.done, ""); });
   std::size_t at = 0;
   for (Runs& one : runs) {
     for (const Overrides& set : one.all()) {
@@ -262,7 +262,8 @@ int run(std::vector<fs::path> files, bool check) {
   const fs::path written = root / "docs" / "validation.md";
   if (all && check) {
     if (!says_the_same(read_text(written), document)) {
-      fmt::print(stderr, "docs/validation.md says something else; run ./dev bench validation\n");
+      fmt::print(stderr,
+                 "docs/validation.md differs from these runs; run ./dev bench validation\n");
       return 1;
     }
   } else if (all) {

@@ -1,1 +1,1 @@
-"""One file a peer: what it is, what it takes, and how its jobs get batches."""
+"""One file a peer: its name, its packages, and how its jobs get batches."""

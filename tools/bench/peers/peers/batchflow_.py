@@ -12,8 +12,8 @@ GUARANTEE = "each once an epoch, fresh draws"
 
 
 def block_bytes(options: dict[str, Any]) -> int:
-    """Of 64 samples: with the usual blocks so small a data set would be a few of them, where those
-    in use have hundreds."""
+    """Blocks of 64 samples: with the usual size so small a dataset would have a few blocks, where
+    real datasets have hundreds."""
     return 64 * 3 * 224 * 224 * (4 if options["float"] else 1)
 
 
@@ -27,9 +27,9 @@ def serve(options: dict[str, Any], memory: str = "4gib",
 
 
 def counted(service: Any) -> dict[str, Any]:
-    told = service.status()
-    return {"prepared_samples": told["prepared_samples"], "delivered_samples": told["samples"],
-            "decoded_hits": told["decoded_hits"]}
+    status = service.status()
+    return {"prepared_samples": status["prepared_samples"], "delivered_samples": status["samples"],
+            "decoded_hits": status["decoded_hits"]}
 
 
 def epochs(options: dict[str, Any]) -> Iterator[Any]:

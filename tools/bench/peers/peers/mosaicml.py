@@ -39,12 +39,12 @@ def epochs(options: dict[str, Any]) -> Iterator[Any]:
             sample = super().__getitem__(index)
             return sample["number"], augment(open_picture(sample["jpg"]))
 
-    # Two jobs may not have one folder: the names of its shared memory come from it.
+    # Two jobs may not share a folder: it gives the names of shared memory.
     own = Path(options["scratch"]) / f"mds{options['job']}"
     own.mkdir()
     for file in shards(options).iterdir():
         os.symlink(file, own / file.name)
-    # Nor may two look for a free name at the same time.
+    # Nor may two jobs look for a free name at the same time.
     with open(Path(options["scratch"]) / "mds.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         data = Pictures(local=str(own), shuffle=True, batch_size=options["batch"])

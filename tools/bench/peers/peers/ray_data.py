@@ -17,7 +17,7 @@ GUARANTEE = "each once an epoch"
 
 
 def prepare(options: dict[str, Any]) -> None:
-    """It listens on all interfaces, and takes who knows the token, which its import reads."""
+    """Ray listens on all interfaces and accepts clients with the token, which its import reads."""
     file = Path(options["scratch"]) / "token"
     if not file.exists():
         file.touch(0o600)
@@ -28,7 +28,7 @@ def prepare(options: dict[str, Any]) -> None:
 @contextlib.contextmanager
 def serve(options: dict[str, Any]) -> Iterator[None]:
     import ray
-    # Its tasks want a core each, and each job some of them; jobs shall not wait for each other's.
+    # Each task wants a core, and each job has several; jobs must not wait for tasks of others.
     context = ray.init(num_cpus=options["cores"] + 2 * options["jobs"], include_dashboard=False,
                        _node_ip_address="127.0.0.1", log_to_driver=False)
     (Path(options["scratch"]) / "address").write_text(context.address_info["gcs_address"])
@@ -60,7 +60,7 @@ def epochs(options: dict[str, Any]) -> Iterator[Any]:
             image = image.transpose(Image.FLIP_LEFT_RIGHT)
         pixels = numpy.ascontiguousarray(numpy.asarray(image).transpose(2, 0, 1))
         if as_float:
-            mean, std = (numpy.array(one, numpy.float32)[:, None, None] for one in (MEAN, STD))
+            mean, std = (numpy.array(values, numpy.float32)[:, None, None] for values in (MEAN, STD))
             pixels = (pixels.astype(numpy.float32) / 255 - mean) / std
         return {"number": row["number"], "image": pixels}
 

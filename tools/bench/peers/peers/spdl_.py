@@ -28,7 +28,7 @@ def epochs(options: dict[str, Any]) -> Iterator[Any]:
     import spdl.io
     from spdl.pipeline import PipelineBuilder
     files = sorted(str(file) for file in Path(options["data"]).glob("*/*.jpg"))
-    mean, std = (numpy.array(one, numpy.float32)[:, None, None] for one in (MEAN, STD))
+    mean, std = (numpy.array(values, numpy.float32)[:, None, None] for values in (MEAN, STD))
 
     def load(number: int) -> Any:
         packets = spdl.io.demux_image(files[number])
@@ -40,7 +40,7 @@ def epochs(options: dict[str, Any]) -> Iterator[Any]:
         return number, picture
 
     def join(samples: list[Any]) -> Any:
-        return [number for number, _ in samples], numpy.stack([one for _, one in samples])
+        return [number for number, _ in samples], numpy.stack([picture for _, picture in samples])
 
     while True:
         order = random.sample(range(len(files)), len(files))

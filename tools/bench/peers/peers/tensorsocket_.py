@@ -1,4 +1,4 @@
-"""TensorSocket: one PyTorch DataLoader, whose batches go to all jobs in step."""
+"""TensorSocket: one PyTorch DataLoader; its batches go to all jobs in step."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ TITLE = "TensorSocket"
 PACKAGES = ["tensorsocket", "torch", "torchvision", "pillow"]
 MODULES = ("tensorsocket", "torch", "torchvision")
 WITH_SYSTEM = False  # it wants a newer PyTorch
-GUARANTEE = "the same batches to all, in step; who comes late misses the beginning"
+GUARANTEE = "the same batches to all, in step; a job that comes late misses the beginning"
 
 
 def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as all_open:
         sockets = [all_open.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for socket_ in sockets:
+            socket_.bind(("127.0.0.1", 0))
+        return [socket_.getsockname()[1] for socket_ in sockets]
 
 
 @contextlib.contextmanager

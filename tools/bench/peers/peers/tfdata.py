@@ -1,5 +1,5 @@
 """tf.data: each job decodes for itself, in threads. Scaled without antialiasing, as its users do,
-which is less work than the others have."""
+which is less work than other peers have."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def epochs(options: dict[str, Any]) -> Iterator[Any]:
             service=(Path(options["scratch"]) / "address").read_text(), compression=None,
             cross_trainer_cache=service.CrossTrainerCache(trainer_id=f"job {options['job']}")))
     batches = iter(data)
-    # It has no epochs: as many batches as one would be.
+    # It has no epochs: as many batches as an epoch would have.
     count = -(-options["pictures"] // options["batch"])
     while True:
         yield ((ids.numpy(), images.numpy())

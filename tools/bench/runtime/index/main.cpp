@@ -1,6 +1,6 @@
-// What indexing a dataset costs, and what it costs at a start where nothing has changed: 100,000
-// pictures in class folders, a tar and a TFRecord of 1 GB. All files are in the page cache, so CPU
-// time is all there is to it.
+// Cost of indexing a dataset, and its cost at a start where nothing has changed: 100,000 pictures
+// in class folders, a tar and a TFRecord of 1 GB. All files are in the page cache, so CPU time is
+// the whole cost.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,10 +1,10 @@
-// bench_live: jobs served by batchflowd beside PyTorch's DataLoader doing the same, turn by turn.
+// bench_live: jobs served by batchflowd beside PyTorch's DataLoader with the same work, in turn.
 //
 //   bench_live [--rounds N] [--pictures N]
 //
 // Both read the same pictures and deliver the same type and shape. The page cache is warm for
 // PyTorch; the service reads past it and keeps what it chooses, from an empty cache at each start.
-// Jobs compute nothing, so that what is measured is what can be delivered.
+// Jobs compute nothing, so that the greatest rate of delivery is measured.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -40,7 +40,7 @@ std::string output_of(const std::string& command) {
   return out;
 }
 
-// Of one kind of batch: samples a second, a round each.
+// Samples a second of one kind of batch, a round each.
 struct Turns {
   std::vector<double> ours, theirs, ratios;
 };
@@ -57,7 +57,7 @@ int bench(int argc, char** argv) {
   bool small = false;
   CLI::App app("Jobs served by batchflowd beside PyTorch's DataLoader.", "bench_live");
   app.add_option("--rounds", rounds, "Turns of each")->check(CLI::Range(1, 100));
-  app.add_option("--pictures", pictures, "In the data set")->check(CLI::Range(64, 1000000));
+  app.add_option("--pictures", pictures, "In the dataset")->check(CLI::Range(64, 1000000));
   app.add_flag("--small", small, "One round of few pictures: whether it works");
   try {
     app.parse(argc, argv);

@@ -1,5 +1,5 @@
-// What preparing pictures costs on one core, by CPU time: the stages, the whole, and beside it
-// what PyTorch, torchvision and Pillow take for the same, turn by turn.
+// Cost of preparing pictures on one core, by CPU time: the stages, the whole, and beside it the
+// cost of PyTorch, torchvision and Pillow for the same, in turn.
 //
 //   bench_prepare            five rounds; with python3-torchvision also the comparison
 //   bench_prepare --small    a short one that only proves that it runs

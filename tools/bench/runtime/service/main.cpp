@@ -1,11 +1,11 @@
-// bench_service: what batchflowd itself costs its jobs, preparation left out.
+// bench_service: the cost of batchflowd for its jobs, without preparation.
 //
 //   bench_service [--rounds N] [--seconds S]
 //
-// Rows of numbers that are prepared once and served from memory, to jobs that are processes of
-// their own: how many batches a second one service hands out, what a batch costs it as more and
-// more are served, what it takes of a core at 1,000 batches a second, and how soon a job has a
-// batch of 38 MB in its hands, and reads it, beside memory of its own.
+// Rows of numbers are prepared once and served from memory to jobs in processes of their own.
+// Measured are: how many batches a second one service delivers, the cost of a batch as more and
+// more are served, the share of a core at 1,000 batches a second, and how soon a job has a batch of
+// 38 MB and reads it, beside memory of its own.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -112,7 +112,7 @@ class Service {
   ~Service() { end(process_, SIGTERM); }
   const std::string& socket() const { return socket_; }
 
-  // CPU time of its threads but those that prepare: what it takes to serve.
+  // CPU time of its threads but those that prepare: the cost of serving.
   double serving_cpu_s() const {
     double ticks = 0;
     for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", process_))) {
@@ -237,7 +237,8 @@ void cost_by_served(const Options& options, const Folder& folder, const std::str
   Loader loader(service, 64, 8);
   std::uint64_t served = 0;
   for (std::uint64_t upto = 1000; upto <= options.most; upto *= 10) {
-    // As many for each row, at its end: a thousand take less than a clock tick says.
+    // Each row has the same number of batches at its end, because a thousand take less than a clock
+    // tick.
     const std::uint64_t window = std::min<std::uint64_t>(options.most / 10, 50'000);
     loader.pass(upto - std::min(upto, served + window));
     const double before = service.serving_cpu_s();
@@ -285,14 +286,14 @@ double read_gb_s(const void* memory, std::size_t bytes) {
   const double took = seconds(Clock::now() - begin);
   std::uint64_t all = 0;
   for (const std::uint64_t sum : sums) all += sum;
-  asm volatile("" : : "r"(all));  // the sum is wanted
+  asm volatile("" : : "r"(all));  // keeps the sum
   return static_cast<double>(bytes) / took / 1e9;
 }
 
 void large_batches(const Options& options, const Folder& folder, const std::string& data,
                    std::size_t batch_bytes) {
   const Service service(folder, data, "1gib");
-  // As threads that prepare are: of the lowest priority, one a core.
+  // Like threads that prepare: of the lowest priority, one a core.
   std::vector<pid_t> busy;
   for (unsigned core = 0; core < std::max(1u, std::thread::hardware_concurrency()); ++core) {
     busy.push_back(in_another_process([] {

@@ -19,8 +19,8 @@ namespace batchflow {
 
 class BenchFiles {
  public:
-  // `big`, and for each size a folder SIZE with files 0 to count - 1, written in random order, so
-  // that neighbours by number are none on the drive.
+  // `big`, and for each size a folder SIZE with files 0 to count - 1. They are written in random
+  // order, so that neighbours by number are not neighbours on the drive.
   BenchFiles(const std::string& folder, std::uint64_t count, std::initializer_list<Bytes> sizes,
              Bytes big)
       : path_(folder + "/batchflow-bench-XXXXXX") {
@@ -56,7 +56,7 @@ class BenchFiles {
   }
 
  private:
-  // Noise, since a drive may know how to store zeros.
+  // Noise, because a drive may store zeros in another way.
   void write(const std::string& name, Bytes bytes) {
     const int fd = ::open((path_ + "/" + name).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     for (Bytes at = 0; at < bytes;) {

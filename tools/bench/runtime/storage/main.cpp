@@ -1,10 +1,10 @@
-// What reading costs beside fio, on the same files: ./dev bench storage [--folder DIR]
-// [--rounds N] [--engine NAME] [--small]
+// Cost of reading beside fio, on the same files: ./dev bench storage [--folder DIR] [--rounds N]
+// [--engine NAME] [--small]
 //
 // fio's io_uring engine and the read engine take turns, with 32 reads at once, O_DIRECT and
-// registered memory on both sides; each round gives a ratio, of which the middle, least and most
-// are shown. Small files are opened for each read by both, in an order that has nothing to do with
-// where they lie.
+// registered memory on both sides. Each round gives a ratio, of which the middle, least and most
+// are shown. Both open small files for each read, in an order that does not depend on where they
+// lie.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -57,12 +57,12 @@ double cpu_s() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// What is read: either blocks of one file anywhere, or all of many files.
+// What is read: blocks of one file at random, or all of many files.
 struct Work {
   std::string name;
   Bytes block = 0;
-  std::uint64_t files = 0;  // 0: the big one
-  std::string fio;          // its arguments
+  std::uint64_t files = 0;  // 0: the big file
+  std::string fio;          // the arguments of fio
 };
 
 // ------------------------------------------------------------------------------ the two sides ----
