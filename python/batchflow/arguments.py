@@ -1,6 +1,7 @@
-"""What a DataLoader was asked for: PyTorch's arguments and BatchFlow's, checked, in one object.
+"""The arguments of a DataLoader, PyTorch's and BatchFlow's: checked, in one object.
 
-Whatever has a meaning takes effect or is refused; what has none here is accepted, and said so once.
+An argument that has a meaning here takes effect or is refused. One that has no meaning here is
+accepted, with a warning the first time.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from .torchvision import pipeline_name, pipeline_of
 ALIASES = {"max_cache_size": "cache_limit", "seed": "shuffle_seed", "input_dir": "dataset",
            "remote": "dataset", "prefetch_batches": "prefetch_factor",
            "batches_ahead": "prefetch_factor"}
-DEFAULT_TIMEOUT_S = 300.0  # of order.md, the service's own
+DEFAULT_TIMEOUT_S = 300.0  # as in batchflow.h
 TIMEOUT_MOST_S = 1e8
 SPLIT_RULES = ("fraction", "part", "keys", "classes", "bytes", "folder")
-# What so many credits allow to be said before the service reads fills half of a ring.
+# The records that so many credits allow before the service reads them fill half of a ring.
 PREFETCH_MOST = 545
 
 _UNITS = {"": 1, **{prefix + "b": 1000**i for i, prefix in enumerate(["", "k", "m", "g", "t"])},
@@ -37,7 +38,7 @@ def say_once(what: str, why: str) -> None:
     if what in _said:
         return
     _said.add(what)
-    # It is about the user's line, however deep this was called.
+    # The warning names the user's line, however deep this was called.
     frame, level = sys._getframe(1), 2
     while frame.f_back and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
         frame, level = frame.f_back, level + 1
@@ -48,36 +49,37 @@ def parse_bytes(value: Union[int, str]) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value).lower())
     size = int(float(match[1]) * _UNITS.get(match[2], 0)) if match else 0
     if isinstance(value, bool) or size == 0:
-        raise ValueError(f"cache_limit={value!r} is no size; write a number of bytes, '64gb' "
+        raise ValueError(f"cache_limit={value!r} is not a size; write a number of bytes, '64gb' "
                          "(10^9) or '64gib' (2^30)")
     return size
 
 
 @dataclasses.dataclass
 class Expected:
-    """How many samples a sampler of PyTorch's goes over."""
+    """How many samples a sampler of PyTorch goes over."""
 
-    of: str
+    sampler: str
     samples: int
 
     def check(self, samples: int) -> None:
         if samples != self.samples:
-            raise ValueError(f"what the {self.of} goes over has {self.samples} samples, and the "
+            raise ValueError(f"the {self.sampler} goes over {self.samples} samples, and the "
                              f"service finds {samples}; write split= for a part of them, as "
                              "{'fraction': 0.9}")
 
 
 @dataclasses.dataclass
 class Arguments:
-    """Plain values alone, so that it can be pickled for another process."""
+    """The checked arguments. They are plain values, so that they can be pickled for another
+    process."""
 
     dataset: str
-    reading: Optional[str]  # of a path, as bf_loader_options has it
+    reading: Optional[str]  # how a path is read, as in bf_loader_options
     batch_size: Optional[int]
     order: str
     shuffle_seed: Optional[int]
     drop_last: bool
-    timeout: float  # as it was said
+    timeout: float  # as it was given
     timeout_s: float
     collate_fn: Optional[Callable[[Any], Any]]
     pin_memory: bool
@@ -85,7 +87,7 @@ class Arguments:
     pipeline: Optional[str]
     epochs: int
     service: Optional[str]
-    rank: Optional[int]  # as it was said
+    rank: Optional[int]  # as it was given
     world_size: Optional[int]
     ranks_are_launched: bool  # ranks="auto"
     credits: int
@@ -95,7 +97,7 @@ class Arguments:
     output: str
     job_name: Optional[str]
     corrupt_ratio_max: Optional[float]
-    folder: Optional[ImageFolder]  # where the data set is one of torchvision's
+    folder: Optional[ImageFolder]  # where the dataset is one of torchvision's
     expected: Optional[Expected]
 
     @property
@@ -107,7 +109,7 @@ class Arguments:
         return self.ranks_are_launched or self.rank is not None
 
     def ranks(self) -> Rank:
-        """Of this process, which may be another than the one that made the loader."""
+        """The rank of this process, which may not be the process that made the loader."""
         return find_rank(self.rank, self.world_size, self.ranks_are_launched)
 
 
@@ -154,13 +156,13 @@ def _dataset(dataset: Any) -> str:
 
 def _reading(dataset: str, split: Optional[Mapping[str, Any]],
              tokens: Optional[int]) -> Optional[str]:
-    """How a path is read, as batchflowd's --dataset says it."""
+    """How a path is read, in the form of batchflowd's --dataset."""
     if split is None and tokens is None:
         return None
     if not dataset.startswith("/"):
-        raise ValueError(f"split and tokens are of a path, and '{dataset}' is a name at the service, "
-                         f"which has its own: '{dataset}:train' is a split of it")
-    said = [] if tokens is None else [f"tokens={_whole('tokens', tokens, 1, 999_999_999)}"]
+        raise ValueError(f"split and tokens are for a path, and '{dataset}' is a name at the "
+                         f"service, which has its own: '{dataset}:train' is a split of it")
+    parts = [] if tokens is None else [f"tokens={_whole('tokens', tokens, 1, 999_999_999)}"]
     if split is not None:
         if not isinstance(split, Mapping) or not split or not set(split) <= set(SPLIT_RULES):
             raise ValueError(f"split={split!r}: write a rule, as {{'fraction': 0.9}} and for what "
@@ -174,12 +176,12 @@ def _reading(dataset: str, split: Optional[Mapping[str, Any]],
                 raise ValueError(f"split: {name}={value!r} has a comma, colon or plus in it; have the "
                                  "split served by a name (docs/datasets.md)")
             rules.append(f"{name}={'+'.join(texts)}")
-        said.append("split=part:" + ":".join(rules))
-    return ",".join(said)
+        parts.append("split=part:" + ":".join(rules))
+    return ",".join(parts)
 
 
 def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
-    """Samplers of PyTorch that say nothing but an order, as arguments."""
+    """The arguments that mean the same as a sampler of PyTorch, where it only decides the order."""
     kind = type(sampler).__name__
     if kind == "SequentialSampler":
         meant, samples = {"shuffle": False}, len(sampler)
@@ -195,7 +197,7 @@ def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
         samples = len(sampler.dataset)
     else:
         raise ValueError(
-            f"sampler: a {kind} cannot be asked by the service, which decides the order itself; "
+            f"sampler: the service cannot use a {kind}, since it decides the order itself; "
             "write shuffle=True, order='weighted' with report_scores(), or split=, as "
             "{'keys': '0-999'}")
     return meant, Expected(kind, samples)
@@ -308,7 +310,7 @@ def _check_device(device: Any) -> None:
 
 
 def changed(arguments: Arguments, **attributes: Any) -> Arguments:
-    """What PyTorch lets be set after a DataLoader is made, from the next batch on."""
+    """Changes attributes that PyTorch allows to be set on a DataLoader, from the next batch on."""
     _check_timeout(attributes.get("timeout", 0))
     _check_collate_fn(attributes.get("collate_fn"))
     if "timeout" in attributes:
@@ -323,7 +325,7 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         if name is None:
             raise TypeError(f"DataLoader.__init__() got an unexpected keyword argument '{alias}'")
         if given[name] is not None:
-            raise TypeError(f"'{alias}' is another word for '{name}', which is given too")
+            raise TypeError(f"'{alias}' means the same as '{name}', which is given, too")
         given[name] = value
     if given["dataset"] is None:
         raise TypeError("DataLoader.__init__() missing 1 required positional argument: 'dataset'")
@@ -337,17 +339,17 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
     if given["sampler"] is not None:
         meant, expected = _sampler(given["sampler"])
         for name, value in meant.items():
-            # What the user says beside it goes first.
+            # An argument that the user gives goes before the sampler's.
             if given[name] in (None, False):
                 given[name] = value
     order, seed = _order(given["order"], given["shuffle"]), given["shuffle_seed"]
     if given["generator"] is not None and order != "sequential":
-        # Which repeats from run to run, as it does in PyTorch.
+        # A strict order repeats from run to run, as PyTorch's does with a generator.
         order = order if given["order"] else "strict"
         seed = given["generator"].initial_seed() if seed is None else seed
     workers = given["target_workers"]
     if given["output"] == "dlpack" and given["collate_fn"] is not None:
-        raise ValueError("collate_fn takes samples, and output='dlpack' has whole fields alone")
+        raise ValueError("collate_fn takes samples, and output='dlpack' gives only whole fields")
     if given["device"] is not None and given["collate_fn"] is not None:
         raise ValueError("device: only collate_fn knows what it makes; move that in it, or in the "
                          "training loop")
@@ -373,7 +375,7 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         rank=given["rank"],
         world_size=given["world_size"],
         ranks_are_launched=_launched(given["ranks"]),
-        # One is held by the loop while others are ahead of it.
+        # The loop holds one batch while others are ahead of it.
         credits=0 if ahead is None else _whole("prefetch_factor", ahead, 0, PREFETCH_MOST) + 1,
         cache_limit=None if given["cache_limit"] is None else parse_bytes(given["cache_limit"]),
         target_workers=None if workers in (None, "auto") else _whole("target_workers", workers, 1,
@@ -384,7 +386,7 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         corrupt_ratio_max=_ratio("corrupt_ratio_max", given["corrupt_ratio_max"]),
         folder=folder,
         expected=expected)
-    arguments.ranks()  # says what is wrong now, and not at the first batch
+    arguments.ranks()  # what is wrong is an error now, and not at the first batch
     if not arguments.is_split_over_ranks:
         _say_that_each_rank_gets_all()
     return arguments

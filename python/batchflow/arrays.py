@@ -1,7 +1,7 @@
-"""Memory of a batch as tensors, without copying it: PyTorch's, NumPy's, or plain memoryviews.
+"""The memory of a batch as tensors of PyTorch, arrays of NumPy, or memoryviews, without a copy.
 
-Every array keeps what it was made of alive through its buffer; when the last one dies, the batch
-goes back to the service.
+Every array keeps the batch's memory through its buffer. When the last array is gone, the batch goes
+back to the service.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from array import array
 from types import ModuleType
 from typing import Any, Callable, Sequence
 
-# By bf_type: the name, bytes an element, and how memoryview calls it (two types it does not know).
+# By bf_type: the name, bytes of an element, and memoryview's code. memoryview does not know two of
+# the types.
 TYPES = [("uint8", 1, "B"), ("int8", 1, "b"), ("uint16", 2, "H"), ("int16", 2, "h"),
          ("int32", 4, "i"), ("int64", 8, "q"), ("float16", 2, "e"), ("bfloat16", 2, "H"),
          ("float32", 4, "f"), ("float64", 8, "d")]
 U8, U16, I64, BF16 = 0, 2, 5, 7
 
-# (address, bf_type, shape, what keeps the memory, whether it may be written to)
+# (address, bf_type, shape, the object that keeps the memory, whether it may be written to)
 MakeArray = Callable[[int, int, Sequence[int], Any, bool], Any]
 
 
@@ -34,7 +35,7 @@ def torch_arrays(torch: ModuleType) -> MakeArray:
     types = [getattr(torch, name, None) for name, _, _ in TYPES]
 
     def make(address: int, kind: int, shape: Sequence[int], keeper: Any, writable: bool) -> Any:
-        # PyTorch has no read-only tensors: writing to one in place ends the process.
+        # PyTorch has no read-only tensors: writing to this memory ends the process.
         del writable
         count = math.prod(shape)
         dtype = types[kind]
@@ -43,7 +44,7 @@ def torch_arrays(torch: ModuleType) -> MakeArray:
         buffer = buffer_at(address, count * TYPES[kind][1], keeper)
         if dtype is not None:
             return torch.frombuffer(buffer, dtype=dtype).reshape(tuple(shape))
-        # uint16 before PyTorch 2.3: the one type that is converted, hence copied.
+        # uint16 before PyTorch 2.3 is the only type that is converted, and so copied.
         signed = torch.frombuffer(buffer, dtype=torch.int16).reshape(tuple(shape))
         return signed.to(torch.int32).bitwise_and_(0xFFFF)
 
@@ -55,7 +56,7 @@ def numpy_arrays(numpy: ModuleType) -> MakeArray:
     try:
         types[BF16] = importlib.import_module("ml_dtypes").bfloat16
     except ImportError:
-        types[BF16] = numpy.uint16  # the bits
+        types[BF16] = numpy.uint16  # shows the bits
 
     def make(address: int, kind: int, shape: Sequence[int], keeper: Any, writable: bool) -> Any:
         count = math.prod(shape)
@@ -82,13 +83,13 @@ def plain_arrays() -> MakeArray:
 
 
 def numbers_beside(output: str, make: MakeArray) -> MakeArray:
-    """Of keys, marks and offsets, which are there to be looked at in Python, too."""
+    """Makes arrays of keys, marks and offsets, which Python code reads, too."""
     if output != "dlpack":
         return make
     if not importlib.util.find_spec("numpy"):
         return plain_arrays()
     shown = numpy_arrays(importlib.import_module("numpy"))
-    # Copies, since NumPy gives nothing that is read-only to others.
+    # They are copies, since NumPy does not export read-only arrays.
     return lambda *array: shown(*array).copy()
 
 
@@ -98,7 +99,7 @@ def check_output(output: Any) -> None:
 
 
 def choose(output: str) -> tuple[str, MakeArray]:
-    """`auto`: PyTorch where the script uses it, else NumPy where it is, else memoryview."""
+    """`auto`: PyTorch if the script uses it, else NumPy if it is installed, else memoryview."""
     if output == "auto":
         if sys.modules.get("torch") is not None:
             output = "torch"

@@ -1,4 +1,4 @@
-"""What PyTorch's DataLoader has as attributes: what can be asked, and what can still be set."""
+"""The attributes that PyTorch's DataLoader has, to read and to set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FROZEN = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "per
 
 
 class Attributes:
-    """Of a DataLoader, which has the arguments and the session that these come from."""
+    """The attributes of a DataLoader, from its arguments and its session."""
 
     _arguments: args.Arguments
     _given_sampler: Any
@@ -21,13 +21,13 @@ class Attributes:
 
     @property
     def dataset(self) -> Any:
-        """As in PyTorch what was given; of a path or name, what is known of it."""
+        """What was given, as in PyTorch; for a path or a name, an object that knows about it."""
         folder = self._arguments.folder
         return Dataset(self, self._arguments.dataset) if folder is None else folder.dataset
 
     @property
     def sampler(self) -> Any:
-        """The one that was given; else the loader's order, which has a length."""
+        """The sampler that was given; else the loader's order, which has a length."""
         if self._given_sampler is not None:
             return self._given_sampler
         return Order(self, self._arguments.order)
@@ -38,7 +38,7 @@ class Attributes:
 
     @property
     def collate_fn(self) -> Any:
-        """As in PyTorch, its own where none was given; what makes batches here is the service."""
+        """The function that was given, else PyTorch's default. Here the service makes batches."""
         data = sys.modules.get("torch.utils.data")
         return self._arguments.collate_fn or getattr(data, "default_collate", None)
 
@@ -64,7 +64,7 @@ class Attributes:
 
     @property
     def classes(self) -> list[str]:
-        """Their names, by label."""
+        """The names of the classes, by label."""
         folder = self._arguments.folder
         session = self._opened()
         return session.class_names() if folder is None else folder.classes

@@ -1,4 +1,4 @@
-"""A batch: its fields, what is known of its samples, and the memory they lie in."""
+"""A batch: its fields, its keys and marks, and its memory."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from . import library as c
 from .arrays import I64, TYPES, U8, MakeArray
 
 FILLER, REPLACED, REHEARSED = 1, 2, 4
-_ABOUT = ("keys", "wanted", "marks")  # as Batch asks for them
+_ABOUT = ("keys", "wanted", "marks")
 
 
 class Held:
-    """A batch's memory: given back to the service when the last array that lies in it is gone.
+    """A batch's memory. It goes back to the service when the last array in it is gone.
 
-    By any thread, and of a closed loader too: the library knows batches by handle alone. Without
-    a line of Python, since an exception that a signal's handler raises there would be dropped, and
-    with it a Ctrl-C.
+    That may happen on any thread, and after the loader was closed: the library knows a batch by its
+    handle. No line of Python runs then, since an exception that a signal handler raises there, such
+    as for a Ctrl-C, would be dropped.
     """
 
     __slots__ = ("__weakref__",)
@@ -37,11 +37,12 @@ class _End(weakref.ref):  # type: ignore[type-arg]
 
 
 _call_release = operator.methodcaller("release")
-_ends: dict[Any, _End] = {}  # of those held; a weak reference calls only while it is there itself
+_ends: dict[Any, _End] = {}  # of batches that are held; a weak reference must live to be called
 
 
 class Ragged:
-    """A field whose samples have different lengths: `values` end to end, and `offsets` in rows."""
+    """A field in which samples have different numbers of rows. `values` has all rows, and
+    `offsets` the index of each sample's first row."""
 
     def __init__(self, values: Any, offsets: Any):
         self.values = values
@@ -69,13 +70,13 @@ class Ragged:
 class Batch(tuple[Any, ...]):
     """The fields in their order (`for images, labels in loader`), or by name: batch["image"].
 
-    Arrays are the service's own memory: they must not be written to, unless the loader was made
-    with copy=True. They stay as they are for as long as somebody has them.
+    Arrays are the service's own memory. A script must not write to them, unless the loader was made
+    with copy=True. They stay as they are for as long as the script keeps them.
     """
 
     names: tuple[str, ...] = ()
     samples: int = 0  # fillers included
-    fillers: int = 0  # at the end: they repeat others, so that all ranks get equal counts
+    fillers: int = 0  # at the end; they repeat samples, so that all ranks get equal counts
     epoch: int = 0
     step: int = 0  # counts the batches of this loader
     last_of_epoch: bool = False
@@ -97,7 +98,7 @@ class Batch(tuple[Any, ...]):
 
     @property
     def wanted_keys(self) -> Any:
-        """As sample_keys, but for corrupt samples, in whose place others stand."""
+        """The same as sample_keys, but with the keys of corrupt samples that were replaced."""
         return self._about("wanted")
 
     @property
@@ -129,7 +130,7 @@ def _rebuilt(fields: tuple[Any, ...], known: dict[str, Any], about: dict[str, An
 
 
 class FieldReader:
-    """Makes a field's array of what the library shows."""
+    """Makes the array of a field from the library's address."""
 
     def __init__(self, field: Any, make: MakeArray, make_offsets: MakeArray, writable: bool):
         self.name = field.name.decode()
@@ -147,14 +148,14 @@ class FieldReader:
         if not self.ragged:
             return self._make(array.values, self._kind, (samples, *self.shape), held,
                               self._writable)
-        # A batch may be a slice of something longer: here offsets begin with 0.
+        # A batch may be a slice of a block: its offsets are made to begin with 0.
         offsets = (ctypes.c_int64 * (samples + 1)).from_address(array.offsets)
         first, end = offsets[0], offsets[samples]
-        anew = (ctypes.c_int64 * (samples + 1))(*(one - first for one in offsets))
+        moved = (ctypes.c_int64 * (samples + 1))(*(offset - first for offset in offsets))
         values = self._make((array.values or 0) + first * self._row_bytes, self._kind,
                             (end - first, *self._row), held, self._writable)
-        offsets_anew = self._make_offsets(ctypes.addressof(anew), I64, (samples + 1,), anew, True)
-        return Ragged(values, offsets_anew)
+        return Ragged(values, self._make_offsets(ctypes.addressof(moved), I64, (samples + 1,),
+                                                 moved, True))
 
 
 def make_batch(raw: c.RawBatch, readers: Sequence[FieldReader], make: MakeArray, writable: bool,
@@ -162,11 +163,11 @@ def make_batch(raw: c.RawBatch, readers: Sequence[FieldReader], make: MakeArray,
     held = Held(raw.handle, c.library().bf_batch_release)
     samples = raw.samples
     batch = Batch(reader.read(raw.arrays[i], samples, held) for i, reader in enumerate(readers))
-    # Not every loop asks for keys and marks, so they become arrays when one does.
-    places = {"keys": (raw.keys, I64), "wanted": (raw.wanted, I64), "marks": (raw.marks, U8)}
+    # Not every loop reads keys and marks, so they become arrays when a loop does.
+    addresses = {"keys": (raw.keys, I64), "wanted": (raw.wanted, I64), "marks": (raw.marks, U8)}
 
     def about(name: str) -> Any:
-        address, kind = places[name]
+        address, kind = addresses[name]
         return make(address, kind, (samples,), held, writable)
 
     batch.__dict__.update(names=names, samples=samples, fillers=raw.fillers, epoch=raw.epoch,
@@ -176,12 +177,12 @@ def make_batch(raw: c.RawBatch, readers: Sequence[FieldReader], make: MakeArray,
 
 
 def split(batch: Batch, samples: int) -> list[tuple[Any, ...]]:
-    """What a collate_fn takes: the samples, one by one."""
+    """The samples of a batch, as a collate_fn takes them."""
     return [tuple(plain_sample(batch, i)) for i in range(samples)]
 
 
 def plain_sample(batch: Batch, i: int) -> Batch:
-    """As data sets of PyTorch's give it: a label is a plain number."""
+    """A sample in the form that PyTorch's datasets give: a label is a plain number."""
     made = [sample_of(field, i) for field in batch]
     if "label" in batch.names:
         at = batch.names.index("label")
@@ -193,7 +194,7 @@ def plain_sample(batch: Batch, i: int) -> Batch:
 
 
 def sample_of(field: Any, i: int) -> Any:
-    if isinstance(field, memoryview) and field.ndim > 1:  # which knows no views of views
+    if isinstance(field, memoryview) and field.ndim > 1:  # it has no views of parts
         row: Any = field[i:i + 1].cast("B")
         return row.cast(field.format, field.shape[1:] if field.shape else ())
     return field[i]

@@ -1,5 +1,5 @@
-"""What a loader's `dataset` and `sampler` are where the script gave none of PyTorch's: as much of
-both as a service can say, and in the place of the rest what to write."""
+"""A loader's `dataset` and `sampler` where the script gave no objects of PyTorch. They have what a
+service knows; for everything else, the error says what to write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Iterator
 
 
 class Dataset:
-    """What a loader reads: its path or name, and, as PyTorch's have it, how many samples it has."""
+    """The dataset of a loader: its path or name and, as in PyTorch, its number of samples."""
 
     def __init__(self, loader: Any, name: str):
         self._loader, self._name = loader, name
@@ -17,7 +17,7 @@ class Dataset:
         return samples
 
     def __bool__(self) -> bool:
-        return True  # without asking the service
+        return True  # the service is not asked
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError("samples of a service come in batches; iterate over the "
@@ -48,7 +48,7 @@ class Dataset:
 
 
 class Order:
-    """In the place of PyTorch's Sampler or BatchSampler: how many samples, or batches, come."""
+    """Stands for PyTorch's Sampler or BatchSampler: it has the number of samples, or batches."""
 
     def __init__(self, loader: Any, order: str, of_batches: bool = False):
         self._loader, self._order, self._of_batches = loader, order, of_batches
@@ -74,7 +74,7 @@ class Order:
     def __iter__(self) -> Iterator[Any]:
         if self._of_batches or self._order != "sequential" or self._loader._arguments.rank:
             raise TypeError("the service draws the order, and the script sees it with the batches: "
-                            "batch.sample_keys; for one of your own write PyTorch's DataLoader")
+                            "batch.sample_keys; for an order of your own use PyTorch's DataLoader")
         return iter(range(len(self)))
 
     def set_epoch(self, epoch: int) -> None:

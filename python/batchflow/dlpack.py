@@ -1,6 +1,6 @@
 """DLPack (version 0.8) over a batch's memory, for jax.dlpack.from_dlpack(x) and others.
 
-The protocol has no word for read-only memory, so what takes such a tensor must not write to it.
+The protocol cannot say that memory is read-only, so the code that takes a tensor must not write.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p, c_char_p, c_void_p)
 _is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, c_char_p)(
     ("PyCapsule_IsValid", _api))
 
-# What consumers have: by the address of the struct they call the deleter with.
+# What consumers hold, by the address of the struct with which they call the deleter.
 _alive: dict[int, tuple[Any, ...]] = {}
-# No line of Python runs where an exception, and with it a Ctrl-C, would be dropped (batch.Held): so
-# the deleter is written in C, and what was never consumed is looked for at the next export.
+# No line of Python may run where an exception, such as for a Ctrl-C, would be dropped (batch.Held).
+# So the deleter is C code, and capsules that were never consumed are found at the next export.
 _delete = ctypes.CFUNCTYPE(None, c_void_p)(_alive.pop)
 _exported: deque[tuple[Any, int]] = deque()
 _looking = threading.Lock()
@@ -61,7 +61,7 @@ def _drop_unconsumed() -> None:
     with _looking:
         for _ in range(len(_exported)):
             export = _exported.popleft()
-            if not _is_capsule(export[0], _NAME):  # its consumer gave it another name, and deletes
+            if not _is_capsule(export[0], _NAME):  # a consumer renamed it, and will delete it
                 continue
             if _references(export) > _ALONE:
                 _exported.append(export)
@@ -70,7 +70,7 @@ def _drop_unconsumed() -> None:
 
 
 class DLTensor:
-    """Memory of a batch, for whoever speaks DLPack."""
+    """Memory of a batch, for libraries that use DLPack."""
 
     def __init__(self, address: int, kind: int, shape: Sequence[int], keeper: Any):
         self.shape = tuple(shape)
@@ -79,7 +79,7 @@ class DLTensor:
 
     def __reduce__(self) -> Any:
         raise TypeError("memory for DLPack is neither pickled nor deep-copied; write "
-                        "output='numpy' or 'torch', or take it over first")
+                        "output='numpy' or 'torch', or make an array of it first")
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (_CPU, 0)

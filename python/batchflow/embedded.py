@@ -1,7 +1,7 @@
-"""The service that a script starts when none is there: one for this user, for all of his scripts.
+"""The service that a script starts when none is there: one for all scripts of this user.
 
-It listens where any client looks, so the next script finds it, and ends by itself when nobody has
-been connected for a while. Scripts that start at one moment agree by a lock file.
+It listens at the usual socket, so the next script finds it. It ends when no job has been connected
+for a while. A lock file keeps scripts that begin at the same moment from starting two.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from . import library as c
 from .arguments import Arguments, say_once
 from .session import Session
 
-_START_S = 60.0  # until it listens; much of it is for machines that swap
+_START_S = 60.0  # until it listens; a machine that swaps may need most of it
 _TRIES = 3
 _LOOK_EVERY_S = 0.5
 _LOG_MOST = 1 << 20
 
 
 def open_session(arguments: Arguments, options: Any) -> Session:
-    """Joins at the service there is, or, for a path, at one that is started for it."""
+    """Joins the service that runs or, for a path, starts one and joins it."""
     may_start = (arguments.service is None and not os.environ.get("BATCHFLOW_SERVICE") and
                  arguments.is_path and os.environ.get("BATCHFLOW_EMBEDDED", "1") != "0")
     notes: list[str] = []
     try:
         return _opened(arguments, options, notes.append, may_start)
     finally:
-        for note in notes:  # by this thread, whose caller is the user's line
+        for note in notes:  # by this thread, so that the warning names the user's line
             say_once(f"dataset {arguments.dataset}:", note)
 
 
@@ -48,43 +48,44 @@ def _opened(arguments: Arguments, options: Any, notes: Callable[[str], None],
             session = Session(options, lambda: None, notes)
         except (c.NoServiceError, c.RefusedError) as problem:
             raise _explained(problem, arguments) from None
-        _say_who_decided(arguments)
+        _say_that_service_decided(arguments)
         return session
     deadline = time.monotonic() + options.timeout_s
     for left in reversed(range(_TRIES)):
         try:
             session = Session(options, _Watch(arguments), notes)
         except c.NoServiceError as problem:
-            # One that was ending when it was asked is followed by another.
+            # A service that was ending when it was asked is followed by another.
             if left == 0 or time.monotonic() >= deadline:
                 raise _explained(problem, arguments) from None
             _check_ranks(arguments)
             options.service = os.fsencode(ensure(arguments))
         else:
             if options.service is None:
-                _say_who_decided(arguments)
+                _say_that_service_decided(arguments)
             return session
     raise AssertionError("unreachable")
 
 
-def _say_who_decided(arguments: Arguments) -> None:
+def _say_that_service_decided(arguments: Arguments) -> None:
     if arguments.cache_limit or arguments.target_workers:
-        say_once("cache_limit and target_workers", "were decided by who started the service that "
-                 "runs")
+        say_once("cache_limit and target_workers", "have no effect: they were decided when the "
+                 "service was started")
 
 
 def _explained(problem: c.ServiceError, arguments: Arguments) -> c.ServiceError:
-    """With what the service cannot know: other ranks' troubles, and what lies here by that name."""
+    """The problem, with what the service cannot know: that other ranks are missing, or that there
+    is a file of that name here."""
     world_size = arguments.ranks().world_size
-    if world_size > 1 and "the wish to join" in str(problem):
+    if world_size > 1 and "the request to join" in str(problem):
         return type(problem)(f"{problem}; a job begins when all of its {world_size} ranks have "
-                             "come, so look at what the others say")
+                             "joined, so look at the messages of the other ranks")
     name = arguments.dataset
     unknown = isinstance(problem, c.NoServiceError) or f"no dataset is called '{name}'" in str(problem)
     if arguments.is_path or not unknown or not os.path.exists(name):
         return problem
-    return type(problem)(f"{problem}; '{name}' is a name at the service, and for what lies here "
-                         f"write './{name}'")
+    return type(problem)(f"{problem}; '{name}' is a name at the service; for the file or folder "
+                         f"here write './{name}'")
 
 
 def _check_ranks(arguments: Arguments) -> None:
@@ -92,13 +93,13 @@ def _check_ranks(arguments: Arguments) -> None:
     here = os.environ.get("LOCAL_WORLD_SIZE")
     if here is not None and here.isdigit() and int(here) < world_size:
         raise c.NoServiceError(
-            f"{here} of {world_size} ranks are on this machine, and all of a job need one service: "
+            f"{here} of {world_size} ranks are on this machine, and all ranks need one service: "
             "start batchflowd --tcp on one machine, and name it by "
             "BATCHFLOW_SERVICE=tcp://HOST:PORT (docs/operations.md)")
 
 
 class _Watch:
-    """Starts the service anew when it has died while a loader waits for it."""
+    """Starts a new service when the old one has died while a loader waits for it."""
 
     def __init__(self, arguments: Arguments):
         self._arguments = arguments
@@ -111,17 +112,18 @@ class _Watch:
         try:
             ensure(self._arguments)
         except RuntimeError:
-            pass  # the loader goes on looking, and says at the end that there was none
+            pass  # the loader goes on looking, and its error says that there was no service
 
 
 def _from_environment(variable: str) -> Optional[Path]:
-    """The XDG specification has relative paths ignored, and so does the service."""
+    """The folder in a variable. Relative paths are ignored, as the XDG specification demands and
+    the service does."""
     value = os.environ.get(variable, "")
     return Path(value) if value.startswith("/") else None
 
 
 def runtime_folder() -> Path:
-    """Where this user's service is found; nobody else can write there."""
+    """The folder of this user's service, where no other user can write."""
     base = _from_environment("XDG_RUNTIME_DIR")
     folder = base / "batchflow" if base else Path(f"/tmp/batchflow-{os.geteuid()}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -133,7 +135,7 @@ def runtime_folder() -> Path:
 
 
 def _state_folder(runtime: Path) -> Path:
-    """Indices outlive the service. Two services must not share one."""
+    """The folder of dataset indices, which outlive the service. Two services must not share it."""
     base = _from_environment("XDG_STATE_HOME") or Path(os.path.expanduser("~/.local/state"))
     folder = base / "batchflow" / f"embedded-{zlib.crc32(os.fsencode(runtime)):08x}"
     try:
@@ -144,9 +146,9 @@ def _state_folder(runtime: Path) -> Path:
 
 
 def listens(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as asking:
+    with socket.socket(socket.AF_UNIX) as probe:
         try:
-            asking.connect(os.fspath(path))
+            probe.connect(os.fspath(path))
         except OSError:
             return False
     return True
@@ -180,7 +182,7 @@ def ensure(arguments: Optional[Arguments] = None) -> str:
             if not listens(path):
                 _start(folder, path, arguments)
             elif arguments:
-                _say_who_decided(arguments)
+                _say_that_service_decided(arguments)
     return str(path)
 
 
@@ -201,9 +203,9 @@ def daemon() -> str:
     library = os.environ.get("BATCHFLOW_LIBRARY")
     beside = [Path(__file__).parent] + ([Path(library).parent.parent] if library else [])
     usual = [*(str(folder / "bin" / "batchflowd") for folder in beside), "batchflowd"]
-    for place in [named] if named else usual:
-        if found := shutil.which(place):
-            return os.path.abspath(found)  # the service is started elsewhere
+    for program in [named] if named else usual:
+        if found := shutil.which(program):
+            return os.path.abspath(found)  # the service is started in another folder
     raise c.NoServiceError(
         f"no service runs, and there is no batchflowd to start{' at ' + named if named else ''}; "
         "install it, name it by BATCHFLOW_DAEMON, or name a service by BATCHFLOW_SERVICE")
@@ -211,7 +213,7 @@ def daemon() -> str:
 
 @contextmanager
 def _on_all_processors() -> Iterator[None]:
-    """What this thread starts is for all scripts, and not only for the processors of this one."""
+    """The service is for all scripts, so it may use all processors, not only this script's."""
     own = os.sched_getaffinity(0)
     with suppress(OSError):
         os.sched_setaffinity(0, range(os.sysconf("SC_NPROCESSORS_CONF")))
@@ -235,7 +237,7 @@ def _start(folder: Path, path: Path, arguments: Optional[Arguments]) -> None:
         log.unlink()
     begin = log.stat().st_size if log.exists() else 0
     with log.open("ab") as output, _on_all_processors():
-        # Of a session of its own: Ctrl-C and the end of this script are not for it.
+        # It gets a session of its own, so that Ctrl-C and the end of this script do not end it.
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                                    start_new_session=True, cwd="/")
     deadline = time.monotonic() + _START_S
@@ -243,12 +245,12 @@ def _start(folder: Path, path: Path, arguments: Optional[Arguments]) -> None:
         if process.poll() is not None or time.monotonic() > deadline:
             with log.open("rb") as written:
                 written.seek(begin)
-                said = written.read(4096).decode(errors="replace").strip()
+                reason = written.read(4096).decode(errors="replace").strip()
             if process.returncode is None:
                 process.kill()
                 process.wait()
-            raise c.NoServiceError(f"{command[0]} did not start: {said or 'it says nothing'}; see "
-                                   f"{log}")
+            raise c.NoServiceError(f"{command[0]} did not start: {reason or 'it gives no reason'}; "
+                                   f"see {log}")
         time.sleep(0.01)
-    # Else it would be a zombie from its end to that of this script.
+    # Otherwise it would be a zombie until this script ends.
     threading.Thread(target=process.wait, name="batchflowd's end", daemon=True).start()

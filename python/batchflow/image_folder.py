@@ -1,9 +1,9 @@
-"""torchvision's ImageFolder in the place of a path: what it says of its samples is what counts.
+"""torchvision's ImageFolder as the dataset of a loader, instead of a path.
 
-The service finds the samples of the folder itself. What the ImageFolder has is compared with that,
-path by path and label by label, by checksums: pieces of a few thousand samples at a time. Labels
-that were edited are given as they are there; other samples, or another order of a sequence, are
-refused, with the first difference.
+The service finds the samples of the folder itself. The paths and labels of the ImageFolder are
+compared with them by checksums, a few thousand samples at a time. Labels that were edited are given
+as the ImageFolder has them. Other samples, or another order of a sequence, are refused; the error
+names the first difference.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from array import array
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Protocol
 
-PIECE = 4096  # samples that one question is about
+PIECE = 4096  # samples in one question to the service
 _LABEL_MOST = 2**63 - 1
 
 
 class Sums(NamedTuple):
-    """Of samples in a row, as bf_loader_samples_sum has them."""
+    """Checksums of consecutive samples, as in bf_samples_sum."""
 
     names: int  # in order
     labels: int  # in order
@@ -27,7 +27,7 @@ class Sums(NamedTuple):
 
 
 class Finds(Protocol):
-    """What a session knows of the data set."""
+    """What a session knows about the dataset."""
 
     def samples_sum(self, first: int, count: int) -> Sums: ...
     def sample_name(self, key: int) -> str: ...
@@ -35,7 +35,7 @@ class Finds(Protocol):
 
 
 def is_image_folder(dataset: Any) -> bool:
-    """Of torchvision, or derived from it so that its samples are still what it says."""
+    """Whether it is torchvision's, or derived from it without a change of how samples are read."""
     bases = [(base.__module__, base.__name__) for base in type(dataset).__mro__]
     if ("torchvision.datasets.folder", "DatasetFolder") not in bases:
         return False
@@ -52,7 +52,7 @@ def is_image_folder(dataset: Any) -> bool:
 
 
 class ImageFolder:
-    """One that a loader was given. It may be edited until the loader is opened."""
+    """The ImageFolder of a loader. It may be edited until the loader is opened."""
 
     def __init__(self, dataset: Any):
         loader = getattr(dataset, "loader", None)
@@ -63,7 +63,7 @@ class ImageFolder:
                 "to a picture as a step (pipeline=, batchflow.step)")
         if getattr(dataset, "target_transform", None) is not None:
             raise ValueError("target_transform cannot be carried out by the service; map labels "
-                             "in the training loop, or in the data set's samples, and leave it out")
+                             "in the training loop, or in the dataset's samples, and leave it out")
         self.dataset = dataset
         self.transform = getattr(dataset, "transform", None)
         self._settled: Optional[list[Any]] = None  # the samples as they were compared
@@ -71,21 +71,21 @@ class ImageFolder:
 
     @property
     def root(self) -> Path:
-        # Some of torchvision's have theirs below the root that they were given.
-        places = [getattr(self.dataset, name, None) for name in ("split_folder", "_data_folder")]
-        return Path(next(filter(None, places), self.dataset.root))
+        # Some classes of torchvision have their folder below the root that they were given.
+        folders = [getattr(self.dataset, name, None) for name in ("split_folder", "_data_folder")]
+        return Path(next(filter(None, folders), self.dataset.root))
 
     @property
     def classes(self) -> list[str]:
-        """Folders' names, where the class list says something else of each."""
+        """The names of folders, also where `classes` has other names."""
         return list(getattr(self.dataset, "wnids", self.dataset.classes))
 
     def settle(self, finds: Finds, found: int, ordered: bool) -> None:
-        """Compares it with what the service finds, if it was not compared as it is now. `ordered`:
-        the order of samples is part of what the loader promises."""
+        """Compares it with the samples that the service finds, unless that was done before and it
+        has not changed. `ordered`: the loader promises the order of the samples, too."""
         if self.dataset.transform is not self.transform:
             raise ValueError(f"the transform of {self._kind} was changed after the DataLoader was "
-                             "made, whose pipeline it is; make the DataLoader anew")
+                             "made with it; make a new DataLoader")
         samples = self.dataset.samples
         if self._settled is not None and samples == self._settled:  # by identity, mostly
             return
@@ -110,7 +110,8 @@ class ImageFolder:
 
     def _compare_unordered(self, names: list[bytes], labels: list[int], finds: Finds,
                            ordered: bool, piece: slice) -> None:
-        """Where an order is drawn anyway, it does not matter in which they stand in the folder."""
+        """Compares the samples without their order, which does not matter where the service draws
+        one."""
         count = len(names)
         there = sum(finds.samples_sum(first, min(PIECE, count - first)).pairs
                     for first in range(0, count, PIECE)) % 2**64
@@ -129,12 +130,12 @@ class ImageFolder:
         return type(self.dataset).__name__
 
     def _name(self, path: Any) -> bytes:
-        """As the service calls it: below the root."""
+        """The service's name of a sample: its path below the root."""
         root = os.path.join(os.fsencode(self.root), b"")
         whole = os.fsencode(path)
         if not whole.startswith(root):
-            raise ValueError(f"{self._kind} has the sample {os.fsdecode(whole)}, which does not lie "
-                             f"in its root {self.root}; {_WHY_OTHERS}")
+            raise ValueError(f"{self._kind} has the sample {os.fsdecode(whole)}, which is not in "
+                             f"its root {self.root}; {_WHY_OTHERS}")
         return whole[len(root):]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -143,17 +144,17 @@ class ImageFolder:
 
 _WHY_OTHERS = (
     "it follows no links to folders, takes pictures by their endings (docs/datasets.md) and decodes "
-    "JPEG and PNG: put copies in the place of links, convert others, and write split= for a part of "
-    "a folder")
+    "JPEG and PNG: replace links by copies, convert other pictures, and write split= for a part of a "
+    "folder")
 
 
 def _label(target: Any) -> int:
     if isinstance(target, bool) or not hasattr(target, "__index__"):
-        raise ValueError(f"a target {target!r} among the samples of the data set is no whole number; "
-                         "the service gives labels as int64")
+        raise ValueError(f"a target {target!r} among the samples of the dataset is not a whole "
+                         "number; the service gives labels as int64")
     label: int = target.__index__()
     if not -_LABEL_MOST <= label <= _LABEL_MOST:
-        raise ValueError(f"a target {label} among the samples of the data set does not fit into "
+        raise ValueError(f"a target {label} among the samples of the dataset does not fit into "
                          "int64")
     return label
 
@@ -178,5 +179,5 @@ def _first_difference(names: list[bytes], finds: Finds, piece: slice) -> int:
 
 
 def _counted(samples: int, classes: list[str]) -> str:
-    some = ", ".join(classes[:5]) + (", ..." if classes[5:] else "")
-    return f"{samples} samples of {len(classes)} classes ({some})"
+    names = ", ".join(classes[:5]) + (", ..." if classes[5:] else "")
+    return f"{samples} samples of {len(classes)} classes ({names})"

@@ -1,8 +1,8 @@
-"""States of other loaders, for `DataLoader.load_state_dict`: where a training run stood.
+"""States of other loaders, for `DataLoader.load_state_dict`.
 
-An epoch's end carries over exactly, and so does the middle of an epoch that was not shuffled. The
-middle of a shuffled one does not, since the order is another: then it is refused, or, with
-whole_epochs=True, the next epoch begins.
+A state at the end of an epoch is taken over exactly, and so is one in the middle of an epoch that
+was not shuffled. One in the middle of a shuffled epoch cannot be, since BatchFlow's order differs:
+it is refused or, with whole_epochs=True, the next epoch begins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _number(of: str, state: Mapping[str, Any], *names: str) -> int:
         value = state.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-    raise ValueError(f"this is no {of} state: it has no number {' or '.join(names)}")
+    raise ValueError(f"this is not a {of} state: it has no number {' or '.join(names)}")
 
 
 def _torchdata_rank(state: Mapping[str, Any]) -> int:
@@ -45,16 +45,16 @@ def _torchdata_rank(state: Mapping[str, Any]) -> int:
         return yielded
     if state.get("_num_yielded", state.get("_sampler_iter_yielded")) == 0:
         return 0
-    raise ValueError("this torchdata state does not tell how many samples were yielded (its "
+    raise ValueError("this torchdata state does not say how many samples were yielded (its "
                      "sampler kept no state); use whole_epochs=True with the epoch's number")
 
 
 def from_torchdata(states: Union[Mapping[str, Any], Sequence[Mapping[str, Any]]], *, epoch: int,
                    samples: Optional[int] = None, whole_epochs: bool = False) -> State:
-    """`states`: those of StatefulDataLoader.state_dict(), one for each rank.
+    """`states` are those of StatefulDataLoader.state_dict(), one for each rank.
 
-    They do not tell their epoch, so it is given. `samples` is how many the dataset has: another
-    number is refused.
+    They do not say their epoch, so `epoch` is needed. `samples` is how many the dataset has: a
+    dataset with another number is refused.
     """
     all_states = [states] if isinstance(states, Mapping) else list(states)
     if not all_states:
@@ -75,17 +75,18 @@ def from_torchdata(states: Union[Mapping[str, Any], Sequence[Mapping[str, Any]]]
 
 def from_mosaicml(state: Mapping[str, Any], *, samples: Optional[int] = None,
                   whole_epochs: bool = False) -> State:
-    """What streaming's StreamingDataset.state_dict() or StreamingDataLoader.state_dict() gave."""
+    """`state` is that of streaming's StreamingDataset or StreamingDataLoader."""
     for name in ("num_canonical_nodes", "shuffle_seed", "initial_physical_nodes"):
         if name not in state:
-            raise ValueError(f"this is no MosaicML state: it has no {name}")
+            raise ValueError(f"this is not a MosaicML state: it has no {name}")
     return _imported("MosaicML", _number("MosaicML", state, "epoch"),
                      _number("MosaicML", state, "sample_in_epoch"), samples, whole_epochs)
 
 
 def from_litdata(state: Mapping[str, Any], *, samples: Optional[int] = None,
                  whole_epochs: bool = False) -> State:
-    """What litdata's StreamingDataset or StreamingDataLoader gave; its epochs begin with 1."""
+    """`state` is that of litdata's StreamingDataset or StreamingDataLoader, which count epochs from
+    1."""
     state = state.get("dataset", state)
     if isinstance(state, Mapping) and "0" in state and "current_epoch" not in state:
         state = state["0"]
@@ -94,6 +95,6 @@ def from_litdata(state: Mapping[str, Any], *, samples: Optional[int] = None,
     if isinstance(yielded, Mapping):  # by worker
         yielded = sum(yielded.values())
     if not isinstance(yielded, int):
-        raise ValueError("this is no LitData state: it has no number num_samples_yielded")
+        raise ValueError("this is not a LitData state: it has no number num_samples_yielded")
     return _imported("LitData", max(0, _number("LitData", state, "current_epoch") - 1),
                      yielded * ranks, samples, whole_epochs)

@@ -1,4 +1,4 @@
-"""A torch.utils.data.IterableDataset over a DataLoader, for what takes nothing else."""
+"""A torch.utils.data.IterableDataset over a DataLoader, for code that takes nothing else."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .loader import DataLoader
 
 
 def iterable_dataset(loader: DataLoader[Any]) -> Any:
-    """Whole batches: `torch.utils.data.DataLoader(batchflow.iterable_dataset(loader),
-    batch_size=None, collate_fn=lambda batch: batch)`; without that collate_fn PyTorch makes plain
-    lists of them. Lightning takes the loader as it is, too."""
+    """Gives whole batches: `torch.utils.data.DataLoader(batchflow.iterable_dataset(loader),
+    batch_size=None, collate_fn=lambda batch: batch)`. Without that collate_fn PyTorch makes plain
+    lists of them. Lightning also takes the loader itself."""
     from torch.utils import data  # type: ignore[import-not-found, unused-ignore]
 
     class Batches(data.IterableDataset):  # type: ignore[misc, type-arg, unused-ignore]

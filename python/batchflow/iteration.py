@@ -1,4 +1,4 @@
-"""One iteration over a DataLoader, and what is done to a batch of PyTorch's tensors on its way."""
+"""One iteration over a DataLoader, and pinning of batches."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _Given = TypeVar("_Given")
 
 
 class Epoch(Generic[_Given]):
-    """An iteration."""
+    """One iteration over a DataLoader, which is one epoch."""
 
     def __init__(self, loader: "DataLoader[_Given]"):
         self.loader = loader
         self._ended = False
         profiler = sys.modules.get("torch.autograd.profiler")
-        # As PyTorch calls its own, so that profilers show it so.
+        # PyTorch uses the same name, so profilers show it likewise.
         name = f"enumerate(DataLoader)#{type(loader).__name__}Iter.__next__"
         self._record = (lambda: profiler.record_function(name)) if profiler else nullcontext
 
@@ -43,7 +43,7 @@ class Epoch(Generic[_Given]):
             raise StopIteration
         if self.loader._running() is not self:
             raise RuntimeError("this DataLoader was set to another state since this iteration "
-                               "began, which ended it; iterate over it anew")
+                               "began, which ended it; iterate over it again")
         with self._record():
             batch = self.loader._next()
         self._ended = batch is None or not self.loader._left_early
@@ -55,7 +55,8 @@ class Epoch(Generic[_Given]):
 
 
 def show_where_it_crashes() -> None:
-    """PyTorch has no read-only tensors: who writes to a batch is at least told the line."""
+    """PyTorch has no read-only tensors. So a script that writes to a batch ends; this prints the
+    line."""
     if (os.environ.get("BATCHFLOW_FAULTHANDLER", "1") != "0" and not faulthandler.is_enabled() and
             signal.getsignal(signal.SIGSEGV) == signal.SIG_DFL):
         faulthandler.enable(2)

@@ -1,6 +1,6 @@
-"""libbatchflow_client.so by ctypes: where it is, its structs and functions, its errors.
+"""libbatchflow_client.so by ctypes: its path, its structs and functions, its errors.
 
-One function and struct a line, as batchflow.h has them; nothing here decides anything.
+Structs and functions are those of batchflow.h, in its order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NoServiceError(ServiceError, ConnectionError):
 
 
 class RefusedError(ServiceError):
-    """The service says no, and why."""
+    """The service refuses; the text says why."""
 
 
 class Options(Structure):
@@ -107,13 +107,13 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 
 def sized(struct: type[Structure]) -> Any:
-    """A struct of zeros that knows its size, as batchflow.h's _INIT makes it."""
+    """A struct whose fields are 0 but for its size, as batchflow.h's _INIT makes it."""
     made = struct()
     made.struct_size = ctypes.sizeof(struct)
     return made
 
 
-def _places() -> list[str]:
+def _candidates() -> list[str]:
     named = os.environ.get("BATCHFLOW_LIBRARY")
     if named:
         return [named]
@@ -124,9 +124,9 @@ def _places() -> list[str]:
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
     problems = []
-    for place in _places():
+    for path in _candidates():
         try:
-            loaded = ctypes.CDLL(place)
+            loaded = ctypes.CDLL(path)
             for name, (result, arguments) in _SIGNATURES.items():
                 function = getattr(loaded, name)
                 function.restype, function.argtypes = result, arguments
@@ -134,7 +134,7 @@ def library() -> ctypes.CDLL:
             problems.append(str(error))
             continue
         if loaded.bf_abi_version() != ABI_VERSION:
-            problems.append(f"{place} has ABI {loaded.bf_abi_version()}, not {ABI_VERSION}")
+            problems.append(f"{path} has ABI {loaded.bf_abi_version()}, not {ABI_VERSION}")
             continue
         return loaded
     raise ImportError(f"libbatchflow_client.so cannot be used ({'; '.join(problems)}); install "
@@ -142,7 +142,7 @@ def library() -> ctypes.CDLL:
 
 
 def check(status: int) -> None:
-    """Raises what the last call of this thread failed with."""
+    """Raises the error of the last call of this thread, unless `status` is OK."""
     if status == OK:
         return
     text = library().bf_last_error().decode(errors="replace")

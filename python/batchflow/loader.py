@@ -23,23 +23,22 @@ from .session import Scores, Session
 
 if TYPE_CHECKING:
     import typing_extensions
-    # What a loader gives; only its checkers know that a type can have a default.
+    # The type of batches. Only type checkers know that a type variable can have a default.
     _Given = typing_extensions.TypeVar("_Given", default=Batch)
 else:
     _Given = TypeVar("_Given")
 
-_numbers = itertools.count()  # of those that are split over ranks, which ranks make alike
+_numbers = itertools.count()  # of loaders that are split over ranks; all ranks make them alike
 
 
 class DataLoader(Attributes, Generic[_Given]):
     """Batches of a dataset that a BatchFlow service prepares, once for all jobs.
 
-    Takes PyTorch's arguments in its order, and those of its own behind them; docs/python.md says
-    what each does. `dataset` is a path, or a name at the service. Where no service runs, one is
-    started for a path.
+    It takes PyTorch's arguments in PyTorch's order, and then its own; docs/python.md describes all.
+    `dataset` is a path, or a name at the service. For a path a service is started, if none runs.
 
-    One iteration is one epoch. The job begins with the first batch, or the first question for what
-    only the service knows (len, classes); with several ranks it begins when all have come.
+    One iteration is one epoch. The job begins with the first batch, or with the first question that
+    only the service can answer (len, classes). With several ranks it begins when all have joined.
     """
 
     __initialized = False
@@ -71,18 +70,18 @@ class DataLoader(Attributes, Generic[_Given]):
         self.pin_memory_device, self.generator = pin_memory_device, generator
         self.prefetch_factor, self.persistent_workers = prefetch_factor, persistent_workers
         self.epochs_hint = epochs
-        self._begin_life()
-        self._begin_anew({})
+        self._set_up()
+        self._restart({})
         self.__initialized = True
 
-    def _begin_life(self) -> None:
+    def _set_up(self) -> None:
         self._number = next(_numbers) if self._arguments.is_split_over_ranks else 0
         self._scores: Scores = ((), ())
         self._apart: weakref.WeakSet[DataLoader[_Given]] = weakref.WeakSet()
-        self._is_apart = False  # of another loader, for one iteration
+        self._is_apart = False  # it was parted from another loader, for one iteration
         self._follows_sampler = False
 
-    def _begin_anew(self, state: states.State) -> None:
+    def _restart(self, state: states.State) -> None:
         self._session: Optional[Session] = None
         self._output, self._make = "", arrays.plain_arrays()
         self._make_numbers = self._make
@@ -90,13 +89,13 @@ class DataLoader(Attributes, Generic[_Given]):
         self._names: tuple[str, ...] = ()
         self._incarnation = 0
         self._opened_for = 0  # epochs; 0: without a bound
-        self._state = state  # to begin with
-        self._left_early = False  # batches of the epoch were given, and not all
-        self._over = False  # the job: all epochs that it was opened for
+        self._state = state  # at which the job begins
+        self._left_early = False  # some batches of the epoch were given, not all
+        self._over = False  # all epochs that the job was opened for are over
         self._wanted_epoch: Optional[int] = None
         self._running: Callable[[], Optional[Epoch[_Given]]] = lambda: None  # the last iteration
         self._closed = False
-        self._asked = threading.RLock()  # a Ctrl-C may come between asking and the lock's return
+        self._next_lock = threading.RLock()  # a Ctrl-C may come while it is being taken
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.__initialized and name in FROZEN:
@@ -117,8 +116,8 @@ class DataLoader(Attributes, Generic[_Given]):
         return epoch
 
     def _part_with(self, running: "Epoch[_Given]") -> None:
-        """Two iterations at a time, as PyTorch allows: the earlier one keeps the job, this loader
-        makes another, which begins with the next epoch."""
+        """PyTorch allows two iterations at a time. The earlier one keeps the job; this loader makes
+        another job, which begins with the next epoch."""
         session = self._opened()
         apart: DataLoader[_Given] = object.__new__(type(self))
         apart.__dict__.update(self.__dict__)
@@ -129,12 +128,12 @@ class DataLoader(Attributes, Generic[_Given]):
             self._scores = session.scores()
         state, wanted = session.state(), self._wanted_epoch
         incarnation = self._incarnation + 1
-        self._begin_anew(states.at_epoch(state, int(session.refresh().epoch) + 1))
+        self._restart(states.at_epoch(state, int(session.refresh().epoch) + 1))
         self._incarnation, self._wanted_epoch = incarnation, wanted
 
     def _follow_sampler(self) -> None:
-        """A script that calls DistributedSampler.set_epoch says by it which epoch comes, each time
-        anew; for one that never does, each is the next."""
+        """A script that calls DistributedSampler.set_epoch says the epoch of each iteration. In a
+        script that never does, each iteration is the next epoch."""
         if not args.is_distributed(self._given_sampler):
             return
         self._follows_sampler = self._follows_sampler or self._given_sampler.epoch != 0
@@ -145,7 +144,8 @@ class DataLoader(Attributes, Generic[_Given]):
         return int(self._opened().info.steps_per_epoch)
 
     def epochs(self) -> Iterator[_Given]:
-        """All epochs (`epochs=`; without it, for ever) end to end, without a gap between them."""
+        """The batches of all epochs (`epochs=`; without it, for ever), without a gap between
+        epochs."""
         iteration = iter(self)
         while True:
             yield from iteration
@@ -154,8 +154,8 @@ class DataLoader(Attributes, Generic[_Given]):
             iteration = iter(self)
 
     def set_epoch(self, epoch: int) -> None:
-        """Which epoch the next iteration is, as DistributedSampler.set_epoch. Without it, each is
-        the one after the last."""
+        """Sets the epoch of the next iteration, as DistributedSampler.set_epoch does. Without it,
+        each iteration is the next epoch."""
         self._wanted_epoch = args._whole("epoch", epoch, 0)
 
     def _begin_epoch(self) -> None:
@@ -172,7 +172,7 @@ class DataLoader(Attributes, Generic[_Given]):
 
     def _next(self) -> Optional[_Given]:
         """The next batch of the epoch; None at its end."""
-        if not self._asked.acquire(blocking=False):
+        if not self._next_lock.acquire(blocking=False):
             raise RuntimeError("another thread is asking this DataLoader for a batch")
         try:
             raw = self._opened().next(self._arguments.timeout_s)
@@ -185,7 +185,7 @@ class DataLoader(Attributes, Generic[_Given]):
             if self._labels is not None:
                 batch = self._relabelled(batch)
         finally:
-            self._asked.release()
+            self._next_lock.release()
         given: _Given = self._finish(batch)
         return given
 
@@ -195,7 +195,7 @@ class DataLoader(Attributes, Generic[_Given]):
         return None if folder is None else folder.labels
 
     def _relabelled(self, batch: Batch) -> Batch:
-        """With the labels of an ImageFolder that differ from those of the folder's names."""
+        """The batch with the labels of an ImageFolder, where they differ from the service's."""
         assert self._labels is not None
         labels = array("q", [self._labels[key] for key in batch.sample_keys.tolist()])
         made = self._make(labels.buffer_info()[0], arrays.I64, (len(labels),), labels, True)
@@ -233,7 +233,7 @@ class DataLoader(Attributes, Generic[_Given]):
         return self._session
 
     def _check_expected(self, session: Session) -> None:
-        """That what the script's data set and sampler say is what the service has."""
+        """Checks that the script's dataset and sampler have the samples that the service has."""
         folder, expected = self._arguments.folder, self._arguments.expected
         samples = int(session.info.dataset_samples)
         try:
@@ -250,7 +250,7 @@ class DataLoader(Attributes, Generic[_Given]):
         given = self._arguments
         ranks = given.ranks()
         name = job_name(given.job_name, ranks, self._number, given.dataset)
-        # The job before it may still be ending, and other ranks' loaders have it in their names.
+        # The job before may still be ending, so the name differs. All ranks count alike.
         if name is not None and self._incarnation > 0:
             name = f"{name}.{self._incarnation}"
         options = c.sized(c.Options)
@@ -268,7 +268,7 @@ class DataLoader(Attributes, Generic[_Given]):
         if given.corrupt_ratio_max is not None:
             options.has_corrupt_ratio_max = 1
             options.corrupt_ratio_max = given.corrupt_ratio_max
-        # PyTorch's bound is one of batches; to join may take as long as a dataset's index.
+        # PyTorch's timeout is for batches. To join may take as long as to index a dataset.
         options.timeout_s = max(given.timeout_s, args.DEFAULT_TIMEOUT_S)
         options.copy = given.copy
         if state:
@@ -310,7 +310,7 @@ class DataLoader(Attributes, Generic[_Given]):
         self._open(state, epochs)
 
     def _end_job(self) -> None:
-        """What it has told of samples is for the next one, too."""
+        """Ends the job. Its scores are kept for the next job."""
         assert self._session is not None
         if self._arguments.order == "weighted":
             self._scores = self._session.scores()
@@ -319,7 +319,7 @@ class DataLoader(Attributes, Generic[_Given]):
         self._incarnation += 1
 
     def close(self) -> None:
-        """Ends the job. Batches stay readable for as long as somebody has them."""
+        """Ends the job. Batches stay readable for as long as the script keeps them."""
         self._closed = True
         for apart in list(self._apart):
             apart.close()
@@ -335,14 +335,15 @@ class DataLoader(Attributes, Generic[_Given]):
     # ------------------------------------------------------------------------------ checkpoints --
 
     def state_dict(self) -> states.State:
-        """Where the job is after the batches it has given: small, and nothing but JSON."""
+        """The state of the job after the batches it has given: small, and plain JSON."""
         state = dict(self._state) if self._session is None else self._opened().state()
         if self._wanted_epoch is not None and not self._left_early:
             state = states.at_epoch(state or states.imported("BatchFlow", 0), self._wanted_epoch)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next iteration goes on there, whatever the batch and world size; {}: at the start."""
+        """The next iteration goes on from `state`, with any batch size and world size. {}: from the
+        start."""
         state = states.check(state)
         if state.get("order", self._arguments.order) != self._arguments.order:
             at_end = state["consumed"] == 0
@@ -350,19 +351,19 @@ class DataLoader(Attributes, Generic[_Given]):
                 raise ValueError(
                     f"the state is in the middle of an epoch in the order {state['order']}, and "
                     f"this DataLoader's is {self._arguments.order}; orders change between epochs")
-            # Another order has nothing of this one's but the number of the epoch.
+            # Of another order's state only the number of the epoch can be used.
             state = states.imported("BatchFlow", state["epoch"], 0, state.get("samples"))
         if self._session is not None:
             self._opened()
             self._end_job()
         incarnation = self._incarnation
-        self._begin_anew(state)
+        self._restart(state)
         self._incarnation = incarnation
 
     def __getstate__(self) -> dict[str, Any]:
-        # For a spawned process: what it was made with. The job itself stays where it is.
+        # For a spawned process: the arguments. The job itself stays in this process.
         kept = {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
-        kept.update(generator=None, worker_init_fn=None)  # the arguments have what it means
+        kept.update(generator=None, worker_init_fn=None)  # the arguments have their effect
         return {"kept": kept, "arguments": self._arguments, "state": self.state_dict()
                 if self._session is None else {}}
 
@@ -370,11 +371,11 @@ class DataLoader(Attributes, Generic[_Given]):
         self.__dict__.update(pickled["kept"])
         self._arguments = pickled["arguments"]
         self._given_sampler = None
-        self._begin_life()
-        self._begin_anew(pickled["state"])
+        self._set_up()
+        self._restart(pickled["state"])
         self.__initialized = True
 
-    # ------------------------------------------------------------------------- what it can tell --
+    # ------------------------------------------------------------------------------ information --
 
     @property
     def dataset_samples(self) -> int:
@@ -382,7 +383,7 @@ class DataLoader(Attributes, Generic[_Given]):
 
     @property
     def fields(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """By name: the type and the shape of a sample."""
+        """The type and shape of a sample's fields, by name."""
         self._opened()
         return {reader.name: (reader.type, reader.shape) for reader in self._readers}
 
@@ -390,21 +391,23 @@ class DataLoader(Attributes, Generic[_Given]):
         return self._opened().sample_name(int(key))
 
     def times(self) -> dict[str, float]:
-        """wait_s: for batches; between_s: the loop's own; batches, samples, copied, reconnects."""
+        """wait_s (waiting for batches), between_s (the loop's own time), batches, samples, copied,
+        reconnects."""
         return self._opened().times()
 
     # -------------------------------------------------------------------------------- importance --
 
     def report_scores(self, keys: Sequence[int], scores: Sequence[float]) -> None:
-        """Losses or gradients by sample key: what the next epoch's draws go by, and the first's, if
-        they come before its first batch."""
+        """Reports losses or gradients by sample key. The next epoch is drawn by them, or the first
+        epoch if no batch was given yet."""
         if self._arguments.order != "weighted":
             raise RuntimeError("report_scores: scores are what order='weighted' draws by, and this "
                                f"DataLoader's order is {self._arguments.order}")
         self._opened().report_scores(_list(keys), _list(scores))
 
     def scores(self) -> Scores:
-        """Keys, and the last score of each that this process has reported: not in the state."""
+        """Keys, and the last score that this process reported for each. They are not part of the
+        state."""
         if self._session is not None and self._arguments.order == "weighted":
             self._scores = self._opened().scores()
         keys, scores = self._scores
@@ -426,6 +429,6 @@ def _bytes(text: Optional[str]) -> Optional[bytes]:
 
 
 def _list(values: Any) -> Any:
-    """Of tensors on any device, arrays and lists."""
+    """A list of the values of a tensor on any device, an array or a list."""
     values = values.detach() if hasattr(values, "detach") else values
     return values.tolist() if hasattr(values, "tolist") else list(values)

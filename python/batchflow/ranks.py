@@ -1,7 +1,7 @@
 """Which rank of its job this process is, and what the job is called.
 
-As in PyTorch, a loader is split over ranks only where that is said: by a DistributedSampler, by
-`rank` and `world_size`, or by ranks="auto". Without, each rank's loader is a job of its own.
+As in PyTorch, a loader is split over ranks only where the script says so: by a DistributedSampler,
+by `rank` and `world_size`, or by ranks="auto". Otherwise each rank's loader is a job of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ ALONE = Rank(0, 1)
 
 def find_rank(rank: Optional[int], world_size: Optional[int], auto: bool = False,
               environment: Mapping[str, str] = os.environ) -> Rank:
-    """What is said; with `auto`, what was launched; else this loader is a job of its own."""
+    """The rank that was given; with `auto`, the one that was launched; else the only rank of a
+    job."""
     if (rank is None) != (world_size is None):
         raise ValueError("rank and world_size belong together; write both, or neither")
     if rank is None or world_size is None:
@@ -30,8 +31,8 @@ def find_rank(rank: Optional[int], world_size: Optional[int], auto: bool = False
 
 
 def launched(environment: Mapping[str, str] = os.environ) -> Rank:
-    """As torch.distributed has it, where it has begun; else as its launchers set it."""
-    if (begun := _of_torch()) is not None:
+    """The rank in torch.distributed, if that is initialised; else the one that a launcher set."""
+    if (begun := _ranks_from_torch()) is not None:
         found = begun
     elif "RANK" in environment and "WORLD_SIZE" in environment:
         try:
@@ -39,7 +40,7 @@ def launched(environment: Mapping[str, str] = os.environ) -> Rank:
         except ValueError:
             raise ValueError(f"RANK={environment['RANK']} and "
                              f"WORLD_SIZE={environment['WORLD_SIZE']} in the environment "
-                             "are no numbers") from None
+                             "are not numbers") from None
     else:
         return ALONE
     return _checked(found)
@@ -52,7 +53,7 @@ def _checked(found: Rank) -> Rank:
     return found
 
 
-def _of_torch() -> Optional[Rank]:
+def _ranks_from_torch() -> Optional[Rank]:
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
@@ -60,11 +61,11 @@ def _of_torch() -> Optional[Rank]:
     return Rank(distributed.get_rank(), distributed.get_world_size())
 
 
-def job_name(said: Optional[str], ranks: Rank, number: int, dataset: str,
+def job_name(given: Optional[str], ranks: Rank, number: int, dataset: str,
              environment: Mapping[str, str] = os.environ) -> Optional[str]:
-    """None: a new one each time. Ranks come together by a name that all of them know."""
-    if said is not None:
-        return said if ranks.world_size > 1 else said + _of_its_own(environment)
+    """The name by which the ranks of a job find each other. None: a new name each time."""
+    if given is not None:
+        return given if ranks.world_size > 1 else given + _suffix_of_rank(environment)
     if ranks.world_size == 1:
         return None
     run = environment.get("TORCHELASTIC_RUN_ID", "")
@@ -79,8 +80,8 @@ def job_name(said: Optional[str], ranks: Rank, number: int, dataset: str,
     return f"{run}/{number}/{dataset}"
 
 
-def _of_its_own(environment: Mapping[str, str]) -> str:
-    """One script runs as all ranks, so one name in it stands for a job of each."""
+def _suffix_of_rank(environment: Mapping[str, str]) -> str:
+    """All ranks run the same script, so a job_name in it needs a suffix to name a job of each."""
     try:
         rank = launched(environment)
     except ValueError:

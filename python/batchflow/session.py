@@ -1,7 +1,7 @@
-"""One open loader of the C library: joined, asked so that Ctrl-C works, closed when dropped.
+"""One open loader of the C library. Ctrl-C works while it waits, and it is closed when dropped.
 
-The library waits inside C, where Python sees no signal. So a wait for a batch is cut into slices;
-one for a service or for other ranks, which must not be cut, is done beside the calling thread.
+The library waits in C code, where Python sees no signal. So a wait for a batch is cut into slices.
+A wait for a service or for other ranks must not be cut, so it is done by another thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SLICE_S = 0.1
 
 
 class _Beside(threading.Thread):
-    """A call in a thread, for which another waits as long as no signal comes."""
+    """A call in a thread of its own. The calling thread waits for it, and sees signals."""
 
     def __init__(self, call: Callable[[], int]):
         super().__init__(name="batchflow wait", daemon=True)
@@ -39,7 +39,7 @@ class _Beside(threading.Thread):
     def run(self) -> None:
         try:
             self.value = self._call()
-        except BaseException as error:  # raised again where it is waited for
+        except BaseException as error:  # wait() raises it again
             self._error = error
 
     def wait(self, meanwhile: Callable[[], None]) -> int:
@@ -77,7 +77,7 @@ def _sayer(notes: Callable[[str], None]) -> Any:
         del context
         words = text.decode(errors="replace")
         if about == c.SAID_OF_WAIT:
-            # By whatever the script logs with; without, Python writes it to stderr.
+            # It goes to the script's logging; without any, Python writes it to stderr.
             _log.warning("batchflow: %s", words)
         else:
             notes(words)
@@ -85,8 +85,8 @@ def _sayer(notes: Callable[[str], None]) -> Any:
 
 
 class Session:
-    """`while_away` is called again and again while the service is away: it may start another.
-    `notes` gets what the service has to say of the data."""
+    """`while_away` is called again and again while the service is away; it may start another.
+    `notes` gets the service's notes on the data."""
 
     def __init__(self, options: Any, while_away: Callable[[], None],
                  notes: Callable[[str], None]):
@@ -97,7 +97,7 @@ class Session:
         self._while_away = while_away
         self._loader = _open_beside(options)
         self._close = weakref.finalize(self, self._library.bf_loader_close, self._loader)
-        self._close.atexit = False  # the end of the process tells the service, too
+        self._close.atexit = False  # the service also notices the end of the process
         self._raw = c.sized(c.RawBatch)
         self._taken = 0  # the handle of the batch that was given last
         self.info = c.sized(c.Info)
@@ -109,7 +109,7 @@ class Session:
     def next(self, timeout_s: float) -> Optional[c.RawBatch]:
         """The next batch, valid until the next call; None after the last one of the job."""
         raw: c.RawBatch = self._raw
-        # One that came at the moment of a Ctrl-C has not been given yet.
+        # A batch that came at the moment of a Ctrl-C was not given yet.
         if raw.handle == self._taken:
             self._ask(timeout_s)
         if raw.handle == self._taken:
@@ -124,7 +124,7 @@ class Session:
             if self._library.bf_loader_is_connected(self._loader):
                 status = self._look()
             else:
-                status = self._come_back(deadline)
+                status = self._rejoin(deadline)
         if status in (c.TIMEOUT, c.INTERRUPTED):
             why = ("no batch came; 'batchflowctl doctor' says what holds it up"
                    if self._library.bf_loader_is_connected(self._loader) else
@@ -141,12 +141,12 @@ class Session:
                                                           SLICE_S)
         return status
 
-    def _come_back(self, deadline: float) -> int:
-        """Waits for the next service, and there for a batch."""
+    def _rejoin(self, deadline: float) -> int:
+        """Waits for the next service, joins it, and waits for a batch."""
         def ask() -> int:
             status: int = self._library.bf_loader_next(self._loader, ctypes.byref(self._raw))
             if status not in (c.END, c.TIMEOUT, c.INTERRUPTED):
-                c.check(status)  # here, since errors are known by thread
+                c.check(status)  # here, since each thread has its own last error
             return status
 
         def meanwhile() -> None:
@@ -154,15 +154,15 @@ class Session:
             if time.monotonic() >= deadline:
                 raise TimeoutError
 
-        asking = _Beside(ask)
+        waiting = _Beside(ask)
         try:
-            return asking.wait(meanwhile)
+            return waiting.wait(meanwhile)
         except BaseException as error:
             self._library.bf_loader_interrupt(self._loader)
-            asking.join()
+            waiting.join()
             if not isinstance(error, TimeoutError):
                 raise
-        return asking.wait(lambda: None)
+        return waiting.wait(lambda: None)
 
     def state(self) -> dict[str, Any]:
         text = ctypes.c_char_p()
@@ -186,8 +186,8 @@ class Session:
         try:
             all_keys, all_scores = array("Q", keys), array("f", scores)
         except OverflowError:
-            raise ValueError(f"a key of no sample among {min(keys)} to {max(keys)}; keys are 0 to "
-                             f"{self.info.dataset_samples - 1}") from None
+            raise ValueError(f"among keys {min(keys)} to {max(keys)} is one of no sample; keys are "
+                             f"0 to {self.info.dataset_samples - 1}") from None
         count = len(all_keys)
         c.check(self._library.bf_loader_report_scores(
             self._loader, (ctypes.c_uint64 * count).from_buffer(all_keys) if count else None,

@@ -1,4 +1,5 @@
-"""What `state_dict()` gives: a position as the library writes it (docs/python.md, Checkpoints)."""
+"""The states of `state_dict()`: positions as the library writes them (docs/python.md,
+Checkpoints)."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ from typing import Any, Mapping, Optional
 
 State = dict[str, Any]
 
-# Of an epoch that has begun; each order has some of them.
+# Keys of an epoch that has begun; each order has some of them.
 _OF_THE_EPOCH = ("weights", "draws", "buffer", "rehearsed")
 
 
 def at_epoch(state: Mapping[str, Any], epoch: int) -> State:
-    """The beginning of `epoch`. The passes of lanes stay: what was drawn is not drawn again."""
+    """The state at the beginning of `epoch`. The passes of lanes stay, since what was drawn is not
+    drawn again."""
     made = {key: value for key, value in state.items() if key not in _OF_THE_EPOCH}
     made.update(epoch=epoch, consumed=0)
     if "had" in made:
@@ -28,18 +30,18 @@ def check(state: Any) -> State:
                         f"not {type(state).__name__}")
     if state and "imported" not in state and not {"v", "order", "epoch", "consumed"} <= set(state):
         found = ", ".join(map(str, state)) if len(state) < 20 else f"{len(state)} keys"
-        raise ValueError(f"this is no state of batchflow.DataLoader (it has {found}); states of "
+        raise ValueError(f"this is not a state of batchflow.DataLoader (it has {found}); states of "
                          "other loaders are read by batchflow.imports")
     return dict(state)
 
 
 def imported(of: str, epoch: int, consumed: int = 0, samples: Optional[int] = None) -> State:
-    """What is known of a position without the service; `settle` makes it one."""
+    """What is known of a position without the service; `settle` makes a state of it."""
     return {"imported": of, "epoch": epoch, "consumed": consumed, "samples": samples}
 
 
 def settle(wanted: State, beginning: State) -> State:
-    """An imported state with what it cannot know: `beginning` is that of this job."""
+    """Completes an imported state from `beginning`, the state at which this job begins."""
     epoch, consumed = wanted["epoch"], wanted["consumed"]
     if wanted["samples"] not in (None, beginning["samples"]):
         raise ValueError(f"the {wanted['imported']} state is of a dataset of {wanted['samples']} "

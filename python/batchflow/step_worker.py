@@ -1,8 +1,8 @@
-"""Carries out a function as a step of a pipeline, for one thread of the service.
+"""Runs a function as a pipeline step, for one thread of the service.
 
-The service starts it (`python -m batchflow.step_worker`), confined, and ends it;
-runtime/step/wire.h is what they say to each other, and has the structs below. It imports nothing of
-this package, so that it needs little more than the function itself.
+The service starts this program (`python -m batchflow.step_worker`) in a sandbox, and ends it. Their
+messages are the structs of runtime/step/wire.h, which are below, too. It imports nothing of this
+package, so that it needs little more than the function itself.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ TYPES = ["uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloa
 
 
 class Refused(Exception):
-    """The function cannot be carried out like this."""
+    """The function cannot run as a step."""
 
 
 def map_area(offset: int, size: int, writable: bool) -> Any:
-    """`mmap.mmap` would duplicate the descriptor, which is not permitted here."""
+    """Maps memory. `mmap.mmap` would duplicate the descriptor, which the sandbox forbids."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
@@ -53,7 +53,7 @@ def map_area(offset: int, size: int, writable: bool) -> Any:
 
 
 def find_library(name: str) -> Optional[str]:
-    """In the place of ctypes.util's, which starts a linker and compilers to find out."""
+    """Replaces the function of ctypes.util, which starts a linker and compilers."""
     folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), "/lib64", "/usr/lib64", "/lib",
                "/usr/lib", "/usr/local/lib"]
     machine = sysconfig.get_config_var("MULTIARCH")
@@ -66,15 +66,15 @@ def find_library(name: str) -> Optional[str]:
     return None
 
 
-def live_alone() -> None:
-    """What libraries do when they are imported, and what would end that here: they look for other
-    libraries, and ask for a place of temporary files, which is found out by writing one."""
+def prepare_imports() -> None:
+    """Libraries look for other libraries and for a folder of temporary files when they are
+    imported. Python would start programs and write files for that, which the sandbox forbids."""
     ctypes.util.find_library = find_library
     tempfile.tempdir = "/tmp"
 
 
 def value_of(packed: Any) -> Any:
-    """What steps.py made JSON of."""
+    """The value that steps.py packed as JSON."""
     if not isinstance(packed, dict):
         return packed
     (kind, content), = packed.items()
@@ -100,16 +100,17 @@ def imported(module: str, name: Optional[str]) -> Any:
     return found
 
 
-def load(bundle: dict[str, Any], places: list[Any]) -> Any:
-    """The function, with all that it uses. Lines are those of its file."""
+def load(bundle: dict[str, Any], lines: list[Any]) -> Any:
+    """The function, with all that it uses. `lines` are file and line of each function."""
     sys.path[:] = [path for path in sys.path if path] + bundle["paths"]
     names: dict[str, Any] = {"__name__": "batchflow_step"}
     for name, (module, part, _) in bundle["imports"].items():
         names[name] = imported(module, part)
     for name, packed in bundle["values"].items():
         names[name] = value_of(packed)
-    # What a default needs is defined before it: the function itself comes first in the list.
-    for text, (file, line) in reversed(list(zip(bundle["functions"], places))):
+    # What a default value needs must be defined before it. The function itself is the first of the
+    # list, so the list is taken from its end.
+    for text, (file, line) in reversed(list(zip(bundle["functions"], lines))):
         code = compile("\n" * (line - 1) + text, file, "exec",
                        __future__.annotations.compiler_flag, dont_inherit=True)
         exec(code, names)
@@ -117,18 +118,18 @@ def load(bundle: dict[str, Any], places: list[Any]) -> Any:
 
 
 class Step:
-    def __init__(self, bundle: dict[str, Any], places: list[Any]):
+    def __init__(self, bundle: dict[str, Any], lines: list[Any]):
         self.name, self.random = bundle["name"], bundle["random"]
-        self.version, self._said = bundle["version"], bundle["output"]
-        self._files = {file for file, _ in places} | {path for path in bundle["paths"]}
+        self.version, self._output = bundle["version"], bundle["output"]
+        self._files = {file for file, _ in lines} | {path for path in bundle["paths"]}
         self._begun: Optional[float] = None
         try:
-            self._function = load(bundle, places)
+            self._function = load(bundle, lines)
         except BaseException as error:
             raise Refused(self.words(error)) from None
 
     def words(self, error: BaseException) -> str:
-        """What went wrong, and at which line of the user's."""
+        """What went wrong, and at which line of the user's code."""
         frames = [frame for frame in traceback.extract_tb(error.__traceback__)
                   if frame.filename != __file__ and not frame.filename.startswith("<frozen")]
         if isinstance(error, SyntaxError):
@@ -154,12 +155,12 @@ class Step:
             self._begun = None
 
     def made_of(self, kind: int, shape: list[int], ragged: bool) -> tuple[int, list[int]]:
-        """Type and shape of what it makes: as it was declared, or of a sample of zeros."""
+        """Type and shape of the output: as declared, or as the function makes of zeros."""
         import numpy
-        if self._said:
-            return self._type(self._said[0]), self._said[1]
+        if self._output:
+            return self._type(self._output[0]), self._output[1]
         if 0 in shape and kind == 0 and len(shape) == 3:
-            return kind, shape  # pictures of any size: it keeps their size
+            return kind, shape  # it is taken to keep the size of pictures
         if 0 in shape or ragged:
             raise Refused("samples have not all one size here; say what it makes: "
                           "@batchflow.step(output=('float32', (10,)))")
@@ -179,7 +180,7 @@ class Step:
         return TYPES.index(name)
 
     def watch(self, timeout_s: float) -> None:
-        """Says where it hangs before it is killed for that."""
+        """Prints the line at which the function hangs, before the service kills this process."""
         main = threading.main_thread().ident
         assert main is not None
 
@@ -195,12 +196,12 @@ class Step:
                 if frame is not None:
                     print(f"at {frame.f_code.co_filename}:{frame.f_lineno}", file=sys.stderr,
                           flush=True)
-        threading.stack_size(512 << 10)  # of all that it may have, 8 MB would be much
+        threading.stack_size(512 << 10)  # the usual 8 MB would be much of the memory bound
         threading.Thread(target=look, daemon=True).start()
 
 
 def dtype_of(kind: int) -> str:
-    return "uint16" if TYPES[kind] == "bfloat16" else TYPES[kind]  # its bits
+    return "uint16" if TYPES[kind] == "bfloat16" else TYPES[kind]  # uint16 shows the bits
 
 
 def text(words: str, room: int) -> bytes:
@@ -244,7 +245,7 @@ def main() -> None:
     shape = shape[:dimensions]
     words = setup[SETUP.size:].split(b"\0")
     given = {words[2 * i].decode(): words[2 * i + 1].decode() for i in range(parameters)}
-    live_alone()
+    prepare_imports()
     bundle = json.loads(os.pread(BUNDLE, os.fstat(BUNDLE).st_size, 0))
     made: tuple[int, list[int]] = (0, [])
     problem, version, random = "", "", False
@@ -268,5 +269,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    # What a library would do at exit is nobody's concern, and may hang.
+    # What libraries do at exit is not needed, and may hang.
     os._exit(0)

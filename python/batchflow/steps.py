@@ -1,9 +1,9 @@
-"""Functions as steps of a pipeline (docs/python.md): declared, and packed for another process.
+"""Functions as pipeline steps (docs/python.md): declared, and packed for another process.
 
-A function is handed over as its source with what it uses: installed modules by name, plain values,
-other functions of the user's. One that uses more is imported there with its whole module, if it has
-one. All of that is in the bundle, whose bytes decide whether two jobs have the same step; where it
-stands is not.
+A function is packed as its source, with what it uses: names of installed modules, plain values, and
+other functions of the user. A function that uses more is imported with its whole module, if it has
+one. All of this is in the bundle. Two jobs have the same step if their bundles have the same bytes;
+the files and lines of functions are not part of it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from typing import Any, Callable, Iterator, Optional, TypeVar, Union, overload
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _MARK = "_batchflow_step"
-_BUNDLE_MOST = 48 << 10  # what a job brings is of 64 KiB
+_BUNDLE_MOST = 48 << 10  # a pipeline that a job brings has at most 64 KiB
 _ARRAY_MOST = 4 << 10
 _INSTALLED = tuple(os.path.realpath(sysconfig.get_paths()[name]) + os.sep
                    for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
 class NotTakable(ValueError):
-    """A function that cannot be carried out by another process; the text says why."""
+    """A function that cannot run in another process; the text says why."""
 
 
 @overload
@@ -53,9 +53,10 @@ def step(function: Optional[_Function] = None, *, random: bool = False, version:
          memory: Union[int, str, None] = None) -> Any:
     """Declares a function to be a step: `array -> array`, or `(array, rng) -> array` if random.
 
-    `version` is for what nobody can see: raise it when a file that it reads changes. `output` is
-    the type and shape of what it makes, where a sample of zeros does not tell. `memory` is what
-    each process may take, as "256mib", where it needs another bound than the service's own.
+    `version` is for changes that cannot be seen in the code: raise it when a file that the function
+    reads changes. `output` is the type and shape of its result, where these cannot be found out
+    with a sample of zeros. `memory` is what each process may take, such as "256mib", where the
+    service's own bound does not fit.
     """
     def declare(declared: _Function) -> _Function:
         if not inspect.isfunction(declared):
@@ -70,7 +71,7 @@ def step(function: Optional[_Function] = None, *, random: bool = False, version:
 
 
 def is_function(thing: Any) -> bool:
-    """Whether it is meant as a step; what is none is told why by `entry`."""
+    """Whether it is meant as a step. `entry` says why a function cannot be one."""
     return inspect.isroutine(thing) or hasattr(thing, _MARK)
 
 
@@ -264,7 +265,7 @@ class _Packer:
                 ) from None
 
     def importable(self, value: Any) -> Optional[list[Optional[str]]]:
-        """[module, name in it or None, what tells its version], if it can be had by importing."""
+        """[module, name in it or None, version], if the value can be imported."""
         name = None if isinstance(value, types.ModuleType) else getattr(value, "__qualname__", None)
         module = sys.modules.get(value.__name__ if isinstance(value, types.ModuleType) else
                                  getattr(value, "__module__", None) or "")
@@ -280,7 +281,7 @@ class _Packer:
 
     @staticmethod
     def _is_own(value: Any) -> bool:
-        """The user's, and not of what is installed."""
+        """Whether it is the user's own, not part of an installed module."""
         module = sys.modules.get(getattr(value, "__module__", None) or "")
         file = getattr(module, "__file__", None)
         if module is None or module.__name__ == "__main__":
@@ -288,13 +289,13 @@ class _Packer:
         return bool(file) and not _is_installed(str(file))
 
     def _version(self, module: types.ModuleType) -> str:
-        """Of one that is installed, what it says; the user's own are told by their bytes."""
+        """The version of an installed module. The user's own modules are hashed instead."""
         self._reach(module.__name__)
         top = sys.modules.get(module.__name__.split(".")[0], module)
         return "" if module.__name__ in self._own else str(getattr(top, "__version__", ""))
 
     def _reach(self, module: str) -> None:
-        """If it is the user's own: it, the packages around it, and all that they import."""
+        """Adds a module of the user, the packages around it, and all modules that they import."""
         file = _file_of(module)
         if module in self._own or file is None or _is_installed(file):
             return
@@ -308,12 +309,12 @@ class _Packer:
         try:
             tree = ast.parse(content)
         except (SyntaxError, ValueError):
-            return  # a library, or nothing that could be imported
+            return  # it is compiled code, or cannot be imported
         for imported in _imports(tree, module if is_package else around):
             self._reach(imported)
 
     def own_modules(self) -> dict[str, Any]:
-        """Of the bundle."""
+        """The user's modules, as keys of the bundle."""
         written = json.dumps(sorted((name, digest) for name, (digest, _) in self._own.items()))
         return {"modules": hashlib.sha256(written.encode()).hexdigest() if self._own else "",
                 "paths": sorted({folder for _, folder in self._own.values()})}

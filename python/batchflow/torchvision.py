@@ -1,6 +1,6 @@
-"""torchvision's transforms as a pipeline of the service's own steps (docs/pipelines.md).
+"""Turns torchvision's transforms into a pipeline of the service's own steps (docs/pipelines.md).
 
-What is mapped gives the same pictures; what is not is named with its reason.
+Transforms that are mapped give the same pictures. For others the error says why they cannot be.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from .steps import NotTakable, Step, entries, entry, is_function
 
 
 class Pipeline:
-    """Steps of a pipeline, as docs/pipelines.md has them, and functions (batchflow.step). Two with
-    the same steps are the same pipeline to the service."""
+    """The steps of a pipeline, in the form of docs/pipelines.md, or functions (batchflow.step). To
+    the service, two pipelines with the same steps are the same."""
 
     def __init__(self, steps: Sequence[Step], name: str = "from-python",
                  field: Optional[str] = None):
         self.name, self.steps, self.field = name, entries(steps), field
 
     def text(self) -> str:
-        """On one line; jobs hand it to the service as it is."""
+        """The pipeline on one line, as jobs send it to the service."""
         whole: dict[str, Any] = {"kind": "pipeline", "name": self.name}
         if self.field is not None:
             whole["field"] = self.field
         return json.dumps({**whole, "steps": self.steps})
 
     def yaml(self) -> str:
-        """As a file of configs/pipelines."""
+        """The pipeline as a file, like those of configs/pipelines."""
         lines = ["kind: pipeline", f"name: {self.name}"]
         if self.field is not None:
             lines.append(f"field: {json.dumps(self.field)}")
@@ -55,7 +55,7 @@ class NotMappable(ValueError):
 
 
 def pipeline_name(name: str) -> str:
-    """Of one that the service has; it reads no file of a job's."""
+    """Checks the name of a pipeline that the service has. The service reads no file of a job."""
     if "\n" in name or name.endswith((".yaml", ".yml")):
         what = "YAML" if "\n" in name else f"the file {name}"
         raise ValueError(f"pipeline: {what} is for the service (pipelines: of its node file); here "
@@ -64,7 +64,8 @@ def pipeline_name(name: str) -> str:
 
 
 def pipeline_of(pipeline: Any) -> Pipeline:
-    """What a DataLoader may be given: torchvision's transforms, steps, functions, lists of them."""
+    """The pipeline of a DataLoader's argument: torchvision's transforms, steps, functions, or
+    lists of these."""
     if isinstance(pipeline, Pipeline):
         return pipeline
     parts = _parts(pipeline)
@@ -74,8 +75,8 @@ def pipeline_of(pipeline: Any) -> Pipeline:
 
 
 def from_torchvision(transform: Any, name: str = "from-torchvision") -> Pipeline:
-    """Compose, Sequential, a list, or one transform; of torchvision.transforms or its v2. Functions
-    (batchflow.step) and steps as docs/pipelines.md has them may stand among them."""
+    """`transform` is a Compose, a Sequential, a list, or one transform of torchvision.transforms or
+    its v2. It may also contain functions (batchflow.step) and steps of docs/pipelines.md."""
     reader = _Reader()
     reader.read_all(_parts(transform))
     return Pipeline(reader.steps(), name)
@@ -95,7 +96,7 @@ def _parts(transform: Any) -> list[Any]:
 
 
 def _torchvision_kind(transform: Any) -> Optional[str]:
-    """None for what is not torchvision's own: what derives from it may do something else."""
+    """None for a class that is not torchvision's own: a derived class may do something else."""
     kind = type(transform)
     return kind.__name__ if kind.__module__.startswith("torchvision.") else None
 
@@ -108,7 +109,7 @@ def _size(size: Any) -> Any:
 
 
 def _square(size: Any) -> Any:
-    """Of crops: torchvision makes one number a square, and so does the service."""
+    """The size of a crop. One number means a square, in torchvision and in the service."""
     made = _size(size)
     return made[0] if isinstance(made, list) and made[0] == made[1] else made
 
@@ -121,7 +122,7 @@ def _check_bilinear(transform: Any) -> None:
 
 
 def _channels(values: Any) -> list[float]:
-    """torchvision takes one for all, in a list or as it is."""
+    """A number for each channel. torchvision also takes one number for all."""
     try:
         each = [float(value) for value in values]
     except TypeError:
@@ -137,7 +138,7 @@ _OF_NUMBERS = ("normalise", "tokens", "cast", "layout", "reshape")
 
 
 class _Reader:
-    """Goes through transforms as torchvision would: pictures first, then numbers."""
+    """Reads transforms in their order: first those of pictures, then those of numbers."""
 
     def __init__(self) -> None:
         self._pictures: list[dict[str, Any]] = []
@@ -145,7 +146,7 @@ class _Reader:
         self._normalised: Optional[dict[str, Any]] = None
         self._planes = False
         self._half: Optional[str] = None
-        self._behind: list[dict[str, Any]] = []  # functions and steps that work on numbers
+        self._number_steps: list[dict[str, Any]] = []  # functions and steps that take numbers
 
     def read_all(self, transforms: Sequence[Any]) -> None:
         problems = []
@@ -169,7 +170,7 @@ class _Reader:
                 "the service has no such step; docs/pipelines.md lists those it has" if kind else
                 "it is neither torchvision's own, nor a step, nor a function; write a function "
                 "with def and @batchflow.step")
-        if self._behind:
+        if self._number_steps:
             raise NotMappable("it comes behind what works on numbers; put it before, or do it in a "
                               "function")
         method(transform)
@@ -185,24 +186,24 @@ class _Reader:
             made.append({"step": "cast", "to": self._half})
         if self._planes:
             made.append({"step": "layout", "order": "nchw"})
-        return made + self._behind
+        return made + self._number_steps
 
     def _take(self, step: dict[str, Any], of_numbers: bool = False) -> None:
-        """Before what makes a tensor it works on pictures, [height, width, 3]."""
-        of_numbers |= bool(self._scaled or self._planes or self._normalised or self._behind)
-        (self._behind if of_numbers else self._pictures).append(step)
+        """A step before the transform that makes a tensor takes pictures, [height, width, 3]."""
+        of_numbers |= bool(self._scaled or self._planes or self._normalised or self._number_steps)
+        (self._number_steps if of_numbers else self._pictures).append(step)
 
     def _add(self, **step: Any) -> None:
         self._pictures.append(step)
 
-    def _of_bytes(self, what: str) -> None:
+    def _require_bytes(self, what: str) -> None:
         if self._scaled or self._normalised:
-            raise NotMappable(f"it {what} what are no bytes any more; put it before ToTensor")
+            raise NotMappable(f"it {what} what are not bytes any more; put it before ToTensor")
 
     # ---------------------------------------------------------------------------------- pictures --
 
     def _Resize(self, transform: Any) -> None:
-        self._of_bytes("resizes")
+        self._require_bytes("resizes")
         if self._planes:
             raise NotMappable("it resizes a tensor, which is not what it does with a picture; put "
                               "it before what makes the tensor")
@@ -212,11 +213,11 @@ class _Reader:
         self._add(step="resize", size=_size(transform.size))
 
     def _CenterCrop(self, transform: Any) -> None:
-        self._of_bytes("crops")
+        self._require_bytes("crops")
         self._add(step="centre_crop", size=_square(transform.size))
 
     def _RandomResizedCrop(self, transform: Any) -> None:
-        self._of_bytes("crops")
+        self._require_bytes("crops")
         if self._planes:
             raise NotMappable("it resizes a tensor; put it before what makes the tensor")
         _check_bilinear(transform)
@@ -229,7 +230,7 @@ class _Reader:
         self._add(step="horizontal_flip", probability=float(transform.p))
 
     def _ColorJitter(self, transform: Any) -> None:
-        self._of_bytes("changes the colours of")
+        self._require_bytes("changes the colours of")
         if self._planes:
             raise NotMappable("it rounds tensors otherwise than pictures; put it before what makes "
                               "the tensor")

@@ -25,20 +25,20 @@ constexpr std::array<Element, kElementTypes> kElements = {{{"u8", 1},
                                                            {"f32", 4},
                                                            {"f64", 8}}};
 
-// A sample of more is not one: no slot could hold two of them.
+// No slot could hold two samples that are larger.
 constexpr Bytes kSampleMost = Bytes{1} << 36;
 
 Bytes aligned(Bytes at) {
   return (at + 63) & ~Bytes{63};
 }
 
-std::int64_t offset_at(const std::byte* offsets, std::uint64_t place) {
+std::int64_t offset_at(const std::byte* offsets, std::uint64_t index) {
   std::int64_t value;
-  std::memcpy(&value, offsets + place * sizeof value, sizeof value);
+  std::memcpy(&value, offsets + index * sizeof value, sizeof value);
   return value;
 }
-void set_offset(std::byte* offsets, std::uint64_t place, std::int64_t value) {
-  std::memcpy(offsets + place * sizeof value, &value, sizeof value);
+void set_offset(std::byte* offsets, std::uint64_t index, std::int64_t value) {
+  std::memcpy(offsets + index * sizeof value, &value, sizeof value);
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ std::string BatchSpec::problem() const {
       return fmt::format("field '{}' has more than {} dimensions", field.name,
                          Field::kDimensionsMost);
     if (field.ragged && field.shape.empty())
-      return fmt::format("field '{}' is ragged and has no dimension to be so in", field.name);
+      return fmt::format("field '{}' is ragged and has no dimension that could differ", field.name);
     Bytes bytes = element_bytes(field.type);
     for (const std::uint64_t size : field.shape) {
       if (size == 0) return fmt::format("field '{}' has a dimension of zero", field.name);
@@ -101,18 +101,18 @@ BlockLayout::BlockLayout(const BatchSpec& spec, std::uint32_t n) : samples(n) {
   BF_CHECK(n > 0);
   Bytes at = 0;
   const auto take = [&at](Bytes size) {
-    const Bytes place = at;
+    const Bytes begin = at;
     at = aligned(at + size);
-    return place;
+    return begin;
   };
   for (const Field& field : spec.fields) {
-    FieldPlace place;
-    place.ragged = field.ragged;
-    place.row_bytes = field.row_bytes();
-    place.rows_most = field.rows_most();
-    place.values = take(place.row_bytes * place.rows_most * n);
-    if (field.ragged) place.offsets = take((Bytes{n} + 1) * sizeof(std::int64_t));
-    fields.push_back(place);
+    FieldLayout layout;
+    layout.ragged = field.ragged;
+    layout.row_bytes = field.row_bytes();
+    layout.rows_most = field.rows_most();
+    layout.values = take(layout.row_bytes * layout.rows_most * n);
+    if (field.ragged) layout.offsets = take((Bytes{n} + 1) * sizeof(std::int64_t));
+    fields.push_back(layout);
   }
   keys = take(Bytes{n} * sizeof(std::uint64_t));
   wanted = take(Bytes{n} * sizeof(std::uint64_t));
@@ -120,47 +120,47 @@ BlockLayout::BlockLayout(const BatchSpec& spec, std::uint32_t n) : samples(n) {
   bytes = at;
 }
 
-std::byte* BlockWriter::row(std::size_t field, std::uint32_t place) const {
-  const BlockLayout::FieldPlace& where = layout_->fields[field];
-  return slot_ + where.values + where.row_bytes * place;
+std::byte* BlockWriter::row(std::size_t field, std::uint32_t index) const {
+  const BlockLayout::FieldLayout& where = layout_->fields[field];
+  return slot_ + where.values + where.row_bytes * index;
 }
 
-std::byte* BlockWriter::begin_rows(std::size_t field, std::uint32_t place) const {
-  const BlockLayout::FieldPlace& where = layout_->fields[field];
-  if (place == 0) set_offset(slot_ + where.offsets, 0, 0);
+std::byte* BlockWriter::begin_rows(std::size_t field, std::uint32_t index) const {
+  const BlockLayout::FieldLayout& where = layout_->fields[field];
+  if (index == 0) set_offset(slot_ + where.offsets, 0, 0);
   return slot_ + where.values +
-         where.row_bytes * static_cast<Bytes>(offset_at(slot_ + where.offsets, place));
+         where.row_bytes * static_cast<Bytes>(offset_at(slot_ + where.offsets, index));
 }
 
-void BlockWriter::end_rows(std::size_t field, std::uint32_t place, std::uint64_t rows) const {
-  const BlockLayout::FieldPlace& where = layout_->fields[field];
+void BlockWriter::end_rows(std::size_t field, std::uint32_t index, std::uint64_t rows) const {
+  const BlockLayout::FieldLayout& where = layout_->fields[field];
   BF_CHECK(rows <= where.rows_most);
   std::byte* offsets = slot_ + where.offsets;
-  set_offset(offsets, place + 1, offset_at(offsets, place) + static_cast<std::int64_t>(rows));
+  set_offset(offsets, index + 1, offset_at(offsets, index) + static_cast<std::int64_t>(rows));
 }
 
-std::byte* BlockWriter::resize_rows(std::size_t field, std::uint32_t place,
+std::byte* BlockWriter::resize_rows(std::size_t field, std::uint32_t index,
                                     std::uint64_t rows) const {
-  const BlockLayout::FieldPlace& where = layout_->fields[field];
+  const BlockLayout::FieldLayout& where = layout_->fields[field];
   BF_CHECK(rows <= where.rows_most);
   std::byte* offsets = slot_ + where.offsets;
   std::byte* values = slot_ + where.values;
-  const std::int64_t begin = offset_at(offsets, place);
-  const std::int64_t end = offset_at(offsets, place + 1);
+  const std::int64_t begin = offset_at(offsets, index);
+  const std::int64_t end = offset_at(offsets, index + 1);
   const std::int64_t more = begin + static_cast<std::int64_t>(rows) - end;
   const auto row_bytes = static_cast<std::int64_t>(where.row_bytes);
   std::memmove(values + (end + more) * row_bytes, values + end * row_bytes,
                static_cast<Bytes>((offset_at(offsets, layout_->samples) - end) * row_bytes));
-  for (std::uint32_t k = place + 1; k <= layout_->samples; ++k)
+  for (std::uint32_t k = index + 1; k <= layout_->samples; ++k)
     set_offset(offsets, k, offset_at(offsets, k) + more);
   return values + begin * row_bytes;
 }
 
-void BlockWriter::set_key(std::uint32_t place, SampleId used, SampleId wanted_key,
+void BlockWriter::set_key(std::uint32_t index, SampleId used, SampleId wanted_key,
                           std::uint8_t marks) const {
-  std::memcpy(slot_ + layout_->keys + Bytes{place} * 8, &used.value, 8);
-  std::memcpy(slot_ + layout_->wanted + Bytes{place} * 8, &wanted_key.value, 8);
-  slot_[layout_->marks + place] = static_cast<std::byte>(marks);
+  std::memcpy(slot_ + layout_->keys + Bytes{index} * 8, &used.value, 8);
+  std::memcpy(slot_ + layout_->wanted + Bytes{index} * 8, &wanted_key.value, 8);
+  slot_[layout_->marks + index] = static_cast<std::byte>(marks);
 }
 
 void copy_samples(const BlockLayout& from_layout, const std::byte* from_slot, std::uint32_t from,
@@ -169,8 +169,8 @@ void copy_samples(const BlockLayout& from_layout, const std::byte* from_slot, st
   BF_CHECK(from <= to && to <= from_layout.samples && at + (to - from) <= to_layout.samples);
   const Bytes n = to - from;
   for (std::size_t i = 0; i < from_layout.fields.size(); ++i) {
-    const BlockLayout::FieldPlace& source = from_layout.fields[i];
-    const BlockLayout::FieldPlace& target = to_layout.fields[i];
+    const BlockLayout::FieldLayout& source = from_layout.fields[i];
+    const BlockLayout::FieldLayout& target = to_layout.fields[i];
     const std::byte* values = from_slot + source.values;
     if (!source.ragged) {
       std::memcpy(to_slot + target.values + target.row_bytes * at, values + source.row_bytes * from,

@@ -1,6 +1,6 @@
-// What a batch consists of: docs/batches.md as types.
+// What a batch consists of: the types of docs/batches.md.
 //
-// A job's fields follow from its dataset and pipeline alone, and never change while it runs.
+// The fields of a job follow from its dataset and pipeline alone. They never change while it runs.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@ struct Field {
 
   std::string name;
   ElementType type = ElementType::u8;
-  std::vector<std::uint64_t>
-      shape;  // of one sample; ragged: the first is the most rows it may have
+  // Of one sample. Ragged: the first dimension is the most rows that a sample may have.
+  std::vector<std::uint64_t> shape;
   bool ragged = false;
 
-  // Of a dense sample, or of one row of a ragged one.
+  // The bytes of a dense sample, or of one row of a ragged sample.
   Bytes row_bytes() const;
   std::uint64_t rows_most() const { return ragged ? shape.front() : 1; }
   friend bool operator==(const Field&, const Field&) = default;
@@ -45,25 +45,26 @@ struct BatchSpec {
   std::vector<Field> fields;
 
   const Field* find(std::string_view name) const;
-  // Empty, or why no batch can be like this: a name twice, no rows, more bytes than there are.
+  // Empty, or why no batch can have these fields: a name stands twice, a dimension is 0, a sample
+  // is too large.
   std::string problem() const;
   friend bool operator==(const BatchSpec&, const BatchSpec&) = default;
 };
 
-// Where everything is in a slot that holds `samples` samples. Offsets are multiples of 64.
+// Where the parts of a slot with `samples` samples begin. All offsets are multiples of 64.
 struct BlockLayout {
-  struct FieldPlace {
+  struct FieldLayout {
     Bytes values = 0;
-    Bytes offsets = 0;  // ragged: of samples + 1 int64
+    Bytes offsets = 0;  // ragged: here are samples + 1 numbers, int64 each
     Bytes row_bytes = 0;
     std::uint64_t rows_most = 1;  // of one sample
     bool ragged = false;
   };
-  std::vector<FieldPlace> fields;
+  std::vector<FieldLayout> fields;
   Bytes keys = 0;    // u64 each
   Bytes wanted = 0;  // u64 each
   Bytes marks = 0;   // u8 each
-  Bytes bytes = 0;   // of the slot
+  Bytes bytes = 0;   // the size of the slot
   std::uint32_t samples = 0;
 
   BlockLayout() = default;
@@ -71,30 +72,31 @@ struct BlockLayout {
   BlockLayout(const BatchSpec& spec, std::uint32_t samples);
 };
 
-// A slot being filled, sample by sample and in turn: places of ragged fields follow each other.
+// Fills a slot with samples. Rows of ragged fields are written sample by sample, in ascending order
+// of `index`, which is the sample's index in the slot.
 class BlockWriter {
  public:
   BlockWriter(const BlockLayout& layout, std::byte* slot) : layout_(&layout), slot_(slot) {}
 
   const BlockLayout& layout() const { return *layout_; }
-  // Of a dense field: where the sample's row is.
-  std::byte* row(std::size_t field, std::uint32_t place) const;
-  // Of a ragged one: room for up to rows_most rows; `end_rows` says how many there are.
-  // REQUIRES: all places before this one have been ended
-  std::byte* begin_rows(std::size_t field, std::uint32_t place) const;
-  void end_rows(std::size_t field, std::uint32_t place, std::uint64_t rows) const;
-  // Room for so many rows where `place` has had others: all that follow move.
-  // REQUIRES: all places have been ended
-  std::byte* resize_rows(std::size_t field, std::uint32_t place, std::uint64_t rows) const;
-  void set_key(std::uint32_t place, SampleId used, SampleId wanted, std::uint8_t marks) const;
+  // The row of a sample in a dense field.
+  std::byte* row(std::size_t field, std::uint32_t index) const;
+  // Room in a ragged field for up to rows_most rows; end_rows() says how many were written.
+  // REQUIRES: end_rows() was called for all samples before this one
+  std::byte* begin_rows(std::size_t field, std::uint32_t index) const;
+  void end_rows(std::size_t field, std::uint32_t index, std::uint64_t rows) const;
+  // Room for another number of rows of a sample; the rows of all samples after it move.
+  // REQUIRES: end_rows() was called for all samples
+  std::byte* resize_rows(std::size_t field, std::uint32_t index, std::uint64_t rows) const;
+  void set_key(std::uint32_t index, SampleId used, SampleId wanted, std::uint8_t marks) const;
 
  private:
   const BlockLayout* layout_;
   std::byte* slot_;
 };
 
-// Copies samples [from, to) of a block to place `at` of another slot; their marks get `marks`
-// added. REQUIRES: both layouts are of one spec; ragged: places before `at` have been written
+// Copies samples [from, to) of a block to another slot, from index `at` on, and adds `marks` to
+// their marks. REQUIRES: both layouts are of one spec; ragged: all samples before `at` were written
 void copy_samples(const BlockLayout& from_layout, const std::byte* from_slot, std::uint32_t from,
                   std::uint32_t to, const BlockLayout& to_layout, std::byte* to_slot,
                   std::uint32_t at, std::uint8_t marks);

@@ -1,4 +1,4 @@
-// The C interface: checks what it is handed, and lets no exception out.
+// The C interface: it checks its arguments, and lets no exception out.
 #include "runtime/client/batchflow.h"
 
 #include <fmt/format.h>
@@ -15,6 +15,7 @@
 #include "runtime/client/error.h"
 #include "runtime/client/held_batches.h"
 #include "runtime/client/loader.h"
+#include "runtime/client/sized_struct.h"
 
 struct bf_loader {
   std::unique_ptr<batchflow::Loader> loader;
@@ -38,12 +39,8 @@ bf_status guarded(Function function) noexcept {
   }
 }
 
-template <class Struct>
-bool is_whole(const Struct* given) {
-  return given != nullptr && given->struct_size >= sizeof(Struct);
-}
-
-// By the first loader of a process: tests of a user's program let something go wrong in it.
+// The first loader of a process reads them, so that tests of a user's program can make something
+// fail in it.
 void read_failpoints() {
   static std::atomic<pid_t> read_by{0};  // a child of fork() has an environment of its own
   if (read_by == getpid()) return;
@@ -52,14 +49,28 @@ void read_failpoints() {
   read_by = getpid();
 }
 
-bf_status not_whole(const char* what) {
+bf_status no_first_fields(const char* type) {
   return fail(BF_BAD_ARGUMENT,
-              fmt::format("{} is NULL or smaller than this library's; begin it with "
-                          "its _INIT and install header and library together",
-                          what));
+              fmt::format("{} is NULL, or its struct_size is smaller than in any version; begin it "
+                          "with its _INIT",
+                          type));
 }
 
-// Calls `function` with the loader, unless there is none that may be used here.
+bf_status is_null(const char* argument) {
+  return fail(BF_BAD_ARGUMENT, fmt::format("{} is NULL; give where the result goes", argument));
+}
+
+// Lets `function` fill a struct, and gives the caller the fields that its own has.
+template <class Struct, class Function>
+bf_status fill(Struct* given, const char* type, Function function) {
+  if (!batchflow::has_first_fields(given)) return no_first_fields(type);
+  Struct whole{};
+  const bf_status status = function(whole);
+  if (status == BF_OK) batchflow::give_fields(whole, given);
+  return status;
+}
+
+// Calls `function` with the loader. Fails where there is none, or where another process opened it.
 template <class Function>
 bf_status with(bf_loader* loader, Function function) noexcept {
   return guarded([&] {
@@ -88,12 +99,12 @@ const char* bf_last_error(void) {
 
 bf_status bf_loader_open(const bf_loader_options* options, bf_loader** loader) {
   return guarded([&] {
-    if (loader == nullptr) return fail(BF_BAD_ARGUMENT, "there is nowhere to put the loader");
+    if (loader == nullptr) return is_null("loader");
     *loader = nullptr;
     read_failpoints();
-    if (!is_whole(options)) return not_whole("bf_loader_options");
+    if (!batchflow::has_first_fields(options)) return no_first_fields("bf_loader_options");
     auto opened = std::make_unique<bf_loader>();
-    const bf_status status = Loader::open(*options, opened->loader);
+    const bf_status status = Loader::open(batchflow::whole_of(options), opened->loader);
     if (status == BF_OK) *loader = opened.release();
     return status;
   });
@@ -101,21 +112,23 @@ bf_status bf_loader_open(const bf_loader_options* options, bf_loader** loader) {
 
 bf_status bf_loader_info_get(bf_loader* loader, bf_loader_info* info) {
   return with(loader, [&](const Loader& open) {
-    if (!is_whole(info)) return not_whole("bf_loader_info");
-    open.info(*info);
-    return BF_OK;
+    return fill(info, "bf_loader_info", [&](bf_loader_info& whole) {
+      open.info(whole);
+      return BF_OK;
+    });
   });
 }
 
 bf_status bf_loader_next(bf_loader* loader, bf_batch* batch) {
   return with(loader, [&](Loader& open) {
-    return is_whole(batch) ? open.next(*batch) : not_whole("bf_batch");
+    return fill(batch, "bf_batch", [&](bf_batch& whole) { return open.next(whole); });
   });
 }
 
 bf_status bf_loader_next_within(bf_loader* loader, bf_batch* batch, double seconds) {
   return with(loader, [&](Loader& open) {
-    return is_whole(batch) ? open.next_within(*batch, seconds) : not_whole("bf_batch");
+    return fill(batch, "bf_batch",
+                [&](bf_batch& whole) { return open.next_within(whole, seconds); });
   });
 }
 
@@ -138,22 +151,24 @@ void bf_loader_interrupt(bf_loader* loader) {
 
 bf_status bf_loader_state(bf_loader* loader, const char** state) {
   return with(loader, [&](Loader& open) {
-    return state != nullptr ? open.state(state) : not_whole("state");
+    return state != nullptr ? open.state(state) : is_null("state");
   });
 }
 
 bf_status bf_loader_times_get(bf_loader* loader, bf_loader_times* times) {
   return with(loader, [&](const Loader& open) {
-    if (!is_whole(times)) return not_whole("bf_loader_times");
-    open.times(*times);
-    return BF_OK;
+    return fill(times, "bf_loader_times", [&](bf_loader_times& whole) {
+      open.times(whole);
+      return BF_OK;
+    });
   });
 }
 
 bf_status bf_loader_report_scores(bf_loader* loader, const uint64_t* keys, const float* scores,
                                   size_t count) {
   return with(loader, [&](Loader& open) {
-    if (count != 0 && (keys == nullptr || scores == nullptr)) return not_whole("keys or scores");
+    if (count != 0 && (keys == nullptr || scores == nullptr))
+      return fail(BF_BAD_ARGUMENT, "keys or scores are NULL; give as many of each as `count`");
     return open.report_scores(keys, scores, count);
   });
 }
@@ -163,26 +178,27 @@ bf_status bf_loader_scores(bf_loader* loader, const uint64_t** keys, const float
   return with(loader, [&](Loader& open) {
     return keys != nullptr && scores != nullptr && count != nullptr
                ? open.scores(keys, scores, *count)
-               : not_whole("keys, scores or count");
+               : is_null("keys, scores or count");
   });
 }
 
 bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name) {
   return with(loader, [&](Loader& open) {
-    return name != nullptr ? open.name(false, key, name) : not_whole("name");
+    return name != nullptr ? open.name(false, key, name) : is_null("name");
   });
 }
 
 bf_status bf_loader_samples_sum(bf_loader* loader, uint64_t first, uint64_t count,
                                 bf_samples_sum* sum) {
   return with(loader, [&](Loader& open) {
-    return is_whole(sum) ? open.samples_sum(first, count, *sum) : not_whole("bf_samples_sum");
+    return fill(sum, "bf_samples_sum",
+                [&](bf_samples_sum& whole) { return open.samples_sum(first, count, whole); });
   });
 }
 
 bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** name) {
   return with(loader, [&](Loader& open) {
-    return name != nullptr ? open.name(true, index, name) : not_whole("name");
+    return name != nullptr ? open.name(true, index, name) : is_null("name");
   });
 }
 

@@ -14,15 +14,25 @@
  *   }
  *   bf_loader_close(loader);
  *
- * Arrays of a batch are the service's own memory, mapped read-only: writing to them ends the
- * process. They stay as they are until the batch is released, by any thread, once (twice does no
- * harm). Nothing here waits without a bound: `timeout_s` is the longest that bf_loader_next waits,
- * `reconnect_s` the longest that a service may be away before that is an error.
+ * Batches: the arrays of a batch are the service's own memory, mapped read-only. Writing to them
+ * ends the process. They stay as they are until the batch is released. Any thread may release it;
+ * to release it twice does no harm.
  *
- * Every struct begins with its size, so that later versions can add to it. Strings are UTF-8 and
- * end with 0; those that a function gives live as long as the object they belong to. A loader is
- * for one thread at a time; releasing is for any. Errors: the code says what kind, bf_last_error()
- * of the same thread says what and what to do.
+ * Waiting: every wait is bounded. `timeout_s` is the longest that bf_loader_next waits.
+ * `reconnect_s` is the longest that a service may be away before that is an error.
+ *
+ * Threads: only one thread at a time may use a loader, but any thread may release batches.
+ *
+ * Strings are UTF-8 and end with 0. A string that a function gives lives as long as the object it
+ * belongs to.
+ *
+ * Errors: the status says what kind of error it is. bf_last_error(), called by the same thread,
+ * says what is wrong and what to do.
+ *
+ * Versions: a struct with `struct_size` may get more fields at its end in a later minor version. A
+ * program that was built with an older header goes on to work with a newer library: a field that
+ * the program's struct lacks has its default, 0. bf_field and bf_array have no size, and stay as
+ * they are.
  */
 #ifndef BATCHFLOW_H
 #define BATCHFLOW_H
@@ -42,7 +52,7 @@ extern "C" {
 
 #define BF_ABI_VERSION 1
 
-/* A struct of zeros that knows its size. */
+/* A struct whose fields are 0, their default, but for its size. */
 #ifdef __cplusplus
 #define BF_INIT(type)                 \
   [] {                                \
@@ -57,12 +67,12 @@ extern "C" {
 
 typedef enum bf_status {
   BF_OK = 0,
-  BF_END = 1,     /* the last epoch is over; of an epoch: see bf_batch.last_of_epoch */
-  BF_TIMEOUT = 2, /* no batch came in time; calling again goes on waiting */
+  BF_END = 1,     /* the last epoch is over; bf_batch.last_of_epoch marks the end of each epoch */
+  BF_TIMEOUT = 2, /* no batch came in time; call again to go on waiting */
   BF_BAD_ARGUMENT = 3,
-  BF_NO_SERVICE = 4, /* none is there, or it went away for longer than reconnect_s */
-  BF_REFUSED = 5,    /* the service says no, and why */
-  BF_PROTOCOL = 6,   /* another version, or damaged memory */
+  BF_NO_SERVICE = 4, /* no service is there, or it was away for longer than reconnect_s */
+  BF_REFUSED = 5,    /* the service refuses, and says why */
+  BF_PROTOCOL = 6,   /* service and library have different versions, or memory is damaged */
   BF_NO_MEMORY = 7,
   BF_INTERRUPTED = 8 /* bf_loader_interrupt was called */
 } bf_status;
@@ -89,11 +99,14 @@ typedef enum bf_type {
 
 enum { BF_MARK_FILLER = 1, BF_MARK_REPLACED = 2, BF_MARK_REHEARSED = 4 };
 
+/* What a message to `say` is about: the data, or a wait for other ranks. */
 typedef enum bf_said { BF_SAID_OF_DATA = 0, BF_SAID_OF_WAIT = 1 } bf_said;
 
-/* Of samples in a row, to compare them with others: CRC-32s (zlib's) of their names, a zero behind
- * each, and of their labels in decimals (-1: none) likewise; and the sum of those of each sample's
- * name, a zero and its label, which is the same in any order. */
+/* Checksums of consecutive samples, to compare them with others. All are CRC-32s as zlib's.
+ *   names   of the samples' names, with a zero byte behind each
+ *   labels  of their labels in decimals (-1: no label), with a zero byte behind each
+ *   pairs   the sum of one CRC-32 for each sample, of its name, a zero byte and its label; it is
+ *           the same in any order of the samples */
 typedef struct bf_samples_sum {
   size_t struct_size;
   uint64_t names;
@@ -106,10 +119,11 @@ typedef struct bf_loader bf_loader;
 
 typedef struct bf_loader_options {
   size_t struct_size;
-  const char* service;    /* NULL: BATCHFLOW_SERVICE, this user's, then the machine's */
+  const char* service;    /* its socket; NULL: BATCHFLOW_SERVICE, else this user's service, else
+                             the machine's */
   const char* dataset;    /* its name at the service, or a path that begins with / or . */
-  const char* pipeline;   /* a name; NULL: the dataset's default */
-  const char* job;        /* NULL: a new one for each loader */
+  const char* pipeline;   /* its name; NULL: the dataset's default */
+  const char* job;        /* its name; NULL: a new job for each loader */
   uint32_t batch_samples; /* of one rank */
   uint32_t rank;
   uint32_t world_size; /* 0: 1 */
@@ -117,22 +131,22 @@ typedef struct bf_loader_options {
   int has_shuffle_seed;
   uint64_t shuffle_seed;
   int drop_last;
-  uint32_t epochs;    /* 0: until closed */
-  uint64_t steps;     /* 0: all of them */
-  uint32_t credits;   /* batches ahead; 0: the service's default */
+  uint32_t epochs;    /* 0: until the loader is closed */
+  uint64_t steps;     /* 0: all steps of its epochs */
+  uint32_t credits;   /* batches that are held or asked for; 0: the service's default */
   double weight;      /* 0: 1 */
-  const char* state;  /* NULL, or what bf_loader_state gave: go on from there */
+  const char* state;  /* NULL, or what bf_loader_state gave: the job goes on from there */
   double timeout_s;   /* 0: 300 */
   double reconnect_s; /* 0: 60 */
-  int copy;           /* batches are copies, which may be written to */
-  /* Of a path: tokens=COUNT, format=NAME, split=NAME:RULE, with commas between them, as --dataset
-   * of batchflowd has them; NULL: as it is. */
+  int copy;           /* 1: batches are copies, which the program may write to */
+  /* How a dataset that is a path is read: tokens=COUNT, format=NAME, split=NAME:RULE, with commas
+   * between them, as in --dataset of batchflowd. NULL: the service finds out. */
   const char* reading;
   int has_corrupt_ratio_max;
-  double corrupt_ratio_max; /* of the dataset's samples; more than that end the job */
-  /* NULL, or called with what its user should know, by the thread that calls the library, while it
-   * does: notes on the data when the loader is opened, and, whenever it has waited for other ranks
-   * for 5 s, and then for twice as long each time, for which. */
+  double corrupt_ratio_max; /* a part of the dataset's samples; more corrupt ones end the job */
+  /* NULL, or a function that gets messages for the user. The library calls it only within a call of
+   * the library, by the same thread: with notes on the data when the loader is opened; and with the
+   * ranks that a loader waits for, after it has waited for 5 s, then after 10 s, 20 s and so on. */
   void (*say)(void* context, bf_said about, const char* text);
   void* say_context;
 } bf_loader_options;
@@ -143,12 +157,12 @@ typedef struct bf_field {
   bf_type type;
   int ragged;
   uint32_t dimensions;   /* of a sample */
-  const uint64_t* shape; /* of a sample; ragged: the first is the most it may be */
+  const uint64_t* shape; /* of a sample; ragged: the first is the most rows that it may have */
 } bf_field;
 
 typedef struct bf_array {
   const void* values;
-  const int64_t* offsets; /* ragged: samples + 1; else NULL */
+  const int64_t* offsets; /* ragged: samples + 1 of them; else NULL */
 } bf_array;
 
 typedef struct bf_batch {
@@ -157,11 +171,11 @@ typedef struct bf_batch {
   uint64_t step;   /* counts the batches of this loader, from 0 */
   uint32_t epoch;
   int last_of_epoch;
-  uint32_t samples; /* fillers and rehearsed ones included */
+  uint32_t samples; /* fillers and rehearsed samples included */
   uint32_t fillers;
   uint32_t rehearsed;
   uint32_t repeats;
-  int copied; /* not in place: more batches are held than the reserve has room for */
+  int copied; /* 1: not in place, since as many batches are held as credits allow, or by `copy` */
   uint32_t fields;
   const bf_array* arrays; /* in the order of bf_loader_info.field */
   const uint64_t* keys;
@@ -177,8 +191,8 @@ typedef struct bf_loader_info {
   uint64_t steps_per_epoch;
   uint32_t classes;
   uint32_t credits;
-  uint32_t epoch;            /* where it is */
-  uint64_t samples_in_epoch; /* given so far, fillers apart, all ranks */
+  uint32_t epoch;            /* the epoch that the loader is in */
+  uint64_t samples_in_epoch; /* that all ranks were given so far, without fillers */
   uint32_t fields;
   const bf_field* field;
 } bf_loader_info;
@@ -186,8 +200,8 @@ typedef struct bf_loader_info {
 
 typedef struct bf_loader_times { /* of this loader so far */
   size_t struct_size;
-  double wait_s;    /* in bf_loader_next: the stalls */
-  double between_s; /* between calls: the user's computing */
+  double wait_s;    /* within bf_loader_next: the stalls */
+  double between_s; /* between calls: the program's computing */
   uint64_t batches;
   uint64_t samples;
   uint64_t copied;
@@ -197,46 +211,44 @@ typedef struct bf_loader_times { /* of this loader so far */
 
 BF_API uint32_t bf_abi_version(void);
 BF_API const char* bf_version(void);
-/* Of the calling thread; never NULL. */
+/* The last error of the calling thread; never NULL. */
 BF_API const char* bf_last_error(void);
 
-/* Returns when the job is admitted: all its ranks have come. */
+/* Returns when the job is admitted, which is when all its ranks have joined. */
 BF_API bf_status bf_loader_open(const bf_loader_options* options, bf_loader** loader);
 BF_API bf_status bf_loader_info_get(bf_loader* loader, bf_loader_info* info);
-/* The next batch; BF_END after the last epoch's last. A loader whose rank waits has nothing else to
- * do, so whatever it holds longest is what the service may take for released when it dies. */
+/* Gives the next batch, or BF_END after the last batch of the last epoch. */
 BF_API bf_status bf_loader_next(bf_loader* loader, bf_batch* batch);
-/* The same, for who waits in slices: at most `seconds`, and while the service is away it is
- * BF_TIMEOUT at once. To come back to one is for bf_loader_next, since all ranks of a job must be
- * there at one time: who tries for a moment and goes again keeps the others from it. */
+/* The same, for programs that do other things between short waits. It waits for at most `seconds`.
+ * While the service is away it answers BF_TIMEOUT at once and does not join the service again,
+ * since all ranks of a job must join at the same time; call bf_loader_next for that. */
 BF_API bf_status bf_loader_next_within(bf_loader* loader, bf_batch* batch, double seconds);
-/* 0 while the service is away, as far as the last call has seen. */
+/* 0 while the service is away, as far as the last call of the library has seen. */
 BF_API int bf_loader_is_connected(bf_loader* loader);
 BF_API void bf_batch_release(bf_loader* loader, uint64_t handle);
-/* Ends a wait of bf_loader_next, from any thread or a signal handler. */
+/* Ends a wait of bf_loader_next. Any thread or signal handler may call it. */
 BF_API void bf_loader_interrupt(bf_loader* loader);
-/* Where the job is after the batches given so far: JSON, for bf_loader_options.state. One of
- * several ranks knows it in the orders strict and sequential, where all ranks advance together; in
- * the others this is BF_BAD_ARGUMENT, and the service alone knows: join again under the same job
- * name. */
+/* Gives the state of the job after the batches given so far: JSON, for bf_loader_options.state.
+ * Where a training step of all ranks has more slices of blocks than one batch can describe, a rank
+ * does not know the job's position: this is BF_BAD_ARGUMENT from then on. */
 BF_API bf_status bf_loader_state(bf_loader* loader, const char** state);
 BF_API bf_status bf_loader_times_get(bf_loader* loader, bf_loader_times* times);
-/* Gradients, losses: what weighted orders draw the next epoch by; before the first batch, that
- * epoch. Another service that the loader comes to is told them, too. Waits while the service has
- * not read earlier ones. */
+/* Reports a number for each sample, such as its loss. A weighted order draws the next epoch by
+ * them, or the first epoch if no batch was given yet. A loader that joins another service reports
+ * its scores there again. Waits while the service has not read earlier scores. */
 BF_API bf_status bf_loader_report_scores(bf_loader* loader, const uint64_t* keys,
                                          const float* scores, size_t count);
-/* The last score of each sample that this loader reported, by ascending key. Readable until the
- * next call of it. */
+/* Gives the last score that this loader reported for each sample, by ascending key. The arrays stay
+ * until the next call of this function. */
 BF_API bf_status bf_loader_scores(bf_loader* loader, const uint64_t** keys, const float** scores,
                                   size_t* count);
 BF_API bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name);
 BF_API bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** name);
-/* Of at most 4,096 samples. */
+/* Gives the checksums of samples first to first + count - 1; count is at most 4,096. */
 BF_API bf_status bf_loader_samples_sum(bf_loader* loader, uint64_t first, uint64_t count,
                                        bf_samples_sum* sum);
-/* Batches that are still held stay readable until they are released. A child of fork() may close
- * and release what its parent opened, but nothing else. */
+/* Batches that are still held stay readable until they are released. With a loader that its parent
+ * opened, a child of fork() may do nothing but close it and release its batches. */
 BF_API void bf_loader_close(bf_loader* loader);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// What went wrong, for bf_last_error of the same thread.
+// The last error of each thread, for bf_last_error.
 #pragma once
 
 #include <string>

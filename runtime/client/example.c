@@ -1,8 +1,8 @@
-/* Reads batches as a training program would, and prints what it got and how long it waited:
+/* Reads batches as a training program would, and prints them and how long it waited:
  *
  *   batchflow-example DATASET [BATCHES [BATCH_SAMPLES [COMPUTE_MS [PIPELINE]]]]
  *
- * DATASET is a name at the service, or a path. Exit: 0 done, 1 an error, 2 usage.
+ * DATASET is a name at the service, or a path. Exit code: 0 done, 1 an error, 2 bad usage.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>

@@ -21,7 +21,7 @@ struct Table {
   std::uint64_t of_parent = 0;
 };
 
-// Never destroyed: tensors may outlive everything else at the end of a process.
+// It is never destroyed: tensors may outlive everything else at the end of a process.
 Table& table() {
   static Table* const only = [] {
     static Table* made = nullptr;

@@ -1,5 +1,5 @@
-// The batches that users hold, of all loaders of this process: by handle, so that a batch can be
-// released by any thread, twice, and after its loader was closed.
+// The batches that programs hold, of all loaders of this process, by handle. So any thread can
+// release a batch, also twice, and after its loader was closed.
 #pragma once
 
 #include <cstddef>
@@ -29,17 +29,18 @@ AlignedBytes make_aligned(Bytes bytes);
 struct HeldBatch {
   std::shared_ptr<Link> link;
   std::uint64_t step = 0;            // as the service counts
-  std::shared_ptr<const Slab> slab;  // where it lies in place
-  AlignedBytes copy;                 // or what it was copied to
-  std::vector<std::uint8_t> marks;   // where others are shown than lie there
+  std::shared_ptr<const Slab> slab;  // that holds it, if it is in place
+  AlignedBytes copy;                 // that holds it otherwise
+  std::vector<std::uint8_t> marks;   // shown instead of those in the slab; empty: those are shown
   std::vector<bf_array> arrays;
 };
 
-// Counts the processes between this one and the first that used the library. What belongs to
-// another than the current one is of a parent: its rings and sockets are not to be touched.
+// Counts the processes between this one and the first that used the library. An object that was
+// made at another count belongs to a parent process: this process must not touch its rings and
+// sockets.
 std::uint32_t process_generation();
 
-// Gives the batch's handle, never 0.
+// Answers the batch's handle, which is never 0.
 std::uint64_t hold(std::unique_ptr<HeldBatch> batch);
 void release(std::uint64_t handle);
 

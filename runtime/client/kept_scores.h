@@ -1,5 +1,5 @@
-// The scores that a loader was told, the last of each sample: every service it comes to is told
-// them.
+// The last score that a program reported for each sample. A loader reports them to every service
+// that it joins.
 #pragma once
 
 #include <bit>
@@ -17,19 +17,20 @@ class KeptScores {
     scores_.grow(samples);
     scores_[score.sample.value] = std::bit_cast<std::uint32_t>(score.value) ^ kNone;
   }
-  // The next of them, by ascending sample, at most `most`; `from` is behind them then.
+  // The scores of samples from `from` on, by ascending sample, at most `most` of them. `from`
+  // becomes the sample to go on with.
   std::vector<Score> next(std::uint64_t& from, std::size_t most) const {
-    std::vector<Score> some;
-    for (; from < scores_.size() && some.size() < most; ++from) {
+    std::vector<Score> found;
+    for (; from < scores_.size() && found.size() < most; ++from) {
       if (scores_[from] == 0) continue;
-      some.push_back({SampleId(from), std::bit_cast<float>(scores_[from] ^ kNone)});
+      found.push_back({SampleId(from), std::bit_cast<float>(scores_[from] ^ kNone)});
     }
-    return some;
+    return found;
   }
 
  private:
-  static constexpr std::uint32_t kNone = 0x7fc00000;  // not a number, which no score is
-  ZeroArray<std::uint32_t> scores_;                   // its bits, so changed that none is 0
+  static constexpr std::uint32_t kNone = 0x7fc00000;  // the bits of NaN, which no score is
+  ZeroArray<std::uint32_t> scores_;                   // bits of scores XOR kNone; 0: no score
 };
 
 }  // namespace batchflow

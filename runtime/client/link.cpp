@@ -8,7 +8,7 @@
 namespace batchflow {
 
 namespace {
-constexpr auto kManyASecond = std::chrono::milliseconds(2);
+constexpr auto kFrequent = std::chrono::milliseconds(2);  // between releases of a fast job
 }
 
 Link::Link(Channel channel, Rings rings, Descriptor doorbell, std::unique_ptr<Companion> proxy)
@@ -16,24 +16,24 @@ Link::Link(Channel channel, Rings rings, Descriptor doorbell, std::unique_ptr<Co
       channel_(std::move(channel)),
       rings_(std::move(rings)),
       doorbell_(std::move(doorbell)),
-      up_(rings_.up()),
+      writer_(rings_.from_job()),
       generation_(process_generation()) {}
 
 Link::~Link() {
   if (proxy_ && generation_ != process_generation()) proxy_->abandon();
 }
 
-// The ring has room for all that credits allow (checked when the job is admitted). A service that
-// leaves no room does not read, or not what it should.
-void Link::say(std::span<const UpRecord> records) {
+// The ring has room for all records that credits allow, which was checked when the job was
+// admitted. Where there is no room, the service does not read, or writes wrong counts.
+void Link::send(std::span<const JobRecord> records) {
   if (is_lost()) return;
   const std::lock_guard lock(mutex_);
   if (write(records)) publish();
 }
 
-bool Link::write(std::span<const UpRecord> records) {
-  for (const UpRecord& record : records) {
-    if (BF_FAILPOINT("client.ring.full") || !up_.write(bytes_of(record))) {
+bool Link::write(std::span<const JobRecord> records) {
+  for (const JobRecord& record : records) {
+    if (BF_FAILPOINT("client.ring.full") || !writer_.write(bytes_of(record))) {
       lose();
       return false;
     }
@@ -44,39 +44,40 @@ bool Link::write(std::span<const UpRecord> records) {
 void Link::publish() {
   deferred_ = false;
   published_at_ = Clock::now();
-  if (up_.publish()) ring_doorbell(doorbell_);
+  if (writer_.publish()) ring_doorbell(doorbell_);
 }
 
-// Of a job that takes many batches a second every second release goes with the next: each waking of
-// the service costs it as much as the batch.
+// A job that takes many batches a second sends two releases at a time: to wake the service costs as
+// much as the batch.
 void Link::publish_release() {
-  if (!deferred_ && Clock::now() - published_at_ < kManyASecond) {
+  if (!deferred_ && Clock::now() - published_at_ < kFrequent) {
     deferred_ = true;
   } else {
     publish();
   }
 }
 
-void Link::want(std::uint32_t credits) {
-  const UpRecord records[] = {{UpKind::wanted, credits, 0, 0, 0}};
-  say(records);
+void Link::request_batches(std::uint32_t credits) {
+  const JobRecord records[] = {{JobRecordKind::wanted, credits, 0, 0, 0}};
+  send(records);
 }
 
 void Link::consumed(std::uint64_t step, std::uint64_t compute_ns, std::uint64_t wait_ns) {
-  const UpRecord records[] = {{UpKind::consumed, 0, step, compute_ns, wait_ns}};
+  const JobRecord records[] = {{JobRecordKind::consumed, 0, step, compute_ns, wait_ns}};
   if (is_lost()) return;
   const std::lock_guard lock(mutex_);
   write(records);
 }
 
-void Link::tell() {
+void Link::send_pending() {
   if (is_lost()) return;
   const std::lock_guard lock(mutex_);
   publish();
 }
 
 void Link::released_copied(std::uint64_t step) {
-  const UpRecord records[] = {{UpKind::released, 0, step, 0, 0}, {UpKind::wanted, 1, 0, 0, 0}};
+  const JobRecord records[] = {{JobRecordKind::released, 0, step, 0, 0},
+                               {JobRecordKind::wanted, 1, 0, 0, 0}};
   if (is_lost()) return;
   const std::lock_guard lock(mutex_);
   if (write(records)) publish_release();
@@ -88,17 +89,17 @@ void Link::released_in_place(std::uint64_t step) {
 }
 
 void Link::unmapped(std::uint64_t slab) {
-  const UpRecord records[] = {{UpKind::unmapped, 0, slab, 0, 0}};
-  say(records);
+  const JobRecord records[] = {{JobRecordKind::unmapped, 0, slab, 0, 0}};
+  send(records);
 }
 
 bool Link::report(std::span<const Score> scores) {
   const std::lock_guard lock(mutex_);
-  if (is_lost()) return true;  // scores are hints; nobody is there to have them
+  if (is_lost()) return true;  // the loader keeps scores, and reports them to the next service
   write_scores(scores, scratch_);
-  // What is said of batches must always find room.
-  if (!up_.has_room_for(rings_.up().records.size() / 2)) return up_.broken();
-  up_.write(scratch_);
+  // Half of the ring is kept for records of batches, which must always find room.
+  if (!writer_.has_room_for(rings_.from_job().records.size() / 2)) return writer_.broken();
+  writer_.write(scratch_);
   publish();
   return true;
 }

@@ -1,6 +1,6 @@
-// One connection of a loader: its socket, its rings, and what it tells the service through the up
-// ring. It lives until the loader has another and the last batch that lies in the service's memory
-// has been released, which any thread may do.
+// One connection of a loader: its socket, its rings, and the records that it writes to the up ring.
+// It lives until the loader has another connection, and the last batch that lies in this service's
+// memory has been released. Any thread may release batches.
 #pragma once
 
 #include <atomic>
@@ -20,33 +20,33 @@ namespace batchflow {
 
 class Link {
  public:
-  // `proxy`: what stands for a service on another machine, or null.
+  // `proxy`: the local end of a connection to another machine, or null.
   Link(Channel channel, Rings rings, Descriptor doorbell, std::unique_ptr<Companion> proxy);
   ~Link();
 
-  Channel& channel() { return channel_; }  // of the loader's thread
+  Channel& channel() { return channel_; }  // for the loader's thread
   const Rings& rings() const { return rings_; }
 
-  void want(std::uint32_t credits);
-  // Goes with what is told next: waking the service for it alone would cost as much as the rest of
-  // a batch. Whoever finds no batch tells it.
+  void request_batches(std::uint32_t credits);
+  // Writes the record and publishes it with the next one: to wake the service for it alone would
+  // cost as much as the rest of a batch. A loader that finds no batch calls send_pending().
   void consumed(std::uint64_t step, std::uint64_t compute_ns, std::uint64_t wait_ns);
-  void tell();
+  void send_pending();
   void hold_in_place() { in_place_.fetch_add(1); }
   void released_in_place(std::uint64_t step);
   void released_copied(std::uint64_t step);
   void unmapped(std::uint64_t slab);
-  // False: the service has not yet read earlier ones.
+  // False: there is no room yet, since the service has not read earlier records.
   bool report(std::span<const Score> scores);
 
   std::uint32_t held_in_place() const { return in_place_.load(); }
-  // The service is gone, or no longer to be believed: nothing more is told.
+  // The service is gone, or has written what cannot be right: nothing more is sent to it.
   bool is_lost() const { return lost_.load(); }
   void lose() { lost_.store(true); }
 
  private:
-  void say(std::span<const UpRecord> records);
-  bool write(std::span<const UpRecord> records);
+  void send(std::span<const JobRecord> records);
+  bool write(std::span<const JobRecord> records);
   void publish();
   void publish_release();
 
@@ -57,8 +57,9 @@ class Link {
   Rings rings_;
   Descriptor doorbell_;
   std::mutex mutex_;
-  RingWriter up_;  // by mutex_, as the next two
-  bool deferred_ = false;
+  // With mutex_ held alone:
+  RingWriter writer_;
+  bool deferred_ = false;  // a release was written and waits for the next record
   Clock::time_point published_at_{};
   std::vector<std::byte> scratch_;
   std::atomic<std::uint32_t> in_place_ = 0;

@@ -1,5 +1,6 @@
-// The loader's life: joining, waiting for records, losing a service and finding it again. What is
-// done with a batch stands in loader_batches.cpp, with options and questions in loader_options.cpp.
+// The loader's life: it joins, waits for records, loses a service and finds it again. What it does
+// with a batch is in loader_batches.cpp, what it does with options and questions in
+// loader_options.cpp.
 #include "runtime/client/loader.h"
 
 #include <fmt/format.h>
@@ -17,8 +18,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kSlice = 50ms;  // after which a sleeper looks at the socket
-// After which one looks who finds a batch each time: some microseconds that the batch would wait.
+// A loader that waits looks at its socket as often. One that finds a batch each time looks less
+// often, since the batch waits for some microseconds meanwhile.
+constexpr auto kSlice = 50ms;
 constexpr auto kBusySlice = 250ms;
 constexpr auto kBackoffFirst = 50ms;
 constexpr auto kBackoffMost = 1s;
@@ -37,7 +39,7 @@ Loader::~Loader() {
   sleeps_on_ = nullptr;
   if (is_of_parent() || !session_ || session_->link()->is_lost()) return;
   begin_call(Clock::now());
-  session_->link()->tell();
+  session_->link()->send_pending();
   session_->link()->channel().send(encode_leave(), {}, Channel::kAtOnce);
 }
 
@@ -46,22 +48,22 @@ void Loader::adopt(std::unique_ptr<Session> session) {
   admission_ = session_->admission();
   next_step_ = admission_.first_step;
   is_given_ = false;
-  sleeps_on_ = &session_->link()->rings().down().writer->wakes;
-  // An epoch that is drawn by scores is so when its job asks: not before it was told them.
-  asks_ = request_.order != Order::weighted;
-  if (asks_) session_->link()->want(admission_.credits);
+  sleeps_on_ = &session_->link()->rings().to_job().writer->wakes;
+  // The service draws a weighted epoch when the job requests batches, so scores must come first.
+  has_requested_ = request_.order != Order::weighted;
+  if (has_requested_) session_->link()->request_batches(admission_.credits);
 }
 
-bf_status Loader::ask(Clock::time_point deadline) {
+bf_status Loader::request_first_batches(Clock::time_point deadline) {
   std::uint64_t from = 0;
   for (;;) {
-    const std::vector<Score> some = kept_scores_.next(from, kScoresMost);
-    if (some.empty()) break;
-    const bf_status status = tell(some, deadline);
+    const std::vector<Score> scores = kept_scores_.next(from, kScoresMost);
+    if (scores.empty()) break;
+    const bf_status status = send_scores(scores, deadline);
     if (status != BF_OK) return status;
   }
-  session_->link()->want(admission_.credits);
-  asks_ = true;
+  session_->link()->request_batches(admission_.credits);
+  has_requested_ = true;
   return BF_OK;
 }
 
@@ -78,14 +80,14 @@ void Loader::begin_call(Clock::time_point now) {
   ask_after_ = kAskFirst;
 }
 
-void Loader::ask_whom_it_waits_for(Clock::time_point now) {
+void Loader::ask_for_missing_ranks(Clock::time_point now) {
   if (say_ == nullptr || request_.world_size == 1) return;
-  if (const auto answer = session_->whom_it_waits_for(); !answer.empty())
+  if (const auto answer = session_->take_missing_ranks(); !answer.empty())
     say(BF_SAID_OF_WAIT, fmt::format("rank {} has waited for {:.0f} s for {}", request_.rank,
                                      seconds(waited_ + (now - waits_since_)), answer));
   if (waited_ + (now - waits_since_) < ask_after_) return;
   ask_after_ *= 2;
-  session_->ask_whom_it_waits_for();
+  session_->ask_for_missing_ranks();
 }
 
 bf_status Loader::next(bf_batch& batch) {
@@ -117,11 +119,11 @@ bf_status Loader::next_before(Clock::time_point begin, Clock::duration most, boo
       const bf_status status = reconnect(deadline);
       if (status != BF_OK) return status;
     }
-    if (!asks_) {
-      const bf_status status = ask(deadline);
+    if (!has_requested_) {
+      const bf_status status = request_first_batches(deadline);
       if (status != BF_OK) return status;
     }
-    // The socket's end is noticed beside a full ring, too.
+    // The end of the socket must be noticed also where the ring is never empty.
     const auto now = Clock::now();
     bool alive = true;
     const auto slice = read_record() ? kBusySlice : kSlice;
@@ -129,20 +131,20 @@ bf_status Loader::next_before(Clock::time_point begin, Clock::duration most, boo
     if (waited || now - looked_at_socket_ > slice) {
       looked_at_socket_ = now;
       alive = session_->look_at_socket();
-      if (waited) ask_whom_it_waits_for(now);
+      if (waited) ask_for_missing_ranks(now);
     }
     const bf_status status = take_record(batch, session_->is_revoked());
     if (status != BF_TIMEOUT) return status;
     if (!session_) continue;
-    session_->link()->tell();
+    session_->link()->send_pending();
     if (!alive) {
       lost(session_->lost_because());
       continue;
     }
     if (now >= deadline) {
       return fail(BF_TIMEOUT,
-                  fmt::format("no batch within {:g} s; call again to go on waiting, and see "
-                              "'batchflowctl doctor' for what holds it up",
+                  fmt::format("no batch within {:g} s; call again to go on waiting, and run "
+                              "'batchflowctl doctor', which says what holds it up",
                               seconds(most)));
     }
     wait_for_record(std::min(now + kSlice, deadline));
@@ -151,37 +153,37 @@ bf_status Loader::next_before(Clock::time_point begin, Clock::duration most, boo
 }
 
 bool Loader::read_record() {
-  RingReader& down = session_->down();
+  RingReader& reader = session_->reader();
   while (!has_record_) {
-    const auto bytes = down.next();
+    const auto bytes = reader.next();
     if (!bytes) {
-      if (down.broken()) lost("its ring is damaged");
+      if (reader.broken()) lost("its ring is damaged");
       return false;
     }
     std::string problem;
-    if (!read_down(*bytes, record_, problem) || BF_FAILPOINT("client.record")) {
+    if (!read_service_record(*bytes, record_, problem) || BF_FAILPOINT("client.record")) {
       lost(problem.empty() ? "its ring is damaged" : problem);
       return false;
     }
-    has_record_ = record_.kind != DownKind::epoch_ended;
-    down.free_read();
+    has_record_ = record_.kind != ServiceRecordKind::epoch_ended;
+    reader.free_read();
   }
   return true;
 }
 
 bf_status Loader::take_record(bf_batch& batch, bool only_end) {
   if (!read_record()) return BF_TIMEOUT;
-  if (record_.kind == DownKind::finished) return end(BF_END, "");
-  if (record_.kind == DownKind::refused) return end_by_refusal();
+  if (record_.kind == ServiceRecordKind::finished) return end(BF_END, "");
+  if (record_.kind == ServiceRecordKind::refused) return end_by_refusal();
   return only_end || !session_->is_there(record_.batch.step) ? BF_TIMEOUT : give(batch);
 }
 
 void Loader::wait_for_record(Clock::time_point until) {
   if (has_record_) {
-    // The other ranks' batches of its step are written within microseconds, as a rule.
+    // As a rule, the service writes the other ranks' batches of the step within microseconds.
     std::this_thread::sleep_for(std::min<Clock::duration>(50us, until - Clock::now()));
   } else {
-    session_->down().wait(nanoseconds(until - Clock::now()));
+    session_->reader().wait(nanoseconds(until - Clock::now()));
   }
 }
 
@@ -196,7 +198,7 @@ bf_status Loader::interrupted_now() {
   return fail(BF_INTERRUPTED, "bf_loader_interrupt was called; call again to go on");
 }
 
-// ------------------------------------------------------------------------------- its ends ----
+// ----------------------------------------------------------------------- losing the service ----
 
 bf_status Loader::end(bf_status status, std::string because) {
   ended_ = status;
@@ -208,7 +210,7 @@ bf_status Loader::end_by_refusal() {
   session_->look_at_socket();
   const auto& refused = session_->refused();
   return end(BF_REFUSED, refused ? refused->message
-                                 : "the service ended the job and did not say why; its log does");
+                                 : "the service ended the job without a reason; see its log");
 }
 
 void Loader::lost(std::string_view because) {
@@ -219,7 +221,7 @@ void Loader::lost(std::string_view because) {
   session_.reset();
   has_record_ = false;
   is_given_ = false;
-  if (lost_at_ != Clock::time_point{}) return;  // no batch since it was lost before
+  if (lost_at_ != Clock::time_point{}) return;  // it was lost before, and no batch came since
   lost_at_ = Clock::now();
   try_again_at_ = lost_at_;
   backoff_ = kBackoffFirst;
@@ -238,14 +240,15 @@ std::string Loader::difference_of(const JoinAnswer& admission) const {
   }
   if (admission.pipeline_hash != admission_.pipeline_hash || !(admission.spec == admission_.spec))
     return "the pipeline has changed";
-  return admission.seed != admission_.seed ? "the seed is another" : "";
+  return admission.seed != admission_.seed ? "the seed has changed" : "";
 }
 
 bf_status Loader::reconnect(Clock::time_point deadline) {
   if (!track_.is_known())
     return end(BF_NO_SERVICE,
-               fmt::format("the service went away ({}), and where the job was cannot be told of so "
-                           "many ranks; open its loaders with a state that was saved before",
+               fmt::format("the service went away ({}), and the job's position is not known, since "
+                           "it has so many ranks; open its loaders with a state that was saved "
+                           "before",
                            lost_because_));
   const auto give_up_at = lost_at_ + reconnect_time_;
   Session::Problem problem;

@@ -1,4 +1,4 @@
-// A record becomes a batch: checked, shown in place or copied, counted.
+// How a record becomes a batch: it is checked, shown in place or copied, and counted.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -9,15 +9,15 @@
 namespace batchflow {
 namespace {
 
-std::int64_t offset_at(const std::byte* offsets, std::uint64_t place) {
+std::int64_t offset_at(const std::byte* offsets, std::uint64_t index) {
   std::int64_t value;
-  std::memcpy(&value, offsets + place * sizeof value, sizeof value);
+  std::memcpy(&value, offsets + index * sizeof value, sizeof value);
   return value;
 }
 
-// Users, and copies, go where offsets say.
+// Programs, and copies, read where offsets say, so that wrong ones must be refused.
 bool offsets_are_sane(const BlockLayout& layout, const std::byte* slot, const BatchRecord& batch) {
-  for (const BlockLayout::FieldPlace& field : layout.fields) {
+  for (const BlockLayout::FieldLayout& field : layout.fields) {
     if (!field.ragged) continue;
     const std::byte* offsets = slot + field.offsets;
     const std::uint64_t rows = field.rows_most * layout.samples;
@@ -32,11 +32,11 @@ bool offsets_are_sane(const BlockLayout& layout, const std::byte* slot, const Ba
   return true;
 }
 
-// Where everything of samples [from, ...) of a slot is.
+// Points `batch` at samples [from, ...) of a slot.
 void show(const BlockLayout& layout, const std::byte* slot, std::uint32_t from, HeldBatch& held,
           bf_batch& batch) {
   held.arrays.reserve(layout.fields.size());
-  for (const BlockLayout::FieldPlace& field : layout.fields) {
+  for (const BlockLayout::FieldLayout& field : layout.fields) {
     if (field.ragged) {
       const auto* offsets = reinterpret_cast<const std::int64_t*>(slot + field.offsets);
       held.arrays.push_back({slot + field.values, offsets + from});
@@ -51,7 +51,7 @@ void show(const BlockLayout& layout, const std::byte* slot, std::uint32_t from, 
   batch.marks = reinterpret_cast<const std::uint8_t*>(slot + layout.marks) + from;
 }
 
-// Fillers stand behind all others, and rehearsed samples behind them.
+// Fillers come after all other samples, and rehearsed samples after the fillers.
 void add_marks(const BatchRecord& batch, std::span<std::uint8_t> marks) {
   const std::size_t rehearsed = batch.samples - batch.rehearsed;
   const std::size_t fillers = rehearsed - batch.fillers;
@@ -69,11 +69,11 @@ const BlockLayout& Loader::layout_of(std::uint32_t samples) {
   return layouts_.emplace(samples, BlockLayout(admission_.spec, samples)).first->second;
 }
 
-std::string Loader::place_problem(const Slab* slab) const {
+std::string Loader::slab_problem(const Slab* slab) const {
   const BatchRecord& batch = record_.batch;
   if (batch.step < next_step_) return fmt::format("step {} after step {}", batch.step, next_step_);
   if (slab == nullptr) return fmt::format("a batch in slab {}, which is not there", batch.slab);
-  // Before a layout is worked out, whose numbers are bounded by those of the slab then.
+  // The numbers of a layout are bounded by the slab's size, so this is checked before one is made.
   if (batch.slot_samples > slab->mapping.memory().size() / sample_bytes_)
     return fmt::format("a slot of {} samples in slab {}", batch.slot_samples, batch.slab);
   return "";
@@ -110,7 +110,7 @@ bf_status Loader::give(bf_batch& batch) {
   const BatchRecord& record = record_.batch;
   auto slab = session_->slab(record.slab);
   if (!slab && session_->look_at_socket()) slab = session_->slab(record.slab);
-  if (const std::string problem = place_problem(slab.get()); !problem.empty()) {
+  if (const std::string problem = slab_problem(slab.get()); !problem.empty()) {
     lost(problem);
     return BF_TIMEOUT;
   }
@@ -122,8 +122,8 @@ bf_status Loader::give(bf_batch& batch) {
     lost(fmt::format("a batch that does not lie in slab {}", record.slab));
     return BF_TIMEOUT;
   }
-  // In place only while one credit stays for the next: so a user who holds everything gets copies,
-  // and never waits for himself.
+  // A batch is in place only while one credit stays for the next. So a program that holds all
+  // batches gets copies, and never waits for itself.
   const std::shared_ptr<Link>& link = session_->link();
   batch.copied = copies_ || link->held_in_place() + 1 >= admission_.credits;
   std::unique_ptr<HeldBatch> held =
@@ -134,7 +134,7 @@ bf_status Loader::give(bf_batch& batch) {
   return given(batch, std::move(held));
 }
 
-// What is counted as given is given: nothing fails after that.
+// Once the batch is counted as given, nothing may fail any more.
 bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held) {
   const BatchRecord& record = record_.batch;
   const std::shared_ptr<Link> link = held->link;

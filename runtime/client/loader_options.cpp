@@ -1,4 +1,4 @@
-// How a loader begins, and what it can be asked beside batches.
+// How a loader begins, and the questions that it answers beside giving batches.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -22,9 +22,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kAskAgainAfter = 100ms;
-constexpr std::size_t kTextMost = std::size_t{1} << 19;  // with room for the rest of a frame
+constexpr std::size_t kTextMost = std::size_t{1} << 19;  // leaves room for the rest of a frame
 
-// Whether a message can carry it as it is.
+// Whether a message can carry the text as it is.
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto first = static_cast<unsigned char>(text[i]);
@@ -51,36 +51,37 @@ bool is_path(const char* dataset) {
   return dataset[0] == '/' || dataset[0] == '.';
 }
 
-// Empty, or what is wrong and what to write.
+// Empty, or what is wrong with the options and what to write instead.
 std::string options_problem(const bf_loader_options& options) {
   if (options.dataset == nullptr || *options.dataset == '\0')
     return "'dataset' is missing; write its name at the service, or a path that begins with / or .";
   if (options.reading != nullptr && *options.reading != '\0' && !is_path(options.dataset))
-    return "'reading' is of a path; how a dataset with a name is read says its service";
+    return "'reading' is for a dataset given as a path; its service says how a named dataset is "
+           "read; leave 'reading' out";
   for (const char* text :
        {options.dataset, options.pipeline, options.job, options.state, options.reading}) {
     if (text != nullptr && (!is_utf8(text) || std::strlen(text) > kTextMost))
-      return "a string that is not UTF-8, or too long; names, paths and states are UTF-8";
+      return "a string is not UTF-8, or is too long; write names, paths and states in UTF-8";
   }
   if (options.batch_samples == 0) return "'batch_samples' is 0; write how many samples a batch has";
   if (options.rank >= std::max<std::uint32_t>(options.world_size, 1)) {
     return fmt::format("'rank' is {} of {}; write 0 to world_size - 1", options.rank,
                        options.world_size);
   }
-  int order = 0;  // as C writes it, which may be none that C++ knows
+  int order = 0;  // a C program may have written any number
   static_assert(sizeof order == sizeof options.order);
   std::memcpy(&order, &options.order, sizeof order);
   if (order < BF_RELAXED || order > BF_WEIGHTED)
-    return "'order' is none; write BF_RELAXED, BF_STRICT, BF_SEQUENTIAL or BF_WEIGHTED";
+    return "'order' is not an order; write BF_RELAXED, BF_STRICT, BF_SEQUENTIAL or BF_WEIGHTED";
   if (!are_seconds(options.timeout_s) || !are_seconds(options.reconnect_s)) {
-    return fmt::format("'{}' is in seconds, at most 1e8; 0 for the default",
+    return fmt::format("'{}' must be 0 to 1e8 seconds; write 0 for the default",
                        are_seconds(options.timeout_s) ? "reconnect_s" : "timeout_s");
   }
   if (options.has_corrupt_ratio_max != 0 &&
       !(options.corrupt_ratio_max >= 0 && options.corrupt_ratio_max <= 1))
-    return "'corrupt_ratio_max' is a part of all samples, from 0 to 1";
+    return "'corrupt_ratio_max' must be a part of all samples, from 0 to 1";
   if (!std::isfinite(options.weight) || options.weight < 0)
-    return "'weight' is a positive number, or 0 for 1";
+    return "'weight' must be a positive number, or 0 for 1";
   return "";
 }
 
@@ -146,7 +147,7 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   loader->timeout_ = duration_of(options.timeout_s, 300);
   loader->reconnect_time_ = duration_of(options.reconnect_s, 60);
   if (is_path(options.dataset)) {
-    // The descriptor shows the service that this user can read the data.
+    // The open descriptor proves to the service that this user can read the data.
     const std::unique_ptr<char, void (*)(void*)> path(realpath(options.dataset, nullptr), free);
     if (path) loader->shown_ = Descriptor(::open(path.get(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (BF_FAILPOINT("client.folder")) {
@@ -162,9 +163,9 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   Session::Problem problem;
   std::unique_ptr<Session> session;
   const auto deadline = Clock::now() + loader->timeout_;
-  // A service that is ending asks to be asked again, and then is away until the next one is there.
+  // A service that is ending answers "not yet", and then is away until the next one has started.
   auto ask_until = Clock::now();
-  bool was_lost = false;  // once: it may be this very wish that ends it
+  bool was_lost = false;  // tried again only once: this very request may be what ends the service
   for (;;) {
     session = Session::open(
         loader->addresses_, loader->request_, loader->shown_, deadline, [] { return false; },
@@ -192,7 +193,7 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
 }
 
 bf_status Loader::next_within(bf_batch& batch, double seconds) {
-  if (!are_seconds(seconds)) return fail(BF_BAD_ARGUMENT, "'seconds' are 0 to 1e8");
+  if (!are_seconds(seconds)) return fail(BF_BAD_ARGUMENT, "'seconds' must be 0 to 1e8");
   const std::chrono::duration<double> most(seconds);
   return next(batch, std::chrono::duration_cast<Clock::duration>(most), false);
 }
@@ -208,8 +209,8 @@ void Loader::describe_fields() {
 bf_status Loader::state(const char** text) {
   if (!track_.is_known()) {
     return fail(BF_BAD_ARGUMENT,
-                "a step of so many ranks has more pieces of blocks than a batch can tell, so that "
-                "its place is not known; use larger batches or fewer ranks");
+                "a training step of so many ranks has more slices of blocks than a batch can "
+                "describe, so the job's position is not known; use larger batches or fewer ranks");
   }
   state_ = to_json(track_.position());
   *text = state_.c_str();
@@ -219,27 +220,31 @@ bf_status Loader::state(const char** text) {
 bf_status Loader::report_scores(const std::uint64_t* keys, const float* scores, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (!std::isfinite(scores[i]) || keys[i] >= admission_.dataset_samples)
-      return fail(BF_BAD_ARGUMENT, fmt::format("score {} is of no sample, or no number", i));
+      return fail(BF_BAD_ARGUMENT,
+                  fmt::format("score {} is not a number, or its key is not of a sample; leave it "
+                              "out",
+                              i));
   }
   const auto deadline = Clock::now() + timeout_;
-  std::vector<Score> some;
-  for (std::size_t done = 0; done < count; done += some.size()) {
-    some.clear();
-    for (std::size_t i = done; i < count && some.size() < kScoresMost; ++i)
-      some.push_back({SampleId(keys[i]), scores[i]});
-    for (const Score& score : some) kept_scores_.keep(score, admission_.dataset_samples);
-    // Else they are told when the loader asks for its next batch.
-    if (!session_ || !asks_) continue;
-    const bf_status status = tell(some, deadline);
+  std::vector<Score> chunk;
+  for (std::size_t done = 0; done < count; done += chunk.size()) {
+    chunk.clear();
+    for (std::size_t i = done; i < count && chunk.size() < kScoresMost; ++i)
+      chunk.push_back({SampleId(keys[i]), scores[i]});
+    for (const Score& score : chunk) kept_scores_.keep(score, admission_.dataset_samples);
+    // Otherwise the loader sends them before it requests its next batches.
+    if (!session_ || !has_requested_) continue;
+    const bf_status status = send_scores(chunk, deadline);
     if (status != BF_OK) return status;
   }
   return BF_OK;
 }
 
-bf_status Loader::tell(std::span<const Score> scores, Clock::time_point deadline) {
+bf_status Loader::send_scores(std::span<const Score> scores, Clock::time_point deadline) {
   while (!session_->link()->report(scores)) {
     if (interrupted_.load() != 0) return interrupted_now();
-    if (Clock::now() >= deadline) return fail(BF_TIMEOUT, "the service reads no scores");
+    if (Clock::now() >= deadline)
+      return fail(BF_TIMEOUT, "the service does not read scores; call again to go on");
     std::this_thread::sleep_for(1ms);
   }
   return BF_OK;
@@ -261,9 +266,10 @@ bf_status Loader::scores(const std::uint64_t** keys, const float** scores, std::
 
 bf_status Loader::name(bool of_class, std::uint64_t key, const char** text) {
   if (key >= (of_class ? admission_.classes : admission_.dataset_samples)) {
-    return fail(BF_BAD_ARGUMENT,
-                fmt::format("there is no {} {}; write one below {}", of_class ? "class" : "sample",
-                            key, of_class ? admission_.classes : admission_.dataset_samples));
+    return fail(
+        BF_BAD_ARGUMENT,
+        fmt::format("there is no {} {}; write a number below {}", of_class ? "class" : "sample",
+                    key, of_class ? admission_.classes : admission_.dataset_samples));
   }
   auto found = names_.find({of_class, key});
   if (found == names_.end()) {
@@ -271,7 +277,7 @@ bf_status Loader::name(bool of_class, std::uint64_t key, const char** text) {
     if (session_) name = session_->ask_name(of_class, key, Clock::now() + timeout_);
     if (!name)
       return fail(BF_NO_SERVICE,
-                  "the service is away, or did not answer; ask again when batches have come");
+                  "the service is away, or did not answer; ask again when batches come again");
     found = names_.emplace(std::pair(of_class, key), std::move(*name)).first;
   }
   *text = found->second.c_str();
@@ -282,8 +288,8 @@ bf_status Loader::samples_sum(std::uint64_t first, std::uint64_t count, bf_sampl
   if (count == 0 || count > SamplesSum::kMost || first > admission_.dataset_samples ||
       count > admission_.dataset_samples - first)
     return fail(BF_BAD_ARGUMENT,
-                fmt::format("samples {} to {}: write 1 to {} of the {} there are", first,
-                            first + count, SamplesSum::kMost, admission_.dataset_samples));
+                fmt::format("{} samples from {} on: write 1 to {} of the {} that there are", count,
+                            first, SamplesSum::kMost, admission_.dataset_samples));
   std::optional<SamplesSum> answer;
   if (session_) answer = session_->ask_sum(first, count, Clock::now() + timeout_);
   if (!answer)

@@ -22,11 +22,11 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = Session::Clock;
 
-// How long the service may take for what it does at once.
+// How long the service may take to answer what it answers at once.
 constexpr auto kAnswerTime = 10s;
 constexpr std::size_t kSlabsMost = 65536;
 
-// The next frame, waited for in slices, so that an interrupt is noticed.
+// Waits for the next frame in slices, so that an interrupt is noticed.
 std::optional<Frame> next_frame(Channel& channel, Clock::time_point deadline,
                                 const std::function<bool()>& is_interrupted) {
   while (channel.is_open() && Clock::now() < deadline && !is_interrupted()) {
@@ -35,7 +35,7 @@ std::optional<Frame> next_frame(Channel& channel, Clock::time_point deadline,
   return std::nullopt;
 }
 
-// The answer to the wish to join. Meanwhile it is asked, now and then, for whom it has to wait.
+// Waits for the answer to the request to join. Now and then it asks which ranks are missing.
 std::optional<Frame> admission_frame(Channel& channel, const JoinRequest& request,
                                      Clock::time_point deadline,
                                      const std::function<bool()>& is_interrupted,
@@ -98,19 +98,21 @@ Channel connect_to_first(const std::vector<std::string>& addresses, Clock::time_
   return {};
 }
 
-// Empty when the service speaks as this library does.
+// Exchanges versions with the service. Answers what is wrong; empty: both speak one protocol.
 std::string greet(Channel& channel, const Companion* proxy, Clock::time_point deadline,
                   const std::function<bool()>& is_interrupted, Session::Problem& problem) {
   const Hello hello{kProtocolVersion, BATCHFLOW_VERSION, static_cast<std::uint64_t>(getpid()), ""};
   channel.send(encode(hello), {}, deadline);
   const auto frame = next_frame(channel, deadline, is_interrupted);
   if (!frame) {
-    problem = no_answer(channel, proxy, is_interrupted, "a greeting");
+    problem = no_answer(channel, proxy, is_interrupted, "the first message");
     return problem.message;
   }
   std::string why;
   if (const auto refused = decode_refused(frame->text, why)) {
-    problem = {Session::Failure::refused, refused->message};
+    const bool other_protocol = refused->why == "protocol";
+    problem = {other_protocol ? Session::Failure::protocol : Session::Failure::refused,
+               refused->message};
     return problem.message;
   }
   const auto welcome = decode_welcome(frame->text, why);
@@ -118,22 +120,23 @@ std::string greet(Channel& channel, const Companion* proxy, Clock::time_point de
     problem = {Session::Failure::protocol,
                fmt::format("what answers is not a BatchFlow service: {}", why)};
   } else if (welcome->protocol != kProtocolVersion) {
-    problem = {Session::Failure::protocol,
-               fmt::format("the service {} speaks version {} of the protocol, this library {}; "
-                           "install the same version of both",
-                           welcome->version, welcome->protocol, kProtocolVersion)};
+    problem = {
+        Session::Failure::protocol,
+        fmt::format("the service {} speaks version {} of the protocol, and this library {} "
+                    "speaks version {}; install the same version of both",
+                    welcome->version, welcome->protocol, BATCHFLOW_VERSION, kProtocolVersion)};
   }
   return problem.message;
 }
 
-// In a folder that anybody may write to, another user may have been there first.
+// Another user may have made the folder, since every user may write to the folder above it.
 bool is_own(const std::string& folder) {
   struct stat status {};
   return lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
          status.st_uid == geteuid() && (status.st_mode & 022) == 0;
 }
 
-// A service gets no file that the user has not named: it could ask for any.
+// Opens a folder, and no file: a service could ask for any file that this user can read.
 Descriptor open_folder(const std::string& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
@@ -145,7 +148,7 @@ std::vector<std::string> service_addresses(const char* named) {
   if (named != nullptr && *named != '\0') return {named};
   std::vector<std::string> addresses;
   const char* user = std::getenv("XDG_RUNTIME_DIR");
-  if (user != nullptr && *user == '/') {  // as the service has it, which ignores others
+  if (user != nullptr && *user == '/') {  // the service ignores relative paths, too
     addresses.push_back(fmt::format("{}/batchflow/batchflow.sock", user));
   } else if (const std::string folder = fmt::format("/tmp/batchflow-{}", geteuid());
              is_own(folder)) {
@@ -159,7 +162,7 @@ Session::Session(std::shared_ptr<Link> link, Pace pace, JoinAnswer admission)
     : link_(std::move(link)),
       pace_(std::move(pace)),
       admission_(std::move(admission)),
-      down_(link_->rings().down()) {}
+      reader_(link_->rings().to_job()) {}
 
 std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses,
                                        const JoinRequest& request, Descriptor& shown,
@@ -186,7 +189,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   channel.send(encode(request), shows, std::min(deadline, Clock::now() + kAnswerTime));
   auto frame = admission_frame(channel, request, deadline, is_interrupted, say_wait);
   if (!frame) {
-    problem = no_answer(channel, proxy.get(), is_interrupted, "the wish to join");
+    problem = no_answer(channel, proxy.get(), is_interrupted, "the request to join");
     if (problem.failure == Failure::no_service && !channel.is_open())
       problem.failure = Failure::lost;
     return nullptr;
@@ -207,19 +210,19 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   Pace pace;
   if (admission && frame->descriptors.size() == 4) {
     rings = map_rings(frame->descriptors[0], frame->descriptors[1], admission->ring_bytes, why);
-    if (rings) pace = Pace::of(frame->descriptors[3], why);
+    if (rings) pace = Pace::map_file(frame->descriptors[3], why);
   } else if (admission) {
-    why = "admitted without two rings, a doorbell and the job's pace";
+    why = "it admits the job without two rings, a doorbell and the job's pace";
   }
-  // What credits allow to be said before the service reads takes at most half of the ring.
-  constexpr std::uint64_t kSaidOfABatch = 3 * (sizeof(UpRecord) + 8);
-  if (rings && admission->credits > admission->ring_bytes / 4 / kSaidOfABatch) {
-    why =
-        fmt::format("{} credits and rings of {} bytes", admission->credits, admission->ring_bytes);
+  // The records that credits allow before the service reads them take at most half of the ring.
+  constexpr std::uint64_t kRecordBytesOfBatch = 3 * (sizeof(JobRecord) + 8);
+  if (rings && admission->credits > admission->ring_bytes / 4 / kRecordBytesOfBatch) {
+    why = fmt::format("{} credits are too many for rings of {} bytes", admission->credits,
+                      admission->ring_bytes);
     rings = {};
   }
   if (!rings || !pace) {
-    problem = {Failure::protocol, fmt::format("the service's answer is no use: {}", why)};
+    problem = {Failure::protocol, fmt::format("the service's answer cannot be used: {}", why)};
     return nullptr;
   }
   auto link = std::make_shared<Link>(std::move(channel), std::move(rings),
@@ -231,7 +234,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
 void Session::lose(std::string_view because) {
   if (!link_->is_lost() || lost_because_.empty()) lost_because_ = because;
   link_->lose();
-  // A service that is still there knows so that the job is no longer.
+  // A service that is still there learns by this that the job is gone.
   link_->channel().close(because);
 }
 
@@ -240,7 +243,7 @@ bool Session::look_at_socket() {
   while (auto frame = channel.receive(Channel::kAtOnce)) {
     if (!take(std::move(*frame))) return false;
   }
-  if (link_->is_lost()) lose("it does not read what it is told");
+  if (link_->is_lost()) lose("it does not read the job's records");
   if (!channel.is_open()) lose(channel.problem());
   return !link_->is_lost();
 }
@@ -252,21 +255,21 @@ bool Session::take(Frame frame) {
   if (type == "refused") {
     refused_ = decode_refused(frame.text, problem);
   } else if (type == "sample_name" || type == "class_name") {
-    named_ = decode_name(frame.text, problem);
+    name_answer_ = decode_name(frame.text, problem);
   } else if (type == "samples_sum") {
-    summed_ = decode_samples_sum(frame.text, problem);
+    sum_answer_ = decode_samples_sum(frame.text, problem);
   } else if (type == "waiting") {
     if (const auto waiting = decode_waiting(frame.text, problem))
-      waits_for_ = waiting->message.value_or("");
+      missing_ranks_ = waiting->message.value_or("");
   } else if (problem.empty()) {
-    problem = fmt::format("a message '{}' that is for nobody here", type);
+    problem = fmt::format("it sent a message of type '{}', which no client understands", type);
   }
   if (!problem.empty()) lose(problem);
   return problem.empty();
 }
 
-// One that tells the service when it is mapped no more: unless that is in a child of this process,
-// where the link is not its own.
+// A slab that reports to the service when it is unmapped; but not in a child of this process, which
+// must not use the link.
 static std::shared_ptr<Slab> make_slab(const std::shared_ptr<Link>& link) {
   return {new Slab, [to = std::weak_ptr(link), owner = process_generation()](Slab* slab) {
             const std::uint64_t number = slab->number;
@@ -285,10 +288,10 @@ bool Session::take_slab(const Frame& frame) {
   } else if (message && frame.descriptors.size() == 1 && slabs_.size() < kSlabsMost) {
     auto slab = make_slab(link_);
     slab->number = message->slab;
-    slab->mapping = Mapping::of_sealed(frame.descriptors.front(), message->bytes, false, problem);
+    slab->mapping = Mapping::map_sealed(frame.descriptors.front(), message->bytes, false, problem);
     if (slab->mapping) slabs_[message->slab] = std::move(slab);
   } else if (message) {
-    problem = "a slab without its memory";
+    problem = "it sent a slab without its memory";
   }
   if (!problem.empty()) lose(problem);
   return problem.empty();
@@ -301,29 +304,30 @@ std::shared_ptr<const Slab> Session::slab(std::uint64_t number) const {
 
 std::optional<std::string> Session::ask_name(bool of_class, std::uint64_t key,
                                              Clock::time_point deadline) {
-  named_.reset();
+  name_answer_.reset();
   Channel& channel = link_->channel();
   channel.send(encode(NameMessage{of_class, key, std::nullopt}), {}, deadline);
-  while (!named_ || named_->of_class != of_class || named_->key != key || !named_->name) {
+  while (!name_answer_ || name_answer_->of_class != of_class || name_answer_->key != key ||
+         !name_answer_->name) {
     auto frame = channel.receive(deadline);
     if (!frame || !take(std::move(*frame))) return std::nullopt;
   }
-  return std::move(named_->name);
+  return std::move(name_answer_->name);
 }
 
 std::optional<SamplesSum> Session::ask_sum(std::uint64_t first, std::uint64_t count,
                                            Clock::time_point deadline) {
-  summed_.reset();
+  sum_answer_.reset();
   Channel& channel = link_->channel();
   channel.send(encode(SamplesSum{first, count}), {}, deadline);
-  while (!summed_ || summed_->first != first || summed_->count != count) {
+  while (!sum_answer_ || sum_answer_->first != first || sum_answer_->count != count) {
     auto frame = channel.receive(deadline);
     if (!frame || !take(std::move(*frame))) return std::nullopt;
   }
-  return summed_;
+  return sum_answer_;
 }
 
-void Session::ask_whom_it_waits_for() {
+void Session::ask_for_missing_ranks() {
   link_->channel().send(encode(WaitingMessage{}), {}, Clock::now() + kAnswerTime);
 }
 

@@ -1,4 +1,4 @@
-// A loader's connection as the loader sees it: how it comes about, and what arrives by it.
+// A loader's connection to a service: how it is made, and what arrives by it.
 #pragma once
 
 #include <chrono>
@@ -18,26 +18,28 @@
 
 namespace batchflow {
 
-// After how long a wait for other ranks is told of, and after twice as long again.
+// A loader that waits for other ranks says so after this time, and then after twice as long each
+// time.
 inline constexpr std::chrono::seconds kAskFirst{5};
 
-// Where services are looked for, in turn. One that was named is the only one.
+// The sockets where a service is looked for, in turn. If one was named, it is the only one.
 std::vector<std::string> service_addresses(const char* named);
 
 class Session {
  public:
   using Clock = Channel::Clock;
-  // not_yet: the service is there, and asks to be asked again. lost: it was, and has ended.
+  // not_yet: the service is there, and wants to be asked again later. lost: it ended meanwhile.
   enum class Failure : std::uint8_t { no_service, not_yet, lost, refused, protocol, interrupted };
   struct Problem {
     Failure failure = Failure::no_service;
     std::string message;
   };
 
-  // Says hello and joins, and waits until the job is admitted, or for `is_interrupted`. Null, with
-  // the reason in `problem`. `shown` goes with the wish, to show that this user can read the data;
-  // where the service names a folder that is to be shown, that one is opened and becomes it.
-  // `say_wait` is told for whom it waits, when that takes long.
+  // Says hello, asks to join, and waits until the job is admitted or `is_interrupted` answers true.
+  // Null, with the reason in `problem`, if it is not admitted. `shown` is sent along, to prove that
+  // this user can read the data. Where the service names a folder that it wants to be shown, that
+  // folder is opened and becomes `shown`. `say_wait` gets the ranks that are missing, when the wait
+  // is long.
   static std::unique_ptr<Session> open(const std::vector<std::string>& addresses,
                                        const JoinRequest& request, Descriptor& shown,
                                        Clock::time_point deadline,
@@ -46,28 +48,29 @@ class Session {
                                        Problem& problem);
 
   const JoinAnswer& admission() const { return admission_; }
-  RingReader& down() { return down_; }
-  // Whether all ranks have been sent theirs of this step, so that none can be left without.
+  RingReader& reader() { return reader_; }
+  // Whether the service has written the batches of this step for all ranks.
   bool is_there(std::uint64_t step) const { return step < pace_.steps(); }
-  // The service has dropped this rank and may use its memory again.
+  // Whether the service has dropped this rank, and may use again the memory of its batches.
   bool is_revoked() const { return link_->rings().revoked().load() != 0; }
   const std::shared_ptr<Link>& link() const { return link_; }
 
-  // Takes what the socket has by now. False: the connection is of no use any more; `lost_because`.
+  // Reads the messages that have come. False: the connection is lost; lost_because() says why.
   bool look_at_socket();
   const std::string& lost_because() const { return lost_because_; }
   void lose(std::string_view because);
-  // Null: no message has brought it.
+  // Null: the service has sent no such slab.
   std::shared_ptr<const Slab> slab(std::uint64_t number) const;
-  // Why the service ends the job, if it has said so.
+  // The service's reason to end the job, if it has sent one.
   const std::optional<Refused>& refused() const { return refused_; }
   // Asks for a name, and waits for the answer.
   std::optional<std::string> ask_name(bool of_class, std::uint64_t key, Clock::time_point deadline);
   std::optional<SamplesSum> ask_sum(std::uint64_t first, std::uint64_t count,
                                     Clock::time_point deadline);
-  // The answer comes by look_at_socket(), and is given once: empty before, and if it is nobody.
-  void ask_whom_it_waits_for();
-  std::string whom_it_waits_for() { return std::exchange(waits_for_, {}); }
+  // Asks which other ranks hold this one up. look_at_socket() reads the answer.
+  void ask_for_missing_ranks();
+  // The answer, once. Empty: it has not come, or no rank is missing.
+  std::string take_missing_ranks() { return std::exchange(missing_ranks_, {}); }
 
  private:
   Session(std::shared_ptr<Link> link, Pace pace, JoinAnswer admission);
@@ -77,12 +80,12 @@ class Session {
   std::shared_ptr<Link> link_;
   Pace pace_;
   JoinAnswer admission_;
-  RingReader down_;
+  RingReader reader_;
   std::map<std::uint64_t, std::shared_ptr<const Slab>> slabs_;
   std::optional<Refused> refused_;
-  std::optional<NameMessage> named_;  // the last answer
-  std::optional<SamplesSum> summed_;  // likewise
-  std::string waits_for_;
+  std::optional<NameMessage> name_answer_;  // the last
+  std::optional<SamplesSum> sum_answer_;    // the last
+  std::string missing_ranks_;
   std::string lost_because_;
 };
 

@@ -14,7 +14,7 @@ std::optional<Track> Track::begin(const JoinRequest& request, const JoinAnswer& 
   Track track;
   track.ranks_ = request.world_size;
   if (admission.dataset_samples > kSamplesMost) {
-    problem = fmt::format("a dataset of {} samples", admission.dataset_samples);
+    problem = fmt::format("a dataset of {} samples is too large", admission.dataset_samples);
     return std::nullopt;
   }
   track.position_ =
@@ -33,7 +33,7 @@ std::optional<Track> Track::begin(const JoinRequest& request, const JoinAnswer& 
   return track;
 }
 
-std::string Track::begin_what_is_new(const BatchRecord& batch, std::span<const Slice> slices) {
+std::string Track::begin_parts(const BatchRecord& batch, std::span<const Slice> slices) {
   if (batch.rehearsed != 0 && !position_.rehearse(batch.drawn_from))
     return "rehearsed samples in an order that has none";
   const auto own = std::find_if(slices.begin(), slices.end(), [](const Slice& slice) {
@@ -57,7 +57,7 @@ std::string Track::begin_what_is_new(const BatchRecord& batch, std::span<const S
 
 std::string Track::give(const BatchRecord& batch, std::span<const Slice> slices) {
   if (batch.epoch != epoch()) {
-    return fmt::format("a batch of epoch {} in epoch {}", batch.epoch, epoch());
+    return fmt::format("a batch of epoch {} came in epoch {}", batch.epoch, epoch());
   }
   if (known_ && batch.whole_step == 0) {
     known_ = false;
@@ -65,7 +65,7 @@ std::string Track::give(const BatchRecord& batch, std::span<const Slice> slices)
     counted_ = position_.consumed();
   }
   if (known_) {
-    std::string problem = begin_what_is_new(batch, slices);
+    std::string problem = begin_parts(batch, slices);
     if (problem.empty()) problem = position_.apply(slices);
     if (problem.empty() && batch.last_of_epoch != 0) position_.finish_epoch();
     return problem;

@@ -1,8 +1,7 @@
-// Where a job is after the batches a loader has given: core's Position, fed with what one rank
-// sees.
+// The position of a job after the batches that a loader has given, as one rank works it out.
 //
-// With several ranks, a batch says what the others have of its step. Where that does not fit into a
-// record, the position is known no longer.
+// With several ranks, the record of a batch also names the slices of the other ranks in its
+// training step. Where these do not fit into a record, the position is not known from then on.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +17,23 @@ namespace batchflow {
 
 class Track {
  public:
-  // Begins where the admission says. Leaves the reason in `problem` if nobody can be there.
+  // Begins where the admission says. None, with the reason in `problem`, if that is no position.
   static std::optional<Track> begin(const JoinRequest& request, const JoinAnswer& admission,
                                     std::string& problem);
 
-  // A batch is given, `slices` are those of its step. What is wrong with it (it was given before,
-  // it is out of turn), or empty.
+  // Adds a batch; `slices` are those of its training step. Answers what is wrong with it (it was
+  // given before, or is out of turn); empty: nothing.
   [[nodiscard]] std::string give(const BatchRecord& batch, std::span<const Slice> slices);
-  // Whether the position is that of the job.
+  // Whether the position is known.
   bool is_known() const { return known_; }
   const Position& position() const { return position_; }
-  // In this epoch, all ranks, fillers apart.
+  // Those given in this epoch to all ranks, without fillers.
   std::uint64_t samples_in_epoch() const { return known_ ? position_.consumed() : counted_; }
   std::uint32_t epoch() const { return known_ ? position_.epoch() : epoch_; }
 
  private:
-  std::string begin_what_is_new(const BatchRecord& batch, std::span<const Slice> slices);
+  // Begins what the batch is the first of: rehearsal, draws, a generation.
+  std::string begin_parts(const BatchRecord& batch, std::span<const Slice> slices);
 
   Position position_;
   std::uint32_t ranks_ = 1;

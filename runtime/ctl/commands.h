@@ -1,5 +1,5 @@
-// The commands of batchflowctl, by group. Each function adds its commands to the command line; the
-// one that is given leaves in `action` what is to be done.
+// The commands of batchflowctl, by group. Each function adds its commands to the command line. When
+// the command line is read, the command that was given sets `action`.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace batchflow::ctl {
 
 using Action = std::function<int()>;  // answers the exit code
 
-// `service` is the socket that was named, once the command line has been read.
+// `service` is the socket that the user named, once the command line has been read.
 void add_look_commands(CLI::App& app, const std::string& service, Action& action);
 void add_policy_command(CLI::App& app, const std::string& service, Action& action);
 void add_job_command(CLI::App& app, const std::string& service, Action& action);
@@ -21,9 +21,9 @@ void add_job_command(CLI::App& app, const std::string& service, Action& action);
 void add_reason_commands(CLI::App& app, const std::string& service, Action& action);
 // drain, reload, quota, warm, pin, unpin, drop
 void add_operate_commands(CLI::App& app, const std::string& service, Action& action);
-// Lives a scenario of the simulator on a service that runs.
+// Runs a scenario of the simulator live, on a service.
 void add_run_command(CLI::App& app, const std::string& service, Action& action);
-// Writes a plugin to begin with.
+// Writes a plugin for users to begin with.
 void add_step_command(CLI::App& app, Action& action);
 void add_pack_command(CLI::App& app, Action& action);
 void add_verify_command(CLI::App& app, const std::string& service, Action& action);

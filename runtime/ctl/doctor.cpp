@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Below it a job waits for nobody to speak of.
+// A job that stalls less counts as one that does not wait.
 constexpr double kStallLeast = 0.05;
 constexpr std::array<const char*, 4> kStages = {"storage", "preparation", "delivery", "room"};
 
@@ -44,7 +44,7 @@ struct JobWindow {
   double ranks;
   double samples_per_s;
   double stalled;
-  double demand;  // samples/s, if it never waited; 0: nobody knows, it only waits
+  double demand;  // samples/s, if it never waited; 0: it only waits, so this is not known
 };
 
 std::string percent(double part) {
@@ -54,9 +54,9 @@ std::string rate_text(double bytes_per_s) {
   return bytes_text(bytes_per_s) + "/s";
 }
 
-void say_of_demand(const JobWindow& job, Diagnosis& out) {
+void add_demand(const JobWindow& job, Diagnosis& out) {
   if (job.samples_per_s <= 0) {
-    out.facts.push_back("it was given nothing in this time");
+    out.facts.push_back("it got no batch in this time");
   } else if (job.demand <= 0) {
     out.facts.push_back(
         fmt::format("it takes {:.0f} samples/s, and computes next to nothing: it would take "
@@ -69,7 +69,7 @@ void say_of_demand(const JobWindow& job, Diagnosis& out) {
   }
 }
 
-void say_of_cache(const Window& all, Diagnosis& out) {
+void add_cache_hits(const Window& all, Diagnosis& out) {
   const double prepared = all.change("prepared_samples");
   if (prepared <= 0) return;
   out.facts.push_back(
@@ -92,8 +92,8 @@ void storage(const Window& all, const JobWindow& job, Diagnosis& out) {
       "once",
       text(all.now(), "storage"), all.rate("read_samples"), rate_text(all.rate("read_bytes")),
       percent(all.busy("storage_busy_s")), all.rate("reads_s")));
-  say_of_demand(job, out);
-  say_of_cache(all, out);
+  add_demand(job, out);
+  add_cache_hits(all, out);
   if (const json* dataset = dataset_of(all, job)) {
     const double bytes = number(*dataset, "bytes");
     const double samples = std::max(1.0, number(*dataset, "samples"));
@@ -118,7 +118,7 @@ void storage(const Window& all, const JobWindow& job, Diagnosis& out) {
       "what fio says of it");
 }
 
-// Of their time, below which more workers would not help.
+// If workers are busy for a smaller part of their time, more workers would not help.
 constexpr double kBusyLeast = 0.6;
 
 void preparation(const Window& all, const JobWindow& job, Diagnosis& out) {
@@ -131,10 +131,10 @@ void preparation(const Window& all, const JobWindow& job, Diagnosis& out) {
                   workers, all.now("workers_most"), percent(busy), prepared / all.seconds()));
   const double each_s = prepared > 0 ? all.change("preparing_s") / prepared : 0;
   if (each_s > 0) out.facts.push_back(fmt::format("a sample takes {:.2f} ms", 1000 * each_s));
-  say_of_demand(job, out);
-  say_of_cache(all, out);
+  add_demand(job, out);
+  add_cache_hits(all, out);
   const double cores = all.now("cores");
-  // Blocks are there to be prepared, and no room to prepare them into.
+  // Blocks wait to be prepared, and there is no room for them.
   if (busy < kBusyLeast) {
     out.facts.push_back(
         fmt::format("they had no work for {} of the time: {} of {} are taken by "
@@ -145,7 +145,7 @@ void preparation(const Window& all, const JobWindow& job, Diagnosis& out) {
         "more memory for blocks that are made ahead (--memory), or jobs that hold fewer batches");
     return;
   }
-  // Who computes next to nothing wants as many as there are.
+  // A job that computes next to nothing would use all cores.
   const double needed = job.demand > 0 ? std::ceil(job.demand * each_s) : cores;
   if (needed > workers && workers < cores)
     out.advice.push_back(fmt::format(
@@ -169,7 +169,7 @@ void delivery(const Window& all, const JobWindow& job, Diagnosis& out) {
       "{:.1f} batches/s are delivered; {} of their samples were copied, and {:.0f} batches of this "
       "job were gathered",
       all.rate("batches"), percent(all.change("copied_samples") / samples), copied));
-  say_of_demand(job, out);
+  add_demand(job, out);
   if (copied > 0)
     out.advice.push_back(fmt::format(
         "batches that lie in one block are not copied: a batch of a power of two instead of "
@@ -194,7 +194,7 @@ void room(const Window& all, const JobWindow& job, Diagnosis& out) {
           "the machine, or the service's control group, has no pages for what the service may use: "
           "give that more memory, or the service less (--memory)");
   }
-  say_of_demand(job, out);
+  add_demand(job, out);
   for (const json& other : list(all.now(), "jobs")) {
     if (number(other, "held_batches") >= 2)
       out.facts.push_back(fmt::format("job '{}' holds {:.0f} batches", text(other, "name"),
@@ -246,8 +246,8 @@ Diagnosis diagnose_one(const Window& all, const JobWindow& job) {
     none(job, out);
     return out;
   }
-  using Say = void (*)(const Window&, const JobWindow&, Diagnosis&);
-  constexpr std::array<Say, kStages.size()> kSay = {storage, preparation, delivery, room};
+  using Explain = void (*)(const Window&, const JobWindow&, Diagnosis&);
+  constexpr std::array<Explain, kStages.size()> kExplain = {storage, preparation, delivery, room};
   const auto stall = [&](std::size_t stage) {
     return (number(object(job.now, "stall_s"), kStages[stage]) -
             number(object(job.before, "stall_s"), kStages[stage])) /
@@ -261,7 +261,7 @@ Diagnosis diagnose_one(const Window& all, const JobWindow& job) {
   }
   out.link = kStages[slowest];
   out.facts.push_back(fmt::format("it waits {} of its time: {}", percent(job.stalled), parts));
-  kSay[slowest](all, job, out);
+  kExplain[slowest](all, job, out);
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Which link between the storage and a job is the slow one: judged by two answers of the service,
-// some seconds apart.
+// Finds the slow link between the storage and a job, from two answers of the service that are some
+// seconds apart.
 #pragma once
 
 #include <string>
@@ -12,20 +12,20 @@ namespace batchflow::ctl {
 
 struct Diagnosis {
   std::string job;
-  // `storage`, `preparation`, `delivery` or `room` hold it up; `none`: it computes, and its batches
-  // wait for it; `start`: it has not begun.
+  // What holds the job up: `storage`, `preparation`, `delivery` or `room`. `none`: the job
+  // computes, and batches wait for it. `start`: it has not begun.
   std::string link;
-  double stalled = 0;               // of its ranks' time, 0 to 1
+  double stalled = 0;               // a part of its ranks' time, 0 to 1
   std::vector<std::string> facts;   // with numbers
   std::vector<std::string> advice;  // what to change
   bool is_held_up() const { return link != "none"; }
 };
 
-// Of each job that was there all the time, or of those called `job` if that is not empty.
+// Diagnoses each job that is in both answers, or only those called `job` if that is not empty.
 std::vector<Diagnosis> diagnose(const nlohmann::json& before, const nlohmann::json& now,
                                 std::string_view job);
 
-// What is wrong with the node itself, whatever the jobs do: limits, staging memory, damage.
+// What is wrong with the node itself: limits, staging memory, damage.
 std::vector<std::string> node_remarks(const nlohmann::json& before, const nlohmann::json& now);
 
 }  // namespace batchflow::ctl

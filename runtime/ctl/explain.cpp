@@ -26,7 +26,7 @@ std::string waiting_to_begin(const json& job) {
 std::string waiting_for_stage(const json& status, const json& job) {
   const std::string stage = text(job, "waits_for");
   if (stage == "storage")
-    return fmt::format("its next block is being read: {:.0f} blocks are, by {}",
+    return fmt::format("its next block is being read: {:.0f} blocks are read now, by {}",
                        number(status, "reads_now"), text(status, "storage"));
   if (stage == "preparation")
     return fmt::format(
@@ -35,7 +35,7 @@ std::string waiting_for_stage(const json& status, const json& job) {
         number(status, "workers"), number(status, "preparing_now"));
   if (stage == "delivery") return "its batch is being gathered from several blocks";
   return fmt::format(
-      "nothing of it is being read, prepared or gathered: it waits for memory (it holds {:.0f} "
+      "no block of it is being read, prepared or gathered: it waits for memory (it holds {:.0f} "
       "batches), for other ranks, or for what policy '{}' holds back",
       number(job, "held_batches"), text(object(status, "policies"), "dispatch"));
 }
@@ -45,7 +45,7 @@ std::string sentence(const json& status, const json& job) {
   const double waiting = number(job, "waiting_ranks");
   if (waiting == 0)
     return fmt::format(
-        "waits for nothing: it computes, and has {:.0f} batches in its hands or "
+        "waits for nothing: it computes, and {:.0f} batches are held by it or "
         "ready for it",
         number(job, "held_batches"));
   return fmt::format("waits for a batch with {:.0f} of {:.0f} ranks, the longest for {:.3f} s; {}",
@@ -61,7 +61,7 @@ std::string stalls_line(const json& job) {
   return line;
 }
 
-// Whether a text names this job as the engine does: `job 3`, and not `job 31`.
+// Whether a text names this job in the engine's words: `job 3`, but not `job 31`.
 bool names(const std::string& text, const std::string& job) {
   for (std::size_t at = text.find(job); at != std::string::npos; at = text.find(job, at + 1)) {
     const std::size_t end = at + job.size();
@@ -100,8 +100,8 @@ std::string explain_text(const json& status, const json& decisions, std::string_
     return wanted.empty() ? "no jobs\n" : fmt::format("no job is called '{}'\n", wanted);
   if (!flag(decisions, "is_on"))
     return out + "decisions are not kept; start the service with --explain to see them\n";
-  const std::string told = decisions_text(decisions, engine_name);
-  return out + (told.empty() ? "no decision of late\n" : "decisions of late\n" + told);
+  const std::string last = decisions_text(decisions, engine_name);
+  return out + (last.empty() ? "no decision of late\n" : "decisions of late\n" + last);
 }
 
 }  // namespace batchflow::ctl

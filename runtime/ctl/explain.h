@@ -1,5 +1,5 @@
-// Why a job waits, in sentences: made of what the service says of it and of its policies' last
-// decisions.
+// Says in sentences why a job waits, from the service's status and the last decisions of its
+// policies.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace batchflow::ctl {
 
-// `status` and `decisions` as the service answers `status` and `explain`. Of all jobs, or of those
-// called `job`; then with the decisions that name it.
+// `status` and `decisions` are the service's answers to `status` and `explain`. The text is about
+// all jobs, or about those called `job`, with the decisions that name it.
 std::string explain_text(const nlohmann::json& status, const nlohmann::json& decisions,
                          std::string_view job);
 

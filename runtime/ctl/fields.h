@@ -1,4 +1,5 @@
-// Fields of what a service answers, which may be of another version: what is not there is nothing.
+// Fields of a service's answer. The service may have another version, so a missing field is 0 or
+// empty.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a service is doing: nothing is changed by these.
+// Commands that show what a service is doing and change nothing.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,8 +10,8 @@
 #include "configs/reader/output_flags.h"
 #include "configs/reader/terminal.h"
 #include "nlohmann/json.hpp"
-#include "runtime/ctl/asking.h"
 #include "runtime/ctl/commands.h"
+#include "runtime/ctl/service_client.h"
 #include "runtime/ctl/tables.h"
 
 namespace batchflow::ctl {
@@ -27,8 +27,8 @@ void print(const std::string& text) {
 struct Question {
   const char* name;
   const char* help;
-  const char* ask;                    // the service
-  json (*for_programs)(const json&);  // of its answer; null: all of it
+  const char* ask;                    // the question to the service
+  json (*for_programs)(const json&);  // the part of the answer; null: all of it
   std::string (*for_people)(const json&);
 };
 constexpr Question kQuestions[] = {
@@ -37,7 +37,8 @@ constexpr Question kQuestions[] = {
     {"datasets", "The datasets that are served", "status", datasets_json, datasets_table},
     {"cache", "What is kept, by form, tier and share; hit ratios", "status", cache_json,
      cache_text},
-    {"describe", "Who waits for what, as the engine sees it", "describe", nullptr, described_text},
+    {"describe", "What each job and block waits for, as the engine sees it", "describe", nullptr,
+     described_text},
 };
 
 void add_question(CLI::App& app, const std::string& service, Action& action,
@@ -48,10 +49,10 @@ void add_question(CLI::App& app, const std::string& service, Action& action,
   command->callback([&service, &action, &question, outputs] {
     action = [&service, &question, outputs] {
       outputs->check();
-      const json answer = Asking(service).ask(question.ask);
+      const json answer = ServiceClient(service).ask(question.ask);
       if (outputs->wanted("json")) {
-        const json told = question.for_programs ? question.for_programs(answer) : answer;
-        outputs->write("json", told.dump(2) + "\n");
+        const json part = question.for_programs ? question.for_programs(answer) : answer;
+        outputs->write("json", part.dump(2) + "\n");
       } else {
         outputs->write_text(question.for_people(answer));
       }
@@ -65,15 +66,15 @@ struct Rounds {
   bool as_json = false;
 };
 
-// Asks once a second, and gives `show` what was and what is.
+// Asks once a second, and calls `show` with the last two answers.
 template <class Show>
 int each_second(const std::string& service, const Rounds& rounds, Show show) {
-  Asking asking(service);
-  json before = asking.ask("status");
+  ServiceClient client(service);
+  json before = client.ask("status");
   for (unsigned round = 0; rounds.count == 0 || round < rounds.count; ++round) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     check_interrupted();
-    json now = asking.ask("status");
+    json now = client.ask("status");
     show(round, before, now);
     before = std::move(now);
   }
@@ -102,7 +103,7 @@ void add_rounds(CLI::App& app, const std::string& service, Action& action, const
   CLI::App* command = app.add_subcommand(name, help)->fallthrough();
   const auto rounds = std::make_shared<Rounds>();
   command->add_option("count", rounds->count, "How many times; default: until interrupted");
-  command->add_flag("--json", rounds->as_json, "An object a line");
+  command->add_flag("--json", rounds->as_json, "One JSON object a line");
   command->callback([&service, &action, rounds, run] {
     action = [&service, rounds, run] { return run(service, *rounds); };
   });
@@ -113,7 +114,7 @@ void add_rounds(CLI::App& app, const std::string& service, Action& action, const
 void add_look_commands(CLI::App& app, const std::string& service, Action& action) {
   for (const Question& question : kQuestions) add_question(app, service, action, question);
   add_rounds(app, service, action, "stats", "A line a second", stats);
-  add_rounds(app, service, action, "top", "The status, anew each second", top);
+  add_rounds(app, service, action, "top", "The status, shown again each second", top);
 }
 
 }  // namespace batchflow::ctl

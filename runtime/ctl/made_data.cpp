@@ -15,14 +15,14 @@ namespace batchflow::ctl {
 namespace {
 
 void write_samples(const std::filesystem::path& file, const DatasetModel& dataset) {
-  // A row a sample.
+  // One row for each sample.
   const std::string head = npy_head("|u1", fmt::format("({}, {})", dataset.samples, dataset.bytes));
   const Bytes size = dataset.samples * dataset.bytes;
   std::error_code error;
   if (std::filesystem::exists(file, error)) {
     if (std::filesystem::file_size(file, error) == head.size() + size) return;
     throw ConfigError(
-        fmt::format("{}: is there, and of another size than the scenario's; remove it, "
+        fmt::format("{}: is there, and has another size than the scenario says; remove it, "
                     "or name another folder",
                     file.string()));
   }
@@ -53,26 +53,26 @@ std::map<std::string, std::string> make_data(const Scenario& scenario,
     Bytes size = 0;
     if (dataset.bytes == 0)
       throw ConfigError(fmt::format(
-          "data set '{}': its samples have no bytes; there is nothing to make", dataset.name));
+          "dataset '{}': its samples have no bytes; there is nothing to make", dataset.name));
     if (dataset.name.empty() || dataset.name.front() == '.' ||
         dataset.name.find('/') != std::string::npos)
-      throw ConfigError(
-          fmt::format("data set '{}': no name for a folder; name it otherwise", dataset.name));
+      throw ConfigError(fmt::format("dataset '{}': a folder cannot have this name; choose another",
+                                    dataset.name));
     if (__builtin_mul_overflow(dataset.samples, dataset.bytes, &size) ||
         __builtin_add_overflow(all, size, &all))
       all = UINT64_MAX;
     if (all > most)
       throw ConfigError(fmt::format(
-          "data set '{}': with {} samples of {} bytes, {:.1f} MiB would be made, and at most "
-          "{:.1f} "
-          "are; raise --make-most, or make it smaller with --set datasets.N.samples=COUNT",
+          "dataset '{}': with {} samples of {} bytes, {:.1f} MiB would be made, and at most "
+          "{:.1f} are allowed; raise --make-most, or make it smaller with --set "
+          "datasets.N.samples=COUNT",
           dataset.name, dataset.samples, dataset.bytes, mib(all), mib(most)));
   }
   std::map<std::string, std::string> made;
   for (const DatasetModel& dataset : scenario.datasets) {
-    const std::filesystem::path place = std::filesystem::absolute(folder) / dataset.name;
-    write_samples(place / "samples.npy", dataset);
-    made[dataset.name] = place.lexically_normal().string();
+    const std::filesystem::path path = std::filesystem::absolute(folder) / dataset.name;
+    write_samples(path / "samples.npy", dataset);
+    made[dataset.name] = path.lexically_normal().string();
   }
   return made;
 }

@@ -1,5 +1,5 @@
-// Data for scenarios that have none: as many samples of as many bytes, drawn by chance, the same
-// each time.
+// Makes data for scenarios without any: as many samples of as many bytes as the scenario says. The
+// bytes are random, and the same each time.
 #pragma once
 
 #include <filesystem>
@@ -10,9 +10,9 @@
 
 namespace batchflow::ctl {
 
-// A folder in `folder` for each data set of the scenario, with a .npy file of a row of bytes a
-// sample; what is there already and has that size stays. Answers where each is, by its name. Throws
-// ConfigError, with numbers, for more than `most` bytes in all.
+// Makes a folder in `folder` for each dataset of the scenario, with a .npy file that has a row of
+// bytes for each sample. A file that is there already and has the same size stays. Answers the path
+// of each dataset, by its name. Throws ConfigError where all would take more than `most` bytes.
 std::map<std::string, std::string> make_data(const Scenario& scenario,
                                              const std::filesystem::path& folder, Bytes most);
 

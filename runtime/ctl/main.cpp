@@ -1,7 +1,7 @@
-// batchflowctl: what a service is doing, and the data it serves, for people and for programs.
+// batchflowctl shows what a service is doing and the data it serves, and operates it. It is for
+// people and for programs.
 //
-// Exit codes: 0 done, 1 it could not be done or something is wrong with the data, 2 the command
-// makes no sense, 130 interrupted.
+// Exit codes: 0 done; 1 it could not be done, or the data is damaged; 2 bad usage; 130 interrupted.
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdlib>
@@ -26,7 +26,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", BATCHFLOW_VERSION);
   std::string service;
   app.add_option("--service", service,
-                 "Its socket; default: BATCHFLOW_SERVICE, this user's, then the machine's");
+                 "The service's socket; default: BATCHFLOW_SERVICE, else this user's service, else "
+                 "the machine's");
   ctl::Action action;
   ctl::add_look_commands(app, service, action);
   ctl::add_reason_commands(app, service, action);

@@ -1,4 +1,5 @@
-// What operates a service: its end, its configuration, its users, and what it reads ahead.
+// Commands that operate a service: they end it, reload its configuration, change limits of users,
+// and change what the cache keeps.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -11,9 +12,9 @@
 #include "configs/reader/terminal.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "runtime/ctl/asking.h"
+#include "runtime/ctl/ask_service.h"
 #include "runtime/ctl/commands.h"
-#include "runtime/ctl/order.h"
+#include "runtime/ctl/service_client.h"
 #include "runtime/ctl/tables.h"
 
 namespace batchflow::ctl {
@@ -21,40 +22,40 @@ namespace {
 
 using nlohmann::json;
 
-// Until all of it has been read. Interrupted, the service goes on alone.
+// Waits until all of the dataset has been read. If this is interrupted, the service goes on.
 int warm(const std::string& service, const std::string& dataset, const std::string& wanted,
          const OutputFlags& outputs) {
   outputs.check();
-  Asking asking(service);
+  ServiceClient client(service);
   const std::string pipeline =
-      asking.ask("warm", {{"dataset", dataset}, {"pipeline", wanted}}).value("pipeline", "");
-  std::string how_far;
-  json told;
+      client.ask("warm", {{"dataset", dataset}, {"pipeline", wanted}}).value("pipeline", "");
+  std::string progress;
+  json last;
   {
     ProgressBar bar("warming " + printable(dataset));
     for (bool over = false; !over;) {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
       check_interrupted();
-      over = true;  // unless it is still there
-      const json answer = asking.ask("warm_list");
+      over = true;  // unless the list still has it
+      const json answer = client.ask("warm_list");
       for (const json& one : answer.at("warming")) {
         if (one.value("dataset", "") != dataset || one.value("pipeline", "") != pipeline) continue;
         over = one.value("over", true);
-        told = one;
+        last = one;
         if (const std::string problem = one.value("problem", ""); !problem.empty())
           throw Failure(dataset + ": " + problem);
         const auto done = one.value("samples", std::uint64_t{0});
         const auto of = one.value("of", std::uint64_t{0});
-        how_far = fmt::format("{} of {} samples", done, of);
+        progress = fmt::format("{} of {} samples", done, of);
         bar.show(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(1, of)),
-                 how_far);
+                 progress);
       }
     }
   }
   if (outputs.wanted("json")) {
-    outputs.write("json", told.dump(2) + "\n");
+    outputs.write("json", last.dump(2) + "\n");
   } else {
-    outputs.write_text(printable(fmt::format("{}: {} for {}", dataset, how_far, pipeline)) + "\n");
+    outputs.write_text(printable(fmt::format("{}: {} for {}", dataset, progress, pipeline)) + "\n");
   }
   return 0;
 }
@@ -62,14 +63,14 @@ int warm(const std::string& service, const std::string& dataset, const std::stri
 void add_quota_command(CLI::App& app, const std::string& service, Action& action) {
   CLI::App* quota = app.add_subcommand("quota", "What users may take")->fallthrough();
   quota->require_subcommand(1);
-  CLI::App* list =
-      quota->add_subcommand("list", "Each user's limits, and what he takes")->fallthrough();
+  CLI::App* list = quota->add_subcommand("list", "The limits of each user, and what the user takes")
+                       ->fallthrough();
   const auto outputs = std::make_shared<OutputFlags>();
   outputs->add(*list, "json", "JSON");
   list->callback([&service, &action, outputs] {
     action = [&service, outputs] {
       outputs->check();
-      const json answer = Asking(service).ask("quota_list");
+      const json answer = ServiceClient(service).ask("quota_list");
       if (outputs->wanted("json")) {
         outputs->write("json", answer.dump(2) + "\n");
       } else {
@@ -79,7 +80,7 @@ void add_quota_command(CLI::App& app, const std::string& service, Action& action
     };
   });
   CLI::App* set =
-      quota->add_subcommand("set", "Changes limits of a user, until the next reload or start")
+      quota->add_subcommand("set", "Change limits of a user, until the next reload or start")
           ->fallthrough();
   const auto user = std::make_shared<std::string>();
   const auto limits = std::make_shared<std::vector<std::string>>();
@@ -87,7 +88,7 @@ void add_quota_command(CLI::App& app, const std::string& service, Action& action
   set->add_option("limits", *limits,
                   "key=value: jobs, batch_bytes, connections, messages_per_s, frame_bytes, weight")
       ->required();
-  add_order(*set, service, action, "quota_set", [user, limits] {
+  add_request(*set, service, action, "quota_set", [user, limits] {
     return json{{"user", *user}, {"limits", *limits}};
   });
 }
@@ -95,24 +96,24 @@ void add_quota_command(CLI::App& app, const std::string& service, Action& action
 }  // namespace
 
 void add_operate_commands(CLI::App& app, const std::string& service, Action& action) {
-  add_order(
-      *app.add_subcommand("drain", "Jobs end their epochs and are let go; then the service ends")
-           ->fallthrough(),
-      service, action, "drain");
-  add_order(
+  add_request(*app.add_subcommand("drain", "Let jobs end their epochs, then end the service")
+                   ->fallthrough(),
+              service, action, "drain");
+  add_request(
       *app.add_subcommand(
-              "reload", "The node file is read again, as on SIGHUP: all of it is taken, or nothing")
+              "reload",
+              "Read the node file again, as on SIGHUP: all of it takes effect, or nothing")
            ->fallthrough(),
       service, action, "reload", nothing,
       [](const json& answer) { return printable(answer.value("text", "")) + "\n"; }, true);
   CLI::App* ahead =
-      app.add_subcommand("warm", "Reads a data set once, for what the cache keeps of it")
+      app.add_subcommand("warm", "Read a dataset once, so that the cache keeps of it what it can")
           ->fallthrough();
   const auto dataset = std::make_shared<std::string>();
   const auto pipeline = std::make_shared<std::string>();
   ahead->add_option("dataset", *dataset, "As `datasets` names it")->required();
   ahead->add_option("--pipeline", *pipeline,
-                    "For jobs of this pipeline; default: the data set's own");
+                    "For jobs with this pipeline; default: the dataset's own");
   const auto warmed = std::make_shared<OutputFlags>();
   warmed->add(*ahead, "json", "JSON");
   ahead->callback([&service, &action, dataset, pipeline, warmed] {
@@ -125,15 +126,14 @@ void add_operate_commands(CLI::App& app, const std::string& service, Action& act
     const char* help;
   };
   for (const Keeping& one :
-       {Keeping{"pin", "The cache keeps it as if a job read it, until unpin or the next start"},
-        Keeping{"unpin", "It leaves when no job reads it and others want the room"},
-        Keeping{
-            "drop",
-            "What the cache keeps of it leaves now, pinned or not; no job may be reading it"}}) {
+       {Keeping{"pin", "Keep a dataset in the cache as if a job read it, until unpin or a restart"},
+        Keeping{"unpin", "Let a dataset leave the cache when no job reads it"},
+        Keeping{"drop",
+                "Remove a dataset from the cache now, pinned or not; no job may read it"}}) {
     CLI::App* command = app.add_subcommand(one.name, one.help)->fallthrough();
     const auto kept = std::make_shared<std::string>();
     command->add_option("dataset", *kept, "As `datasets` names it")->required();
-    add_order(*command, service, action, one.name, [kept] { return json{{"dataset", *kept}}; });
+    add_request(*command, service, action, one.name, [kept] { return json{{"dataset", *kept}}; });
   }
   add_quota_command(app, service, action);
 }

@@ -1,4 +1,4 @@
-// Writes a dataset anew in the packed format (docs/packed.md).
+// batchflowctl pack: writes a dataset again, in the packed format (docs/packed.md).
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -21,7 +21,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/ctl/commands.h"
-#include "runtime/ctl/dataset_place.h"
+#include "runtime/ctl/dataset_path.h"
 #include "runtime/ctl/verify_dataset.h"
 #include "runtime/sources/leftovers.h"
 #include "runtime/sources/pack.h"
@@ -36,25 +36,25 @@ struct Options {
   std::string destination;
   std::string shard_bytes = "1gib";
   std::string name;
-  DatasetPlace place;
+  DatasetPath dataset;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   OutputFlags outputs;
 };
 
-// A folder that gets its name when what is in it is whole; until then, and when it never is, nobody
-// takes it for a dataset, and it is removed.
+// A folder that gets its name when all files in it are whole. Until then it cannot be taken for a
+// dataset. If it never is whole, it is removed.
 class NewFolder {
  public:
   explicit NewFolder(fs::path path) : path_(std::move(path)) {
     std::error_code error;
     if (fs::exists(path_, error) && !(fs::is_directory(path_, error) && fs::is_empty(path_, error)))
-      throw ConfigError(fmt::format("{}: it is there, and not an empty folder; name another place",
+      throw ConfigError(fmt::format("{}: it is there, and not an empty folder; name another path",
                                     path_.string()));
     const std::string prefix = fmt::format(".{}.packing-", path_.filename().string());
     remove_leftovers(path_.parent_path(), prefix);
     being_made_ = path_.parent_path() / (prefix + std::to_string(getpid()));
     if (!fs::create_directories(being_made_, error) || error)
-      throw ConfigError(fmt::format("{}: cannot be made: {}; name another place",
+      throw ConfigError(fmt::format("{}: cannot be made: {}; name another path",
                                     being_made_.string(), error.message()));
   }
   ~NewFolder() {
@@ -68,7 +68,7 @@ class NewFolder {
     std::error_code error;
     fs::rename(being_made_, path_, error);
     if (error)
-      throw ConfigError(fmt::format("{}: {}; name another place", path_.string(), error.message()));
+      throw ConfigError(fmt::format("{}: {}; name another path", path_.string(), error.message()));
     being_made_.clear();
   }
 
@@ -82,7 +82,8 @@ fs::path folder_named(const std::string& text) {
   return path.has_filename() ? path : path.parent_path();
 }
 
-// What is corrupt, as `verify` has it. What cannot be read now may be sound: nothing is packed.
+// The corrupt samples, as `verify` finds them. If a sample cannot be read now, it may be sound, so
+// nothing is packed.
 std::vector<Finding> look_for_damage(const OpenedDataset& data, const Options& options) {
   VerifyOptions how;
   how.threads = options.threads;
@@ -118,14 +119,14 @@ int pack(Options& options) {
   const std::optional<Bytes> shard_bytes = parse_bytes(options.shard_bytes);
   if (!shard_bytes || *shard_bytes == 0)
     throw ConfigError(
-        fmt::format("--shards-of {}: not a size; write 1gib or 500mb", options.shard_bytes));
-  options.place.path = options.source;
+        fmt::format("--shards-of {}: it is not a size; write 1gib or 500mb", options.shard_bytes));
+  options.dataset.path = options.source;
   const fs::path destination = folder_named(options.destination);
   const std::string name = options.name.empty() ? destination.filename().string() : options.name;
   if (name.empty() || name.find('/') != std::string::npos)
-    throw ConfigError(fmt::format("--name {}: not the name of a file; write imagenet", name));
+    throw ConfigError(fmt::format("--name {}: it is not a file name; write imagenet", name));
   NewFolder folder(destination);
-  const OpenedDataset data = open_dataset(options.place);
+  const OpenedDataset data = open_dataset(options.dataset);
   const std::vector<Finding> corrupt = look_for_damage(data, options);
   pack_into(folder.being_made(), data, options, name, *shard_bytes, corrupt);
   check_interrupted();
@@ -157,21 +158,23 @@ int pack(Options& options) {
 
 void add_pack_command(CLI::App& app, Action& action) {
   CLI::App* command =
-      app.add_subcommand("pack", "Write a dataset anew in few large files with checksums")
+      app.add_subcommand("pack", "Write a dataset again, into few large files with checksums")
           ->fallthrough();
   command->footer(
-      "DEST gets its name when it is whole; an interrupted packing leaves nothing. What\n"
-      "`batchflowctl verify` calls corrupt is left out and named.\n"
+      "DEST gets its name when it is whole; an interrupted packing leaves nothing. Samples that\n"
+      "`batchflowctl verify` calls corrupt are left out and named.\n"
       "Example:\n"
       "  batchflowctl pack /data/imagenet/train /data/imagenet-packed --shards-of 1gib");
   const auto options = std::make_shared<Options>();
   command->add_option("SOURCE", options->source, "A dataset: a folder, or one file")->required();
-  command->add_option("DEST", options->destination, "A folder that is not there, or empty")
-      ->required();
-  command->add_option("--shards-of", options->shard_bytes, "Bytes a file; default: 1gib");
-  command->add_option("--name", options->name, "Of the files: NAME-00000.bfpack; default: DEST's");
-  options->place.add_options(*command);
-  command->add_option("--threads", options->threads, "That look for damage; default: one a core")
+  command->add_option("DEST", options->destination, "A new or empty folder")->required();
+  command->add_option("--shards-of", options->shard_bytes, "The size of a file; default: 1gib");
+  command->add_option("--name", options->name,
+                      "Files are called NAME-00000.bfpack; default: DEST's name");
+  options->dataset.add_options(*command);
+  command
+      ->add_option("--threads", options->threads,
+                   "Threads that look for damage; default: one for each core")
       ->check(CLI::Range(1, 1024));
   options->outputs.add(*command, "json", "JSON");
   command->callback([&action, options] { action = [options] { return pack(*options); }; });

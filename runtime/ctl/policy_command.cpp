@@ -6,10 +6,10 @@
 #include "nlohmann/json.hpp"
 #include "policies/description.h"
 #include "policies/registry.h"
-#include "runtime/ctl/asking.h"
+#include "runtime/ctl/ask_service.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/fields.h"
-#include "runtime/ctl/order.h"
+#include "runtime/ctl/service_client.h"
 #include "runtime/ctl/tables.h"
 
 namespace batchflow::ctl {
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// Kinds with what runs now, as the service says it.
+// A row for each kind of policy, with the policy that the service runs now.
 std::vector<std::vector<std::string>> running_rows(const json& runs) {
   std::vector<std::vector<std::string>> rows = {{"kind", "runs"}};
   for (const auto& [kind, name] : runs.items())
@@ -27,19 +27,19 @@ std::vector<std::vector<std::string>> running_rows(const json& runs) {
 
 int list_policies(const OutputFlags& outputs, const std::string& service) {
   outputs.check();
-  const json runs = object(Asking(service).ask("status"), "policies");
+  const json runs = object(ServiceClient(service).ask("status"), "policies");
   if (!outputs.wanted("json")) {
     outputs.write_text(table(running_rows(runs)) + "\nwhat could run\n" +
                        describe_policies(policy_list()));
     return 0;
   }
-  json told = {{"runs", runs}, {"policies", json::array()}};
+  json answer = {{"runs", runs}, {"policies", json::array()}};
   for (const PolicyEntry* entry : policy_list().entries())
-    told["policies"].push_back({{"kind", policy_kind_name(entry->kind())},
-                                {"name", entry->name},
-                                {"help", first_line(entry->help)},
-                                {"clairvoyant", entry->clairvoyant}});
-  outputs.write("json", told.dump(2) + "\n");
+    answer["policies"].push_back({{"kind", policy_kind_name(entry->kind())},
+                                  {"name", entry->name},
+                                  {"help", first_line(entry->help)},
+                                  {"clairvoyant", entry->clairvoyant}});
+  outputs.write("json", answer.dump(2) + "\n");
   return 0;
 }
 
@@ -48,28 +48,29 @@ int list_policies(const OutputFlags& outputs, const std::string& service) {
 void add_policy_command(CLI::App& app, const std::string& service, Action& action) {
   CLI::App* command = app.add_subcommand("policy", "The policies that decide")->fallthrough();
   command->require_subcommand(1);
-  CLI::App* all =
-      command->add_subcommand("list", "Those that run now, and those that could")->fallthrough();
+  CLI::App* all = command->add_subcommand("list", "The policies that run now, and those that could")
+                      ->fallthrough();
   const auto outputs = std::make_shared<OutputFlags>();
   outputs->add(*all, "json", "JSON");
   all->callback([&service, &action, outputs] {
     action = [&service, outputs] { return list_policies(*outputs, service); };
   });
   CLI::App* set =
-      command->add_subcommand("set", "Put another in the place of one that runs; no batch is lost")
+      command->add_subcommand("set", "Replace a policy that runs by another; no batch is lost")
           ->fallthrough();
   const auto text = std::make_shared<std::string>();
   set->add_option("policy", *text, "kind=name[:parameter=value]")->required();
-  add_order(*set, service, action, "policy_set", [text] { return json{{"policy", *text}}; });
+  add_request(*set, service, action, "policy_set", [text] { return json{{"policy", *text}}; });
 }
 
 void add_job_command(CLI::App& app, const std::string& service, Action& action) {
   CLI::App* command = app.add_subcommand("job", "One job")->fallthrough();
   command->require_subcommand(1);
-  CLI::App* end = command->add_subcommand("kill", "End it; its ranks are told")->fallthrough();
+  CLI::App* end =
+      command->add_subcommand("kill", "End a job; its ranks get the reason")->fallthrough();
   const auto name = std::make_shared<std::string>();
   end->add_option("name", *name, "As `jobs` names it")->required();
-  add_order(*end, service, action, "job_kill", [name] { return json{{"job", *name}}; });
+  add_request(*end, service, action, "job_kill", [name] { return json{{"job", *name}}; });
 }
 
 }  // namespace batchflow::ctl

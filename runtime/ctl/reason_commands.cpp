@@ -1,4 +1,4 @@
-// Why things are as they are: explain, doctor, journal.
+// Commands that say why things are as they are: explain, doctor, journal.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -11,11 +11,11 @@
 #include "configs/reader/terminal.h"
 #include "core/config_error.h"
 #include "fmt/format.h"
-#include "runtime/ctl/asking.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/doctor.h"
 #include "runtime/ctl/explain.h"
 #include "runtime/ctl/fields.h"
+#include "runtime/ctl/service_client.h"
 #include "runtime/ctl/tables.h"
 
 namespace batchflow::ctl {
@@ -30,9 +30,9 @@ struct Options {
   OutputFlags outputs;
 };
 
-void write(const OutputFlags& outputs, const json& told, const std::string& for_people) {
+void write(const OutputFlags& outputs, const json& answer, const std::string& for_people) {
   if (outputs.wanted("json")) {
-    outputs.write("json", told.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+    outputs.write("json", answer.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
   } else {
     outputs.write_text(printable_lines(for_people));
   }
@@ -49,15 +49,15 @@ void require_job(const json& status, const std::string& job) {
 
 int explain(const Options& options, const std::string& service) {
   options.outputs.check();
-  Asking asking(service);
-  const json status = asking.ask("status");
+  ServiceClient client(service);
+  const json status = client.ask("status");
   require_job(status, options.job);
-  const json decisions = asking.ask("explain");
-  json told = {{"jobs", json::array()}, {"decisions", list(decisions, "decisions")}};
+  const json decisions = client.ask("explain");
+  json answer = {{"jobs", json::array()}, {"decisions", list(decisions, "decisions")}};
   for (const json& job : list(status, "jobs")) {
-    if (options.job.empty() || text(job, "name") == options.job) told["jobs"].push_back(job);
+    if (options.job.empty() || text(job, "name") == options.job) answer["jobs"].push_back(job);
   }
-  write(options.outputs, told, explain_text(status, decisions, options.job));
+  write(options.outputs, answer, explain_text(status, decisions, options.job));
   return 0;
 }
 
@@ -77,8 +77,8 @@ std::string doctor_text(const std::vector<Diagnosis>& found,
 
 int doctor(const Options& options, const std::string& service) {
   options.outputs.check();
-  Asking asking(service);
-  const json before = asking.ask("status");
+  ServiceClient client(service);
+  const json before = client.ask("status");
   require_job(before, options.job);
   const auto until =
       std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -90,17 +90,17 @@ int doctor(const Options& options, const std::string& service) {
     const std::chrono::duration<double> left = until - std::chrono::steady_clock::now();
     bar.show(1 - left.count() / options.seconds);
   }
-  const json now = asking.ask("status");
+  const json now = client.ask("status");
   const std::vector<Diagnosis> found = diagnose(before, now, options.job);
   const std::vector<std::string> remarks = node_remarks(before, now);
-  json told = {{"jobs", json::array()}, {"node", remarks}};
+  json answer = {{"jobs", json::array()}, {"node", remarks}};
   for (const Diagnosis& one : found)
-    told["jobs"].push_back({{"job", one.job},
-                            {"slow_link", one.link},
-                            {"stalled_ratio", one.stalled},
-                            {"facts", one.facts},
-                            {"advice", one.advice}});
-  write(options.outputs, told, doctor_text(found, remarks));
+    answer["jobs"].push_back({{"job", one.job},
+                              {"slow_link", one.link},
+                              {"stalled_ratio", one.stalled},
+                              {"facts", one.facts},
+                              {"advice", one.advice}});
+  write(options.outputs, answer, doctor_text(found, remarks));
   const bool held_up = std::any_of(found.begin(), found.end(),
                                    [](const Diagnosis& one) { return one.is_held_up(); });
   return held_up || !remarks.empty() ? 1 : 0;
@@ -108,17 +108,17 @@ int doctor(const Options& options, const std::string& service) {
 
 int journal(const Options& options, const std::string& service) {
   options.outputs.check();
-  Asking asking(service);
-  if (options.flush) asking.ask("journal_flush");
-  const json told = object(asking.ask("status"), "journal");
-  write(options.outputs, told,
-        flag(told, "is_kept")
-            ? fmt::format("{}: {}, {:.0f} steps, {:.0f} events{}\n", text(told, "path"),
-                          bytes_text(number(told, "bytes")), number(told, "steps"),
-                          number(told, "events"),
-                          flag(told, "has_ended") ? "; it has ended, at its bound or since the "
-                                                    "disk was full"
-                                                  : "")
+  ServiceClient client(service);
+  if (options.flush) client.ask("journal_flush");
+  const json answer = object(client.ask("status"), "journal");
+  write(options.outputs, answer,
+        flag(answer, "is_kept")
+            ? fmt::format("{}: {}, {:.0f} steps, {:.0f} events{}\n", text(answer, "path"),
+                          bytes_text(number(answer, "bytes")), number(answer, "steps"),
+                          number(answer, "events"),
+                          flag(answer, "has_ended") ? "; it has ended, at its bound or since the "
+                                                      "disk was full"
+                                                    : "")
             : std::string("no journal is kept; start the service with --journal\n"));
   return 0;
 }
@@ -145,12 +145,13 @@ void add_reason_commands(CLI::App& app, const std::string& service, Action& acti
   CLI::App* command = add(app, service, action, "doctor",
                           "Measure for some seconds, and name the slow link", to_doctor, doctor);
   command->add_option("JOB", to_doctor->job, "As `jobs` names it; default: all");
-  command->add_option("--seconds", to_doctor->seconds, "To measure for; default: 5")
+  command->add_option("--seconds", to_doctor->seconds, "How long to measure; default: 5")
       ->check(number_between(0.1, 3600));
   command->footer("Exit code 1: a job waits, or something is wrong with the node.");
   const auto of_journal = std::make_shared<Options>();
-  add(app, service, action, "journal", "Where it is, and how long", of_journal, journal)
-      ->add_flag("--flush", of_journal->flush, "Bring it to the disk first");
+  add(app, service, action, "journal", "Where the service's journal is, and how long it is",
+      of_journal, journal)
+      ->add_flag("--flush", of_journal->flush, "Bring the journal to the disk first");
 }
 
 }  // namespace batchflow::ctl

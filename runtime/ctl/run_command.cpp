@@ -1,4 +1,4 @@
-// batchflowctl run: the jobs of a simulator's scenario, lived on a service that runs.
+// batchflowctl run: runs the jobs of a simulator's scenario live, on a service.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -17,10 +17,10 @@
 #include "core/config_error.h"
 #include "core/config_value.h"
 #include "nlohmann/json.hpp"
-#include "runtime/ctl/asking.h"
 #include "runtime/ctl/commands.h"
-#include "runtime/ctl/lived.h"
+#include "runtime/ctl/live_run.h"
 #include "runtime/ctl/made_data.h"
+#include "runtime/ctl/service_client.h"
 #include "runtime/ctl/tables.h"
 
 namespace batchflow::ctl {
@@ -31,7 +31,7 @@ constexpr int kInterrupted = 130;
 struct RunOptions {
   std::string scenario;
   std::vector<std::string> overrides;
-  std::vector<std::string> datasets;   // NAME=PLACE
+  std::vector<std::string> datasets;   // NAME=NAME or NAME=PATH
   std::vector<std::string> pipelines;  // NAME=NAME
   std::string make_data;               // a folder; empty: nothing is made
   std::string make_most = "1gib";
@@ -43,7 +43,7 @@ Scenario scenario_of(const RunOptions& options) {
   ConfigNode tree = load_scenario(options.scenario);
   for (const std::string& text : options.overrides) {
     apply_override(tree, text);
-    resolve_names(tree);  // it may have named a cluster
+    resolve_names(tree);  // the text may have named a cluster
   }
   Scenario scenario = read_scenario(tree);
   if (scenario.name.empty()) scenario.name = options.scenario;
@@ -56,7 +56,7 @@ std::map<std::string, std::string> pairs(const char* flag, const std::vector<std
     const std::size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos)
       throw ConfigError(fmt::format("{} '{}': write NAME={}", flag, text,
-                                    std::string_view(flag) == "--dataset" ? "PLACE" : "PIPELINE"));
+                                    std::string_view(flag) == "--dataset" ? "PATH" : "PIPELINE"));
     names[text.substr(0, equals)] = text.substr(equals + 1);
   }
   return names;
@@ -70,11 +70,11 @@ LiveNames names_of(const RunOptions& options, const Scenario& scenario) {
       throw ConfigError(
           fmt::format("--make-most {}: not a size; write 1gib or 1gb", options.make_most));
     names.datasets = make_data(scenario, options.make_data, *most);
-    // Bytes by chance decode to nothing.
+    // Random bytes cannot be decoded.
     for (const PipelineModel& pipeline : scenario.pipelines)
       names.pipelines[pipeline.name] = "bytes";
   }
-  for (auto& [name, place] : pairs("--dataset", options.datasets)) names.datasets[name] = place;
+  for (auto& [name, path] : pairs("--dataset", options.datasets)) names.datasets[name] = path;
   for (auto& [name, live] : pairs("--pipeline", options.pipelines)) names.pipelines[name] = live;
   return names;
 }
@@ -103,16 +103,16 @@ std::string text_of_run(const RunResult& run) {
   return text;
 }
 
-// Its own connection for each question: a run may be longer than the service's.
+// Each question has its own connection, since the service may restart during a run.
 int run_scenario(const RunOptions& options, const std::string& service) {
   options.outputs.check(options.scenario);
   const Scenario scenario = scenario_of(options);
   const LiveNames names = names_of(options, scenario);
-  const std::vector<ToyJob> toys = toys_of(scenario, names, service, options.time_scale);
-  const nlohmann::json before = Asking(service).ask("status");
+  const std::vector<ToyJob> toys = make_toys(scenario, names, service, options.time_scale);
+  const nlohmann::json before = ServiceClient(service).ask("status");
   const std::vector<ToyOutcome> outcomes = run_toys(toys, scenario.cluster.gpus(), was_interrupted);
-  RunResult run =
-      lived(scenario, outcomes, options.time_scale, before, Asking(service).ask("status"));
+  RunResult run = live_results(scenario, outcomes, options.time_scale, before,
+                               ServiceClient(service).ask("status"));
   run.interrupted = was_interrupted();
   if (options.outputs.wanted("json"))
     options.outputs.write("json", results_json(std::span(&run, 1), "run", BATCHFLOW_VERSION));
@@ -127,7 +127,8 @@ int run_scenario(const RunOptions& options, const std::string& service) {
 
 void add_run_command(CLI::App& app, const std::string& service, Action& action) {
   CLI::App* command =
-      app.add_subcommand("run", "Live a scenario of the simulator: its jobs, but for computing")
+      app.add_subcommand(
+             "run", "Run a scenario of the simulator live: its jobs sleep instead of computing")
           ->fallthrough();
   const auto options = std::make_shared<RunOptions>();
   command
@@ -140,19 +141,22 @@ void add_run_command(CLI::App& app, const std::string& service, Action& action) 
   command
       ->add_option(
           "--dataset", options->datasets,
-          "NAME=PLACE: what serves a data set of the scenario: a name of the service's, or\n"
-          "a folder; default: its own name")
+          "NAME=PATH: the data of a dataset of the scenario: a name of the service's datasets,\n"
+          "or a path; default: the same name")
       ->allow_extra_args(false);
   command
       ->add_option("--pipeline", options->pipelines,
-                   "NAME=PIPELINE: what prepares it; default: the pipeline of that name")
+                   "NAME=PIPELINE: the service's pipeline for a pipeline of the scenario; default: "
+                   "the same name")
       ->allow_extra_args(false);
   command->add_option(
       "--make-data", options->make_data,
-      "Make the scenario's data sets in this folder, of bytes by chance, and train on\n"
-      "them as they are stored");
-  command->add_option("--make-most", options->make_most, "That is made (default: 1gib)");
-  command->add_option("--time-scale", options->time_scale, "Of all that is slept: 0.1 is a tenth")
+      "Make the scenario's datasets in this folder, of random bytes, and train on them as\n"
+      "they are stored");
+  command->add_option("--make-most", options->make_most, "The most bytes to make (default: 1gib)");
+  command
+      ->add_option("--time-scale", options->time_scale,
+                   "Multiplies all times that jobs sleep: 0.1 is a tenth")
       ->check(number_between(0, 1e6));
   options->outputs.add(*command, "json", "JSON");
   command->callback([&service, &action, options] {

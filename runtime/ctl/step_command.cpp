@@ -1,4 +1,4 @@
-// A plugin for pipelines, to begin with.
+// batchflowctl step: writes a plugin step for users to begin with.
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beside this program, where it is installed or was built.
+// The folder of headers beside this program, where it is installed or was built.
 fs::path header_folder() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -49,7 +49,7 @@ int new_step(const std::string& name) {
       std::string(kLetters).find(name[0]) == std::string::npos ||
       name.find_first_not_of(std::string(kLetters) + "0123456789-_") != std::string::npos)
     throw ConfigError(
-        fmt::format("'{}' is no name for a step: write letters, digits, '-' and '_', a letter "
+        fmt::format("a step cannot be called '{}'; write letters, digits, '-' and '_', a letter "
                     "first, at most 64",
                     name.substr(0, 80)));
   const std::string source = name + ".cpp", pipeline = name + ".yaml";
@@ -75,7 +75,7 @@ int new_step(const std::string& name) {
 }  // namespace
 
 void add_step_command(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("step", "Steps of pipelines that are plugins");
+  CLI::App* command = app.add_subcommand("step", "Pipeline steps that are plugins");
   command->require_subcommand(1);
   CLI::App* made = command->add_subcommand(
       "new", "Write NAME.cpp and NAME.yaml, and print the command that builds NAME.so");
@@ -83,7 +83,7 @@ void add_step_command(CLI::App& app, Action& action) {
       "Example:\n"
       "  batchflowctl step new blur        writes blur.cpp and blur.yaml, and says how to build");
   const auto name = std::make_shared<std::string>();
-  made->add_option("NAME", *name, "Of the step, its files and its pipeline")->required();
+  made->add_option("NAME", *name, "The name of the step, its files and its pipeline")->required();
   made->callback([&action, name] { action = [name] { return new_step(*name); }; });
 }
 

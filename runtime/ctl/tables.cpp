@@ -98,7 +98,7 @@ std::string datasets_table(const json& status) {
 std::string quotas_table(const json& quotas) {
   std::vector<std::vector<std::string>> rows = {
       {"user", "jobs", "batches", "connections", "messages/s", "frames", "weight"}};
-  const auto of = [](const std::string& taken, const std::string& most) {
+  const auto part_of = [](const std::string& taken, const std::string& most) {
     return taken + " of " + most;
   };
   const auto count = [](const json& from, const char* key) {
@@ -106,17 +106,18 @@ std::string quotas_table(const json& quotas) {
   };
   for (const json& one : list(quotas, "users")) {
     const double batches = number(one, "batch_bytes_most");
-    rows.push_back({printable(text(one, "user")), of(count(one, "jobs"), count(one, "jobs_most")),
-                    batches > 0 ? of(bytes_text(number(one, "batch_bytes")), bytes_text(batches))
-                                : bytes_text(number(one, "batch_bytes")),
-                    of(count(one, "connections"), count(one, "connections_most")),
-                    count(one, "messages_per_s_most"), bytes_text(number(one, "frame_bytes_most")),
-                    fmt::format("{:g}", number(one, "weight"))});
+    rows.push_back(
+        {printable(text(one, "user")), part_of(count(one, "jobs"), count(one, "jobs_most")),
+         batches > 0 ? part_of(bytes_text(number(one, "batch_bytes")), bytes_text(batches))
+                     : bytes_text(number(one, "batch_bytes")),
+         part_of(count(one, "connections"), count(one, "connections_most")),
+         count(one, "messages_per_s_most"), bytes_text(number(one, "frame_bytes_most")),
+         fmt::format("{:g}", number(one, "weight"))});
   }
   return table(rows);
 }
 
-// How steps fare that run in processes of their own.
+// How plugin steps do, which run in processes of their own.
 static std::string plugins_table(const json& status) {
   std::vector<std::vector<std::string>> rows = {{"step", "pipeline", "dataset", "samples",
                                                  "ms each", "corrupt", "starts", "crashes",
@@ -169,7 +170,7 @@ std::string status_text(const json& status) {
   out += fmt::format(
       "delivery    {:.0f} batches, {:.0f} samples ({:.2f} for each prepared), {:.0f} copied; "
       "repeats "
-      "{:.0f}, made anew {:.0f}, corrupt {:.0f}\n\n",
+      "{:.0f}, made again {:.0f}, corrupt {:.0f}\n\n",
       number(status, "batches"), number(status, "samples"),
       prepared > 0 ? number(status, "samples") / prepared : 0.0, number(status, "copied_samples"),
       number(status, "repeats"), number(status, "remakes"), number(status, "corrupt_samples"));

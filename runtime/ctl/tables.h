@@ -1,4 +1,4 @@
-// What batchflowctl prints for people, made of what the service answers.
+// The texts that batchflowctl prints for people, made from the service's answers.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ std::string datasets_table(const nlohmann::json& status);
 std::string cache_text(const nlohmann::json& status);
 std::string described_text(const nlohmann::json& answer);
 
-// Parts of the same for programs.
+// Parts of the same answers for programs.
 nlohmann::json jobs_json(const nlohmann::json& status);
 nlohmann::json datasets_json(const nlohmann::json& status);
 nlohmann::json cache_json(const nlohmann::json& status);
 
 std::string quotas_table(const nlohmann::json& quotas);
 
-// One line a second, in the manner of dstat: what has happened between two answers.
+// One line a second, in the manner of dstat, with what happened between two answers.
 nlohmann::json stats_json(const nlohmann::json& before, const nlohmann::json& now);
 std::string stats_head();
 std::string stats_line(const nlohmann::json& before, const nlohmann::json& now);
@@ -29,7 +29,7 @@ std::string stats_line(const nlohmann::json& before, const nlohmann::json& now);
 std::string bytes_text(double bytes);
 // Columns as wide as their widest entry; the first is left-aligned.
 std::string table(const std::vector<std::vector<std::string>>& rows);
-// Without what would move a cursor, line by line.
+// The text without characters that would move a cursor, line by line.
 std::string printable_lines(const std::string& raw);
 
 }  // namespace batchflow::ctl

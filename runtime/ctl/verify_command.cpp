@@ -1,4 +1,4 @@
-// Reads a dataset from first to last, and says what is wrong with it.
+// batchflowctl verify: reads all of a dataset, and says what is wrong with it.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -10,7 +10,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/ctl/commands.h"
-#include "runtime/ctl/dataset_place.h"
+#include "runtime/ctl/dataset_path.h"
 #include "runtime/ctl/tables.h"
 #include "runtime/ctl/verify_dataset.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 struct Options {
   std::string dataset;
-  DatasetPlace place;
+  DatasetPath given;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   OutputFlags outputs;
 };
@@ -65,15 +65,15 @@ std::string json_of(const VerifyReport& report, const SampleIndex& index) {
 
 int verify(const Options& options, const std::string& service) {
   options.outputs.check();
-  const DatasetPlace place = find_dataset(options.dataset, options.place, service);
-  const OpenedDataset data = open_dataset(place);
+  const DatasetPath dataset = find_dataset(options.dataset, options.given, service);
+  const OpenedDataset data = open_dataset(dataset);
   VerifyOptions how;
   how.threads = options.threads;
   const VerifyReport report = verify_dataset(data, options.dataset, how);
   if (options.outputs.wanted("json")) {
     options.outputs.write("json", json_of(report, *data.index));
   } else {
-    options.outputs.write_text(text_of(report, *data.index, place.version));
+    options.outputs.write_text(text_of(report, *data.index, dataset.version));
   }
   const std::vector<std::string> notes = data.index->notes();
   const bool is_whole = std::none_of(notes.begin(), notes.end(),
@@ -92,10 +92,12 @@ void add_verify_command(CLI::App& app, const std::string& service, Action& actio
       "  batchflowctl verify /data/imagenet/train\n"
       "  batchflowctl verify imagenet --json=findings.json");
   const auto options = std::make_shared<Options>();
-  command->add_option("DATASET", options->dataset, "A path, or a name that the service knows")
+  command
+      ->add_option("DATASET", options->dataset, "A path, or the name of a dataset of the service")
       ->required();
-  options->place.add_options(*command);
-  command->add_option("--threads", options->threads, "Default: one a core")
+  options->given.add_options(*command);
+  command
+      ->add_option("--threads", options->threads, "Threads that read; default: one for each core")
       ->check(CLI::Range(1, 1024));
   options->outputs.add(*command, "json", "JSON");
   command->callback([&service, &action, options] {

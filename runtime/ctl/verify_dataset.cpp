@@ -21,14 +21,14 @@
 namespace batchflow::ctl {
 namespace {
 
-constexpr std::uint64_t kAtOnce = 64;               // samples a thread takes
+constexpr std::uint64_t kAtOnce = 64;               // samples that a thread takes at a time
 constexpr Bytes kInMemoryMost = Bytes{1} << 30;     // of one sample
-constexpr std::size_t kPieceOfPlainFile = 1 << 20;  // what no checksum covers is read in these
-constexpr std::size_t kFirstBytes = 16;             // which tell what a picture is
+constexpr std::size_t kPieceOfPlainFile = 1 << 20;  // files without checksums are read in pieces
+constexpr std::size_t kFirstBytes = 16;             // enough to recognise a picture
 constexpr int kTries = 3;
 constexpr std::chrono::milliseconds kBeforeNextTry{20};
 
-// `jpg` and its like: somebody says that it is a picture that can be decoded.
+// Whether a name says that this is a picture that can be decoded: it ends in `jpg` or the like.
 bool is_called_picture(std::string_view name) {
   std::string ending(name.substr(name.find_last_of('.') + 1));
   std::transform(ending.begin(), ending.end(), ending.begin(),
@@ -36,16 +36,16 @@ bool is_called_picture(std::string_view name) {
   return ending == "jpg" || ending == "jpeg" || ending == "png";
 }
 
-// One a thread: looks at one sample after the other.
-class Looker {
+// Checks one sample after another. Each thread has one.
+class Checker {
  public:
-  Looker(const SampleIndex& index, int root) : index_(index), root_(root) {}
+  Checker(const SampleIndex& index, int root) : index_(index), root_(root) {}
 
-  // Adds what it saw to `report`; answers what is wrong, if anything is.
-  std::optional<Finding> look(SampleId sample, VerifyReport& report) {
+  // Counts the sample in `report`, and answers what is wrong with it, if anything.
+  std::optional<Finding> check(SampleId sample, VerifyReport& report) {
     for (int tries = 1;; ++tries) {
       try {
-        const std::string problem = look_once(sample, report);
+        const std::string problem = check_once(sample, report);
         if (problem.empty()) return std::nullopt;
         return finding(sample, Finding::What::corrupt, problem);
       } catch (const DatasetError& error) {
@@ -61,8 +61,8 @@ class Looker {
     return {sample.value, what, index_.sample_name(sample), std::move(why)};
   }
 
-  // Throws DatasetError when it cannot be read.
-  std::string look_once(SampleId sample, VerifyReport& report) {
+  // Throws DatasetError where the sample cannot be read.
+  std::string check_once(SampleId sample, VerifyReport& report) {
     const Extent extent = index_.extent(sample);
     if (!file_ || extent.file != open_) {
       file_ = std::make_unique<DatasetFile>(root_, index_.path(extent.file));
@@ -70,7 +70,8 @@ class Looker {
     }
     const std::string_view path = index_.path(extent.file);
     if (file_->size() < extent.offset + extent.bytes)
-      throw DatasetError("it is shorter than when it was indexed; start again when nobody writes");
+      throw DatasetError(
+          "it is shorter than when it was indexed; start again when it is not written to");
     const bool is_whole = index_.kind() == RecordKind::whole;
     if (is_whole && !is_called_picture(path) && !is_picture(file_->view(0, kFirstBytes))) {
       for (Bytes at = 0; at < extent.bytes; at += kPieceOfPlainFile)
@@ -141,11 +142,11 @@ class Verification {
  private:
   void work() {
     try {
-      Looker looker(index_, root_);
+      Checker checker(index_, root_);
       for (;;) {
         const std::uint64_t first = next_.fetch_add(kAtOnce);
         if (first >= index_.samples() || ending_) break;
-        look_at(looker, first, std::min(index_.samples(), first + kAtOnce));
+        check_samples(checker, first, std::min(index_.samples(), first + kAtOnce));
       }
     } catch (...) {
       const std::lock_guard lock(mutex_);
@@ -157,10 +158,10 @@ class Verification {
     changed_.notify_one();
   }
 
-  void look_at(Looker& looker, std::uint64_t first, std::uint64_t last) {
+  void check_samples(Checker& checker, std::uint64_t first, std::uint64_t last) {
     VerifyReport seen;
     for (std::uint64_t key = first; key < last && !ending_; ++key) {
-      const std::optional<Finding> found = looker.look(SampleId(key), seen);
+      const std::optional<Finding> found = checker.check(SampleId(key), seen);
       ++seen.samples;
       if (found) add(*found);
     }
@@ -195,7 +196,7 @@ class Verification {
   const VerifyOptions& options_;
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> ending_{false};
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // for all members below
   std::condition_variable changed_;
   std::size_t ended_ = 0;
   std::exception_ptr failure_;

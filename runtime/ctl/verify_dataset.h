@@ -1,8 +1,8 @@
-// Reads every sample of a dataset and finds those that are not what they should be: checksums that
-// do not fit, records that cannot be taken apart, JPEG and PNG pictures that do not decode.
+// Reads every sample of a dataset and finds corrupt ones: checksums that do not fit, records
+// without their parts, JPEG and PNG pictures that cannot be decoded.
 //
-// What cannot be read is told apart from what is damaged: the one may be there again tomorrow, the
-// other is not. Memory is bounded whatever the dataset holds.
+// A sample that cannot be read is not called corrupt, since it may be readable later. Memory is
+// bounded, whatever the dataset holds.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "runtime/ctl/dataset_place.h"
+#include "runtime/ctl/dataset_path.h"
 #include "runtime/sources/sample_index.h"
 
 namespace batchflow::ctl {
 
 struct VerifyOptions {
   unsigned threads = 1;
-  std::size_t findings_most = 10'000;  // that are told; all are counted
-  std::function<bool()> stop;          // asked ten times a second
+  std::size_t findings_most = 10'000;  // that are listed; all are counted
+  std::function<bool()> stop;          // called ten times a second
   IndexProgress progress;
 };
 
@@ -31,7 +31,7 @@ struct Finding {
 };
 
 struct VerifyReport {
-  std::uint64_t samples = 0;  // looked at
+  std::uint64_t samples = 0;  // that were read
   Bytes bytes = 0;
   std::uint64_t checksums = 0;  // samples with one that fits
   std::uint64_t pictures = 0;   // decoded
@@ -44,7 +44,7 @@ struct VerifyReport {
 
 // `root` is the dataset's folder, open. A read that fails is tried three times.
 VerifyReport verify_dataset(const SampleIndex& index, int root, const VerifyOptions& options);
-// The same for somebody who waits for it: with a bar of progress. Throws Interrupted.
+// The same for a person who waits for it, with a bar of progress. Throws Interrupted.
 VerifyReport verify_dataset(const OpenedDataset& data, const std::string& called,
                             VerifyOptions options);
 

@@ -18,7 +18,7 @@
 #include "core/config_value.h"
 #include "core/random.h"
 
-// The linker's names for both ends of the section; null in a program without any place.
+// The linker's names for both ends of the section; null in a program without any failpoint.
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern batchflow::Failpoint* __start_bf_failpoints[];
 [[gnu::weak, gnu::visibility("hidden")]] extern batchflow::Failpoint* __stop_bf_failpoints[];
@@ -38,13 +38,13 @@ struct Report {
   std::mutex mutex;
   std::string file;
 };
-// Never destroyed: a place may be reached at the very end of a process.
+// It is never destroyed: a failpoint may be reached at the very end of a process.
 Report& report() {
   static auto* const only = new Report;
   return *only;
 }
 
-std::span<Failpoint* const> places() {
+std::span<Failpoint* const> failpoints() {
   return {__start_bf_failpoints, __stop_bf_failpoints};
 }
 
@@ -104,14 +104,14 @@ Rule parse_rule(std::string_view entry, std::string_view text) {
 
 void check_known(std::string_view entry, std::string_view name) {
   std::vector<std::string_view> known;
-  for (const Failpoint* place : places()) known.push_back(place->name);
+  for (const Failpoint* point : failpoints()) known.push_back(point->name);
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   const std::string near = nearest_name(name, known);
-  refuse(entry, near.empty() ? "there is no such place here" : "did you mean " + near + "?");
+  refuse(entry, near.empty() ? "this program has no such failpoint" : "did you mean " + near + "?");
 }
 
-// Whether the place acts this time; counts.
-bool strikes(Failpoint& point, std::uint64_t& draw) {
+// Counts, and answers whether the failpoint acts this time.
+bool acts_now(Failpoint& point, std::uint64_t& draw) {
   const std::uint64_t n = point.reached.fetch_add(1, std::memory_order_relaxed);
   const Action action = point.action.load(std::memory_order_relaxed);
   if (action == Action::off || action == Action::count) return false;
@@ -127,9 +127,9 @@ bool strikes(Failpoint& point, std::uint64_t& draw) {
   return true;
 }
 
-// What is the same for both macros.
+// The part that both macros share.
 Action act(Failpoint& point, std::uint64_t& draw) {
-  if (!strikes(point, draw)) return Action::off;
+  if (!acts_now(point, draw)) return Action::off;
   const Action action = point.action.load(std::memory_order_relaxed);
   if (action == Action::kill) ::kill(::getpid(), SIGKILL);
   if (action == Action::delay) {
@@ -184,26 +184,26 @@ void configure_failpoints(std::string_view text) {
     const std::lock_guard lock(report().mutex);
     report().file = report_to;
   }
-  for (Failpoint* place : places()) {
-    const auto found = rules.find(place->name);
+  for (Failpoint* point : failpoints()) {
+    const auto found = rules.find(point->name);
     const Rule rule = found != rules.end() ? found->second : for_all.value_or(Rule{});
-    place->action = rule.action;
-    place->threshold = rule.threshold;
-    place->left = rule.count;
-    place->delay_ms = rule.delay_ms;
-    place->reached = 0;
-    place->acted = 0;
+    point->action = rule.action;
+    point->threshold = rule.threshold;
+    point->left = rule.count;
+    point->delay_ms = rule.delay_ms;
+    point->reached = 0;
+    point->acted = 0;
   }
   failpoints_on.store(for_all || !rules.empty());
 }
 
 std::vector<FailpointCount> failpoint_counts() {
   std::map<std::string_view, FailpointCount> sums;
-  for (const Failpoint* place : places()) {
-    FailpointCount& sum = sums[place->name];
-    sum.name = place->name;
-    sum.reached += place->reached.load(std::memory_order_relaxed);
-    sum.acted += place->acted.load(std::memory_order_relaxed);
+  for (const Failpoint* point : failpoints()) {
+    FailpointCount& sum = sums[point->name];
+    sum.name = point->name;
+    sum.reached += point->reached.load(std::memory_order_relaxed);
+    sum.acted += point->acted.load(std::memory_order_relaxed);
   }
   std::vector<FailpointCount> all;
   for (const auto& [name, sum] : sums) all.push_back(sum);

@@ -1,30 +1,29 @@
-// Named places in the runtime at which a test, or whoever wants to see what happens, lets something
-// go wrong.
+// Failpoints: named points in the runtime's code that a test or a user can make fail.
 //
 //   if (BF_FAILPOINT("storage.read.error")) return EIO;
 //   length = BF_FAILPOINT_SHORT("storage.read.short", length);
 //
-// They are in every build; one that is off costs one relaxed load. A program calls
-// configure_failpoints() with the environment's BATCHFLOW_FAILPOINTS when it starts: entries with
+// Failpoints are in every build. A failpoint that is off costs one relaxed load. A program calls
+// configure_failpoints() when it starts, with the environment's BATCHFLOW_FAILPOINTS: entries with
 // commas between them,
 //
 //   name=action[:probability][:count]     storage.read.error=fail:0.01:5
-//   *=action[:probability][:count]        every place
+//   *=action[:probability][:count]        every failpoint
 //   seed=7
 //   report=FILE                           report_failpoints() appends to it
 //
-// where a later entry for the same name replaces an earlier one, probability is at most 1 (the
-// default), and count is how often it acts at most. The n-th time a place is reached it acts or
-// not by the seed, its name and n alone. Actions:
+// A later entry for the same name replaces an earlier one. `probability` is at most 1, the default.
+// `count` is how often the failpoint acts at most. Whether it acts when it is reached for the n-th
+// time follows from the seed, its name and n alone. Actions:
 //
-//   fail      BF_FAILPOINT answers true: the place does what it does when this goes wrong
-//   short     BF_FAILPOINT_SHORT gives fewer than it was given; BF_FAILPOINT as `fail`
-//   delay     the thread sleeps 10 ms there; `delay-500` for 500 ms
+//   fail      BF_FAILPOINT answers true: the code does what it does when this fails
+//   short     BF_FAILPOINT_SHORT answers fewer bytes than it was given; BF_FAILPOINT as `fail`
+//   delay     the thread sleeps for 10 ms; `delay-500`: for 500 ms
 //   kill      the process kills itself (SIGKILL)
-//   count     nothing, but how often the place is reached is counted
+//   count     nothing happens, but the failpoint counts how often it is reached
 //
 // REQUIRES: used in functions of .cpp files that are neither inline nor templates, so that each
-// place is there once.
+// failpoint exists once.
 #pragma once
 
 #include <atomic>
@@ -37,9 +36,9 @@
 
 namespace batchflow {
 
-// Replaces what was configured before and begins counting anew; empty turns all off. Throws
-// ConfigError for what cannot be read or names no place of this program. Counts and chances are
-// exact when no other thread reaches a place meanwhile.
+// Replaces the configuration before, and sets all counts to 0. An empty text turns all failpoints
+// off. Throws ConfigError for a text that cannot be read, or that names no failpoint of this
+// program. Counts and draws are exact if no other thread reaches a failpoint meanwhile.
 void configure_failpoints(std::string_view text);
 
 struct FailpointCount {
@@ -47,13 +46,15 @@ struct FailpointCount {
   std::uint64_t reached = 0;
   std::uint64_t acted = 0;
 };
-// All places of this program by name; those of one name together. Counted while any is configured.
+// The counts of all failpoints of this program, by name; those with the same name are summed. They
+// count while any failpoint is configured.
 std::vector<FailpointCount> failpoint_counts();
-// Appends a line `PROCESS NAME REACHED ACTED` for each place to the file that is configured, if one
-// is: for a process that nobody can ask. What it says last counts.
+// Appends a line `PROCESS NAME REACHED ACTED` for each failpoint to the configured file, if there
+// is one. This is for processes that cannot be asked. Of several reports of a process the last
+// counts.
 void report_failpoints();
 
-// ------------------------------------------------------------------- what the macros stand on ----
+// -------------------------------------------------------------------------- under the macros ----
 
 struct Failpoint {
   enum class Action : std::uint8_t { off, count, fail, shorten, delay, kill };
@@ -73,22 +74,22 @@ Bytes reach_failpoint(Failpoint& point, Bytes bytes);
 
 }  // namespace batchflow
 
-// The linker gathers the addresses of all places in one section, so that a name nobody uses is an
-// error, and one that is never reached is seen.
-#define BF_FAILPOINT_PLACE_(text)                                                                \
+// The linker puts the addresses of all failpoints into one section. So an unknown name is an error,
+// and a failpoint that is never reached can be found.
+#define BF_FAILPOINT_DEFINE_(text)                                                               \
   static ::batchflow::Failpoint bf_point{text};                                                  \
   [[gnu::section("bf_failpoints"), gnu::used]] static ::batchflow::Failpoint* bf_point_address = \
       &bf_point
 #define BF_FAILPOINT(text)                                               \
   ([]() -> bool {                                                        \
-    BF_FAILPOINT_PLACE_(text);                                           \
+    BF_FAILPOINT_DEFINE_(text);                                          \
     return ::batchflow::failpoints_on.load(std::memory_order_relaxed) && \
            ::batchflow::reach_failpoint(bf_point);                       \
   }())
-// REQUIRES: bytes > 0. Gives at least 1 and less than `bytes` where it acts and bytes > 1.
+// Where it acts and bytes > 1, it answers at least 1 and less than `bytes`. REQUIRES: bytes > 0
 #define BF_FAILPOINT_SHORT(text, bytes)                               \
   ([](::batchflow::Bytes bf_bytes) -> ::batchflow::Bytes {            \
-    BF_FAILPOINT_PLACE_(text);                                        \
+    BF_FAILPOINT_DEFINE_(text);                                       \
     return ::batchflow::failpoints_on.load(std::memory_order_relaxed) \
                ? ::batchflow::reach_failpoint(bf_point, bf_bytes)     \
                : bf_bytes;                                            \

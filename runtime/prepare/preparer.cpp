@@ -157,7 +157,7 @@ class WorkerPreparer final : public Preparer {
     if (!pipeline.afterwards()) return true;
     const Afterwards& plan = *pipeline.afterwards();
     const Field* given = &plan.before.fields[0];
-    const BlockLayout::FieldPlace& where = plan.layout.fields[0];
+    const BlockLayout::FieldLayout& where = plan.layout.fields[0];
     const std::byte* from = before_plugins_.data() + where.values;
     std::uint64_t rows = 1;
     if (where.ragged)

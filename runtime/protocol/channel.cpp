@@ -16,7 +16,7 @@
 namespace batchflow {
 namespace {
 
-// How long poll waits, rounded up so that it does not return too early again and again.
+// How long poll waits: rounded up, so that it does not return too early again and again.
 int milliseconds_until(Channel::Clock::time_point deadline) {
   if (deadline == Channel::kAtOnce) return 0;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Channel::Clock::now());
@@ -128,7 +128,7 @@ bool Channel::send(std::string_view text, std::span<const int> descriptors,
     } else if (errno == EINTR) {
       continue;
     } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
-      hear_last(std::strerror(errno));
+      close_after_last(std::strerror(errno));
     } else if (!wait_for(POLLOUT, deadline) && is_over(deadline)) {
       close("the other side does not read");
     }
@@ -136,15 +136,16 @@ bool Channel::send(std::string_view text, std::span<const int> descriptors,
   return is_open();
 }
 
-// Who refuses a connection says why and closes it, before he has heard anything.
-void Channel::hear_last(std::string_view why) {
+// A service that refuses a connection says why and closes it, before it has read anything. So its
+// last frame is received before the channel is closed.
+void Channel::close_after_last(std::string_view why) {
   const std::string because(why);
   last_ = receive(kAtOnce);
   close(because);
 }
 
-// False: there is nothing (more) now.
-bool Channel::receive_some() {
+// False: no more bytes are there now.
+bool Channel::receive_part() {
   const std::span<std::byte> room = cutter_.room();
   iovec part{room.data(), BF_FAILPOINT_SHORT("protocol.receive.short", room.size())};
   Control control;
@@ -165,13 +166,13 @@ bool Channel::receive_some() {
   }
   take_descriptors(message, descriptors_);
   if ((message.msg_flags & MSG_CTRUNC) != 0 || descriptors_.size() > kDescriptorsMost) {
-    close("more descriptors than a message may have, or than this process may open");
+    close("a message has too many descriptors, or this process has as many open as it may");
   } else if (now == 0) {
     close(cutter_.in_a_frame() ? "closed by the other side within a message"
                                : "closed by the other side");
   } else {
     cutter_.filled(static_cast<std::size_t>(now));
-    if (cutter_.broken()) close("a message of no possible length");
+    if (cutter_.broken()) close("a message has a length that no message can have");
   }
   return is_open();
 }
@@ -179,7 +180,7 @@ bool Channel::receive_some() {
 std::optional<Frame> Channel::receive(Clock::time_point deadline) {
   if (last_) return std::exchange(last_, std::nullopt);
   while (is_open()) {
-    if (receive_some()) {
+    if (receive_part()) {
       if (auto text = cutter_.take())
         return Frame{std::move(*text), std::exchange(descriptors_, {})};
     } else if (is_open() && !wait_for(POLLIN, deadline) && is_over(deadline)) {

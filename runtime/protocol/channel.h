@@ -1,9 +1,9 @@
-// Frames with descriptors over a Unix socket: what carries the messages of
+// Frames with descriptors over a Unix socket. They carry the messages of
 // runtime/protocol/messages.h.
 //
-// A client sends and waits with a deadline; a service that has a loop of its own calls `receive`
-// with none whenever the socket is readable, and sends with none. The other side may do anything:
-// what cannot be understood ends the channel.
+// A client sends and waits with a deadline. A program with a loop of its own calls `receive` with
+// kAtOnce whenever the socket is readable. The other side may do anything: bytes that cannot be
+// understood close the channel.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace batchflow {
 
 inline constexpr std::size_t kDescriptorsMost = 8;  // beside one frame
 
-// tcp:// or tls://, where others name a socket of this machine.
+// Whether an address names another machine (tcp:// or tls://), not a socket of this one.
 inline bool is_remote(std::string_view address) {
   return address.starts_with("tcp://") || address.starts_with("tls://");
 }
@@ -36,33 +36,34 @@ class Channel {
   static constexpr Clock::time_point kAtOnce = Clock::time_point::min();
 
   Channel() = default;
-  // A connected stream socket.
+  // REQUIRES: `socket` is a connected stream socket
   explicit Channel(Descriptor socket) : socket_(std::move(socket)) {}
-  // To the service at `path`. Closed, with the reason in `problem`, when nobody answers.
+  // Connects to the service at `path`. A closed channel, with the reason in `problem`, where none
+  // answers.
   static Channel connect(const std::string& path, std::string& problem);
 
   bool is_open() const { return static_cast<bool>(socket_); }
-  // Why it is not.
+  // Why the channel is closed.
   const std::string& problem() const { return problem_; }
   const Descriptor& socket() const { return socket_; }
   void close(std::string_view why);
 
-  // All of it, or the channel is closed, and what the other side said before it closed can still be
-  // received. Descriptors stay the caller's.
+  // Sends all of the frame. Where that fails the channel is closed; the last frame that the other
+  // side has sent before can still be received. The caller keeps its descriptors.
   // REQUIRES: 0 < text.size() <= kFrameMost, descriptors.size() <= kDescriptorsMost
   bool send(std::string_view text, std::span<const int> descriptors, Clock::time_point deadline);
-  // The next frame. Empty when none came in time, or the channel is closed.
+  // The next frame. None when no frame came in time, or the channel is closed.
   std::optional<Frame> receive(Clock::time_point deadline);
 
  private:
   bool wait_for(short events, Clock::time_point deadline);
-  bool receive_some();
-  void hear_last(std::string_view why);
+  bool receive_part();
+  void close_after_last(std::string_view why);
 
   Descriptor socket_;
   FrameCutter cutter_;
-  std::vector<Descriptor> descriptors_;  // of the frame being cut
-  std::optional<Frame> last_;            // of one that is closed
+  std::vector<Descriptor> descriptors_;  // of the frame that is being received
+  std::optional<Frame> last_;            // received before a send failed
   std::string problem_ = "not connected";
 };
 

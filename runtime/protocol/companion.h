@@ -1,4 +1,5 @@
-// What must live as long as a connection does: the thread that carries it to another machine.
+// An object that lives as long as a connection does, such as the thread that carries the connection
+// to another machine.
 #pragma once
 
 #include <string>
@@ -8,9 +9,9 @@ namespace batchflow {
 class Companion {
  public:
   virtual ~Companion() = default;
-  // Why the other machine is not reached any more; empty: it is.
+  // Why the other machine is no longer reached; empty: it is reached.
   virtual std::string problem() const = 0;
-  // In a child of fork: its thread is not there, and the rest is the parent's.
+  // In a child of fork(), which has not got the thread: everything is left to the parent.
   virtual void abandon() = 0;
 };
 

@@ -1,8 +1,9 @@
-// Cuts a stream of bytes into frames: four bytes of length, little-endian, then so many bytes.
+// Cuts bytes that arrive one after another into frames. A frame is four bytes of length,
+// little-endian, and then so many bytes.
 //
-// It knows no socket. A reader puts the next bytes where `room` says, which never reaches beyond
-// the frame they belong to: so descriptors that come with some bytes belong to the frame that these
-// are of. Memory grows with what has come, not with what a length claims.
+// The cutter knows no socket. A reader puts the next bytes where `room` says. That never reaches
+// beyond the end of the frame, so descriptors that come with some bytes belong to the same frame as
+// the bytes. Memory grows with the bytes that have come, not with what a length claims.
 #pragma once
 
 #include <array>
@@ -22,15 +23,15 @@ std::array<std::byte, kFrameLength> frame_length(std::size_t bytes);
 
 class FrameCutter {
  public:
-  // Empty when a whole frame waits to be taken, or the stream is broken.
+  // Empty when a whole frame waits to be taken, or the bytes are broken.
   std::span<std::byte> room();
-  // So many bytes have been put there. REQUIRES: at most room().size()
+  // So many bytes were put into room(). REQUIRES: bytes <= room().size()
   void filled(std::size_t bytes);
   std::optional<std::string> take();
-  // A length of zero or beyond kFrameMost: what follows cannot be understood.
+  // A length was zero or beyond kFrameMost, so that what follows cannot be understood.
   bool broken() const { return broken_; }
   bool in_a_frame() const { return filled_ != 0; }
-  // Of memory, for a frame that is not whole.
+  // The memory that is taken for a frame that is not whole.
   std::size_t bytes_held() const { return body_.capacity() > 15 ? body_.capacity() : 0; }
 
  private:

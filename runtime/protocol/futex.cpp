@@ -10,7 +10,7 @@
 
 namespace batchflow {
 
-// Without FUTEX_PRIVATE_FLAG: the other side is another process.
+// FUTEX_PRIVATE_FLAG is not set, since the other side is another process.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
                 std::uint64_t nanoseconds) {
   timespec time{};

@@ -6,11 +6,11 @@
 
 namespace batchflow {
 
-// Until somebody wakes, `word` is not `value`, the time is over, or a signal comes. The word may
-// lie in memory that is mapped read-only.
+// Waits until futex_wake() is called on the word, `word` is not `value`, the time is over, or a
+// signal comes. The word may be in memory that is mapped read-only.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
                 std::uint64_t nanoseconds);
-// Safe in a signal handler.
+// A signal handler may call it.
 void futex_wake(const std::atomic<std::uint32_t>* word);
 
 }  // namespace batchflow

@@ -20,7 +20,8 @@ std::string system_problem(std::string_view what) {
 
 }  // namespace
 
-Mapping Mapping::of(const Descriptor& file, Bytes bytes, bool writable, std::string& problem) {
+Mapping Mapping::map_file(const Descriptor& file, Bytes bytes, bool writable,
+                          std::string& problem) {
   Mapping mapping;
   const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
   void* memory = MAP_FAILED;
@@ -35,19 +36,19 @@ Mapping Mapping::of(const Descriptor& file, Bytes bytes, bool writable, std::str
   return mapping;
 }
 
-Mapping Mapping::of_sealed(const Descriptor& file, Bytes bytes, bool writable,
-                           std::string& problem) {
+Mapping Mapping::map_sealed(const Descriptor& file, Bytes bytes, bool writable,
+                            std::string& problem) {
   struct stat status {};
   const int seals = fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(file.get(), &status) != 0) {
-    problem = "a descriptor that is not a sealed memory file";
+    problem = "a descriptor is not of a sealed memory file";
     return {};
   }
   if (static_cast<Bytes>(status.st_size) < bytes) {
-    problem = fmt::format("a memory file of {} bytes, where {} are needed", status.st_size, bytes);
+    problem = fmt::format("a memory file has {} bytes, and {} are needed", status.st_size, bytes);
     return {};
   }
-  return of(file, bytes, writable, problem);
+  return map_file(file, bytes, writable, problem);
 }
 
 Mapping::Mapping(Mapping&& other) noexcept : memory_(std::exchange(other.memory_, {})) {}

@@ -1,7 +1,7 @@
-// Memory files and their mappings: what the service and a job share.
+// Memory files and their mappings, which the service and a job share.
 //
-// Whoever maps a file of somebody else's checks that it is as large as it must be and can never be
-// made smaller: otherwise reading it could end the process at any time.
+// A process that maps a file of another process checks that it is as large as it must be, and can
+// never become smaller. Otherwise reading it could end the process at any time.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@ namespace batchflow {
 class Mapping {
  public:
   Mapping() = default;
-  // Empty, with the reason in `problem`, when it cannot be had. REQUIRES: bytes > 0
-  static Mapping of(const Descriptor& file, Bytes bytes, bool writable, std::string& problem);
-  // The same for a memory file of somebody else's.
-  static Mapping of_sealed(const Descriptor& file, Bytes bytes, bool writable,
-                           std::string& problem);
+  // Empty, with the reason in `problem`, where the file cannot be mapped. REQUIRES: bytes > 0
+  static Mapping map_file(const Descriptor& file, Bytes bytes, bool writable, std::string& problem);
+  // The same for a memory file of another process, which must be sealed.
+  static Mapping map_sealed(const Descriptor& file, Bytes bytes, bool writable,
+                            std::string& problem);
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
@@ -32,10 +32,10 @@ class Mapping {
   std::span<std::byte> memory_;
 };
 
-// A new memory file of zeros. `name` is what /proc shows.
+// A new memory file of zeros. /proc shows it by `name`.
 Descriptor make_memory_file(const char* name, Bytes bytes, std::string& problem);
-// From now on the file keeps its size; `read_only`: nobody can map it writable any more, who has
-// not done so before.
+// The file keeps its size from now on. `read_only`: it can no longer be mapped writable; mappings
+// that were made before stay writable.
 bool seal(const Descriptor& file, bool read_only, std::string& problem);
 
 }  // namespace batchflow

@@ -17,13 +17,18 @@ using Json = nlohmann::json;
 
 constexpr int kDepthMost = 8;
 constexpr std::size_t kNotesMost = 16;
+constexpr std::size_t kTypeMost = 64;
+// A refusal quotes what it refuses. It must fit a frame also where each byte takes six in JSON.
+constexpr std::size_t kRefusalMost = kFrameMost / 8;
+// A relay adds a field to a `hello` before it passes it on. The result must fit a frame.
+constexpr std::size_t kHelloTextMost = 1024;
 constexpr std::string_view kOrders[] = {"strict", "sequential", "relaxed", "weighted", "listed"};
 
 std::string text_of(const Json& message) {
   return message.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Throws what it is that is wrong, as the JSON library does.
+// What is wrong with a message. The JSON library throws its own errors likewise.
 struct Wrong : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -38,7 +43,7 @@ Json parse(std::string_view frame) {
   return message;
 }
 
-// The fields of one object. A field that is not there leaves its default.
+// The fields of one object. A field that is missing keeps its default.
 class Fields {
  public:
   explicit Fields(const Json& object) : object_(object) {
@@ -66,25 +71,26 @@ class Fields {
     if (!value->is_boolean()) throw Wrong(fmt::format("'{}' must be true or false", name));
     out = value->get<bool>();
   }
-  void text(const char* name, std::string& out) const {
+  void text(const char* name, std::string& out, std::size_t most = kFrameMost) const {
     const Json* value = find(name);
     if (value == nullptr) return;
     if (!value->is_string()) throw Wrong(fmt::format("'{}' must be a string", name));
     out = value->get<std::string>();
+    if (out.size() > most) throw Wrong(fmt::format("'{}' has more than {} bytes", name, most));
     if (out.find('\0') != std::string::npos)
       throw Wrong(fmt::format("'{}' has a zero in it", name));
   }
-  void is_a(std::string_view type) const {
+  void require_type(std::string_view type) const {
     std::string found;
-    text("type", found);
-    if (found != type) throw Wrong(fmt::format("a message '{}' where '{}' is due", found, type));
+    text("type", found, kTypeMost);
+    if (found != type) throw Wrong(fmt::format("its type is '{}', not '{}'", found, type));
   }
 
  private:
   const Json& object_;
 };
 
-// What the JSON library throws stays in here.
+// Calls `decode`, and lets no error of it or of the JSON library out.
 template <class Decode>
 auto decoded(std::string_view frame, std::string& problem, Decode decode)
     -> std::optional<decltype(decode(Fields(Json())))> {
@@ -150,7 +156,7 @@ std::string message_type(std::string_view frame, std::string& problem) {
   return decoded(frame, problem,
                  [](const Fields& fields) {
                    std::string type;
-                   fields.text("type", type);
+                   fields.text("type", type, kTypeMost);
                    if (type.empty()) throw Wrong("it has no type");
                    return type;
                  })
@@ -219,7 +225,9 @@ std::string encode(const JoinAnswer& admission) {
 }
 
 std::string encode(const Refused& refused) {
-  Json json{{"type", "refused"}, {"why", refused.why}, {"message", refused.message}};
+  Json json{{"type", "refused"},
+            {"why", refused.why},
+            {"message", refused.message.substr(0, kRefusalMost)}};
   if (!refused.show.empty()) json["show"] = refused.show;
   return text_of(json);
 }
@@ -259,11 +267,11 @@ std::string encode_leave() {
 std::optional<Hello> decode_hello(std::string_view frame, std::string& problem) {
   return decoded(frame, problem, [](const Fields& fields) {
     Hello hello;
-    fields.is_a("hello");
+    fields.require_type("hello");
     fields.number("protocol", hello.protocol, 1);
-    fields.text("version", hello.version);
+    fields.text("version", hello.version, kHelloTextMost);
     fields.number("pid", hello.pid);
-    fields.text("from", hello.from);
+    fields.text("from", hello.from, kHelloTextMost);
     return hello;
   });
 }
@@ -271,7 +279,7 @@ std::optional<Hello> decode_hello(std::string_view frame, std::string& problem) 
 std::optional<Welcome> decode_welcome(std::string_view frame, std::string& problem) {
   return decoded(frame, problem, [](const Fields& fields) {
     Welcome welcome;
-    fields.is_a("welcome");
+    fields.require_type("welcome");
     fields.number("protocol", welcome.protocol, 1);
     fields.text("version", welcome.version);
     fields.text("service", welcome.service);
@@ -282,7 +290,7 @@ std::optional<Welcome> decode_welcome(std::string_view frame, std::string& probl
 std::optional<JoinRequest> decode_join(std::string_view frame, std::string& problem) {
   return decoded(frame, problem, [](const Fields& fields) {
     JoinRequest request;
-    fields.is_a("join");
+    fields.require_type("join");
     fields.text("dataset", request.dataset);
     fields.text("reading", request.reading);
     if (request.dataset.empty()) throw Wrong("'dataset' must name one");
@@ -322,7 +330,7 @@ std::optional<JoinRequest> decode_join(std::string_view frame, std::string& prob
 std::optional<JoinAnswer> decode_join_answer(std::string_view frame, std::string& problem) {
   return decoded(frame, problem, [](const Fields& fields) {
     JoinAnswer admission;
-    fields.is_a("admitted");
+    fields.require_type("admitted");
     fields.text("job", admission.job);
     fields.number("dataset_version", admission.dataset_version);
     fields.number("dataset_samples", admission.dataset_samples, 1);
@@ -350,7 +358,7 @@ std::optional<JoinAnswer> decode_join_answer(std::string_view frame, std::string
 std::optional<Refused> decode_refused(std::string_view frame, std::string& problem) {
   return decoded(frame, problem, [](const Fields& fields) {
     Refused refused;
-    fields.is_a("refused");
+    fields.require_type("refused");
     fields.text("why", refused.why);
     fields.text("message", refused.message);
     fields.text("show", refused.show);
@@ -364,7 +372,7 @@ std::optional<SlabMessage> decode_slab(std::string_view frame, std::string& prob
     std::string type;
     fields.text("type", type);
     if (type != "slab_gone") {
-      fields.is_a("slab");
+      fields.require_type("slab");
       fields.number("bytes", message.bytes, 1);
     }
     fields.number("slab", message.slab);
@@ -378,7 +386,7 @@ std::optional<NameMessage> decode_name(std::string_view frame, std::string& prob
     std::string type;
     fields.text("type", type);
     message.of_class = type == "class_name";
-    if (!message.of_class) fields.is_a("sample_name");
+    if (!message.of_class) fields.require_type("sample_name");
     fields.number("key", message.key);
     if (fields.find("name") != nullptr) fields.text("name", message.name.emplace());
     return message;
@@ -388,7 +396,7 @@ std::optional<NameMessage> decode_name(std::string_view frame, std::string& prob
 std::optional<SamplesSum> decode_samples_sum(std::string_view frame, std::string& problem) {
   return decoded(frame, problem, [](const Fields& fields) {
     SamplesSum sum;
-    fields.is_a("samples_sum");
+    fields.require_type("samples_sum");
     fields.number("first", sum.first);
     fields.number("count", sum.count, 1);
     if (sum.count > SamplesSum::kMost) throw Wrong("'count' is too many samples");
@@ -402,7 +410,7 @@ std::optional<SamplesSum> decode_samples_sum(std::string_view frame, std::string
 std::optional<WaitingMessage> decode_waiting(std::string_view frame, std::string& problem) {
   return decoded(frame, problem, [](const Fields& fields) {
     WaitingMessage waiting;
-    fields.is_a("waiting");
+    fields.require_type("waiting");
     if (fields.find("message") != nullptr) fields.text("message", waiting.message.emplace());
     return waiting;
   });

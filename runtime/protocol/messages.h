@@ -1,28 +1,30 @@
-// What is said over a socket: JSON objects in frames, with file descriptors beside some of them.
+// The messages on a socket: JSON objects in frames, some with file descriptors.
 //
-// A frame (runtime/protocol/frame.h) holds one JSON object with a `type`; what else stands in it
-// than is known is ignored. Strings are UTF-8 without zeros; 64-bit numbers are integers, not
-// strings. Descriptors ride with the first byte of the frame they belong to. Batches do not come
-// this way, unless the job is on another machine: then a `batch` frame of bytes follows each
-// record.
+// A frame (runtime/protocol/frame.h) holds one JSON object with a `type`; a reader ignores fields
+// that it does not know. Strings are UTF-8 without zeros; 64-bit numbers are integers, not strings.
+// Descriptors come with the first byte of the frame they belong to. Batches do not go through the
+// socket. Only for a job on another machine, the bytes of each batch follow its record, in a frame
+// of their own (runtime/remote/tcp_channel.h).
 //
 //   job          hello {protocol, version, pid, from}
 //   service      welcome {protocol, version, service}
+//                | refused {why, message}                 why "protocol": another number than the
+//                                                         service's
 //   job          join {JoinRequest} + [a descriptor of the dataset's folder]
-//   service      admitted {JoinAnswer} + down ring, up ring, doorbell
-//                | refused {why, message}                why "not_yet": to be asked again soon
+//   service      admitted {JoinAnswer} + the files of the two rings, doorbell, pace file
+//                | refused {why, message}                 why "not_yet": ask again soon
 //   service      slab {slab, bytes} + memory file         any time after, before a batch names it
 //   service      slab_gone {slab}                         no later batch names it
 //   service      refused {why, message}                   before a `refused` record: why the
 //                                                         job ends
 //   job          waiting {}; service: waiting {message}   which other ranks hold it up, also
-//                                                         before it is admitted; empty: none do
+//                                                         before it is admitted; empty: none
 //   job          samples_sum {first, count}; service: samples_sum {first, count, names, labels,
-//                pairs}                                   of samples in a row
+//                pairs}                                   of consecutive samples
 //   job          leave {}
-//   job          sample_name {key}; service: sample_name {key, name} (empty: there is none), and
+//   job          sample_name {key}; service: sample_name {key, name} (empty: it has no name);
 //                class_name likewise
-//   anybody      command {name, arguments}                batchflowctl
+//   batchflowctl command {name, arguments}
 //   service      answer {...} | error {message}
 #pragma once
 
@@ -38,26 +40,27 @@
 
 namespace batchflow {
 
-// What a frame's `type` is; empty, with the reason in `problem`, when it is no message at all.
+// The `type` of a message; empty, with the reason in `problem`, for a frame that is no message.
 std::string message_type(std::string_view frame, std::string& problem);
 
 struct Hello {
   std::uint32_t protocol = 0;
   std::string version;
   std::uint64_t pid = 0;
-  std::string from;  // the machine of a remote job, as the relay tells it; empty: this one
+  std::string from;  // the machine of a remote job, which the relay fills in; empty: this machine
 };
 struct Welcome {
   std::uint32_t protocol = 0;
   std::string version;
-  std::string service;  // names this start of the service
+  std::string service;  // a name that differs at each start of the service
 };
 
 struct JoinRequest {
   std::string dataset;
-  std::string reading;  // of a path: `tokens=1024`, `split=fraction=0.9`, as --dataset has them
+  // How a dataset given as a path is read: `tokens=1024`, `split=fraction=0.9`, as in --dataset.
+  std::string reading;
   std::string pipeline;
-  std::string job;  // empty: a new one
+  std::string job;  // empty: a new job
   std::uint64_t pid = 0;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
@@ -71,10 +74,10 @@ struct JoinRequest {
   double weight = 1;
   std::string state;              // JSON of a position; empty: from the beginning
   bool rejoins = false;           // after the service was away
-  std::string ticket = {};        // rejoins: of its JoinAnswer before
-  std::uint64_t steps_given = 0;  // rejoins: how many the rank has been given, by any service
+  std::string ticket = {};        // rejoins: from the rank's last JoinAnswer
+  std::uint64_t steps_given = 0;  // rejoins: how many batches any service has given the rank
   Digest pipeline_hash = 0;
-  std::optional<double> corrupt_ratio_max;  // of the dataset's samples; none: the service's
+  std::optional<double> corrupt_ratio_max;  // of the dataset's samples; none: the service's limit
 };
 
 struct JoinAnswer {
@@ -88,45 +91,46 @@ struct JoinAnswer {
   std::uint64_t steps_per_epoch = 0;
   std::uint32_t classes = 0;
   BatchSpec spec;
-  std::uint64_t ring_bytes = 0;    // of each ring's records
+  std::uint64_t ring_bytes = 0;    // of the records of each ring
   std::string state;               // where the job begins
-  std::vector<std::string> notes;  // what its user should know of the data
-  std::string ticket = {};  // a secret of this rank's: whoever shows it may come in its place
+  std::vector<std::string> notes;  // what the user should know of the data
+  std::string ticket = {};         // a secret of this rank: a process that shows it may replace it
 };
 
-// `why` is one word, for programs; `message` is for people, with what to do.
+// `why` is one word, for programs; `message` is for people, and says what to do.
 struct Refused {
   std::string why;
   std::string message;
-  // What a job that asks again had better show a descriptor of; empty: nothing would help.
+  // The path that a job should open and show when it asks again; empty: that would not help.
   std::string show = {};
 };
 
 struct SlabMessage {
   std::uint64_t slab = 0;
-  Bytes bytes = 0;  // of its memory file; 0: it is gone
+  Bytes bytes = 0;  // of its memory file; 0: the slab is gone
 };
 
 // A question for a name, and its answer.
 struct NameMessage {
   bool of_class = false;
   std::uint64_t key = 0;
-  std::optional<std::string> name;  // none: the question
+  std::optional<std::string> name;  // none: this is the question
 };
 
-// Of samples [first, first + count), to compare them with what a client has without their names.
+// Checksums of samples [first, first + count), to compare them with samples that a client has.
 struct SamplesSum {
   static constexpr std::uint64_t kMost = 4096;
   std::uint64_t first = 0;
   std::uint64_t count = 0;
-  // CRC-32s: of names, each with a zero behind it; of labels in decimals (-1: none) likewise. And
-  // the sum of those of `name 0 label` of each, which is the same in any order.
+  // `names` is the CRC-32 of all names, with a zero byte behind each; `labels` that of all labels
+  // in decimals (-1: none) likewise. `pairs` is the sum of one CRC-32 for each sample, of its name,
+  // a zero byte and its label; it is the same in any order.
   std::uint64_t names = 0;
   std::uint64_t labels = 0;
   std::uint64_t pairs = 0;
 };
 
-// Without `message` the question, which other ranks hold this one up.
+// Without `message` it is the question which other ranks hold this one up, with it the answer.
 struct WaitingMessage {
   std::optional<std::string> message;
 };
@@ -142,7 +146,8 @@ std::string encode(const SamplesSum& sum);
 std::string encode(const WaitingMessage& message);
 std::string encode_leave();
 
-// Each leaves the reason in `problem` for bytes that are not one, whatever they are.
+// Each answers nothing for bytes that are no such message, whatever they are, with the reason in
+// `problem`.
 std::optional<Hello> decode_hello(std::string_view frame, std::string& problem);
 std::optional<Welcome> decode_welcome(std::string_view frame, std::string& problem);
 std::optional<JoinRequest> decode_join(std::string_view frame, std::string& problem);

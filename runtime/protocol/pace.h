@@ -1,10 +1,10 @@
-// How far the ranks of a job may go: one number that all of them see change at once.
+// How far the ranks of a job may go: one number, which all ranks see change at the same time.
 //
-// A step's batches lie in as many rings as there are ranks. If the service is killed between two of
-// them, some ranks would have a step that others can never get. So a batch counts as there only
-// when its step is below the number in the job's pace file, which the service raises by one store
-// when the batches of all ranks have been written. All ranks then leave a service that has died
-// after the same step, each having been given its part of every sample up to there.
+// The batches of a training step are in as many rings as there are ranks. If the service is killed
+// between two of them, some ranks would have a step that others can never get. So a batch counts as
+// there only when its step is below the number in the job's pace file. The service raises that
+// number by one store when it has written the batches of all ranks. So all ranks leave a service
+// that has died after the same step, and together they were given every sample up to there.
 #pragma once
 
 #include <atomic>
@@ -19,15 +19,15 @@ namespace batchflow {
 class Pace {
  public:
   Pace() = default;
-  // The service's side. Empty, with the reason in `problem`, without memory for it.
+  // For the service. Empty, with the reason in `problem`, where there is no memory for it.
   static Pace make(std::string& problem);
-  // A rank's side, which can only read it.
-  static Pace of(const Descriptor& file, std::string& problem);
+  // For a rank, which can only read the number.
+  static Pace map_file(const Descriptor& file, std::string& problem);
 
   explicit operator bool() const { return static_cast<bool>(page_); }
-  const Descriptor& file() const { return file_; }  // the service's
+  const Descriptor& file() const { return file_; }  // only after make()
 
-  // Steps below are there for all ranks.
+  // The batches of all steps below are there, for all ranks.
   std::uint64_t steps() const { return word().load(std::memory_order_acquire); }
   void raise(std::uint64_t steps) const { word().store(steps, std::memory_order_release); }
 

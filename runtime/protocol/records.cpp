@@ -43,7 +43,7 @@ std::string slices_problem(const BatchRecord& batch, std::span<const Slice> slic
   return "";
 }
 
-bool read_batch(std::span<const std::byte> bytes, DownRecord& out, std::string& problem) {
+bool read_batch(std::span<const std::byte> bytes, ServiceMessage& out, std::string& problem) {
   BatchRecord& batch = out.batch;
   if (!take(bytes, batch) || bytes.size() != batch.slices * sizeof(SliceRecord)) {
     problem = "a batch record of the wrong size";
@@ -83,17 +83,18 @@ bool read_batch(std::span<const std::byte> bytes, DownRecord& out, std::string& 
 
 }  // namespace
 
-bool read_down(std::span<const std::byte> record, DownRecord& out, std::string& problem) {
-  out.kind = static_cast<DownKind>(kind_of(record));
+bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
+                         std::string& problem) {
+  out.kind = static_cast<ServiceRecordKind>(kind_of(record));
   FinishedRecord finished;
   switch (out.kind) {
-    case DownKind::batch:
+    case ServiceRecordKind::batch:
       return read_batch(record, out, problem);
-    case DownKind::epoch_ended:
+    case ServiceRecordKind::epoch_ended:
       if (take(record, out.epoch_ended) && record.empty()) return true;
       break;
-    case DownKind::refused:
-    case DownKind::finished:
+    case ServiceRecordKind::refused:
+    case ServiceRecordKind::finished:
       if (take(record, finished) && record.empty()) return true;
       break;
   }
@@ -101,11 +102,11 @@ bool read_down(std::span<const std::byte> record, DownRecord& out, std::string& 
   return false;
 }
 
-bool read_up(std::span<const std::byte> record, UpMessage& out, std::string& problem) {
-  out.up = {};
+bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::string& problem) {
+  out.record = {};
   out.scores.clear();
   const std::uint32_t kind = kind_of(record);
-  if (kind == static_cast<std::uint32_t>(UpKind::scores)) {
+  if (kind == static_cast<std::uint32_t>(JobRecordKind::scores)) {
     ScoresRecord head;
     if (take(record, head) && head.count <= kScoresMost &&
         record.size() == head.count * sizeof(ScoreRecord)) {
@@ -113,12 +114,12 @@ bool read_up(std::span<const std::byte> record, UpMessage& out, std::string& pro
         if (!std::isfinite(score.value)) continue;  // says nothing about its sample
         out.scores.push_back({SampleId(score.sample), score.value});
       }
-      out.up.kind = UpKind::scores;
+      out.record.kind = JobRecordKind::scores;
       return true;
     }
-  } else if (kind >= static_cast<std::uint32_t>(UpKind::wanted) &&
-             kind <= static_cast<std::uint32_t>(UpKind::unmapped) && take(record, out.up) &&
-             record.empty()) {
+  } else if (kind >= static_cast<std::uint32_t>(JobRecordKind::wanted) &&
+             kind <= static_cast<std::uint32_t>(JobRecordKind::unmapped) &&
+             take(record, out.record) && record.empty()) {
     return true;
   }
   problem = fmt::format("a record of kind {} and the wrong size", kind);
@@ -127,7 +128,7 @@ bool read_up(std::span<const std::byte> record, UpMessage& out, std::string& pro
 
 void write_batch(BatchRecord batch, std::span<const Slice> slices, std::vector<std::byte>& out) {
   BF_CHECK(slices.size() <= kSlicesMost);
-  batch.kind = DownKind::batch;
+  batch.kind = ServiceRecordKind::batch;
   batch.slices = static_cast<std::uint32_t>(slices.size());
   const auto head = bytes_of(batch);
   out.assign(head.begin(), head.end());
@@ -147,7 +148,7 @@ void write_batch(BatchRecord batch, std::span<const Slice> slices, std::vector<s
 
 void write_scores(std::span<const Score> scores, std::vector<std::byte>& out) {
   BF_CHECK(scores.size() <= kScoresMost);
-  const ScoresRecord head{UpKind::scores, static_cast<std::uint32_t>(scores.size())};
+  const ScoresRecord head{JobRecordKind::scores, static_cast<std::uint32_t>(scores.size())};
   const auto bytes = bytes_of(head);
   out.assign(bytes.begin(), bytes.end());
   for (const Score& score : scores) {

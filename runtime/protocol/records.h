@@ -1,10 +1,10 @@
-// What goes through the rings: batches down, wishes and acknowledgements up. Plain structs of fixed
-// layout; both sides check every field of what they read.
+// The records in the rings: batches to the job, requests and acknowledgements from it. They are
+// plain structs of fixed layout; each side checks every field that it reads.
 //
-// A job that has been admitted says `wanted` once with all its credits, and with one more after
-// each `released`. A batch is released when nobody reads it any more, which may be before it is
-// consumed. A slab that the service has said is gone is `unmapped` when the last batch in it has
-// been released: until then it counts as the service's memory.
+// A job that was admitted writes `wanted` once with all its credits, and after each `released` with
+// one more. A batch is released when it is no longer read, which may be before it is consumed. When
+// the service has said that a slab is gone, and the last batch in it was released, the job writes
+// `unmapped`. Until then the slab counts as the service's memory.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,14 @@ namespace batchflow {
 
 inline constexpr std::uint32_t kProtocolVersion = 3;
 
-// ---------------------------------------------------------------------------------- down ----
+// -------------------------------------------------------------------------------- to the job ----
 
-enum class DownKind : std::uint32_t { batch = 1, epoch_ended = 2, refused = 3, finished = 4 };
+enum class ServiceRecordKind : std::uint32_t {
+  batch = 1,
+  epoch_ended = 2,
+  refused = 3,
+  finished = 4
+};
 
 struct SliceRecord {
   std::uint64_t generation;
@@ -35,19 +40,19 @@ struct SliceRecord {
   std::uint32_t flags;  // 1: filler, 2: rehearsed
 };
 
-struct BatchRecord {  // followed by slices
-  DownKind kind = DownKind::batch;
+struct BatchRecord {  // followed by its slices
+  ServiceRecordKind kind = ServiceRecordKind::batch;
   std::uint32_t slices = 0;
   std::uint32_t own_from = 0;  // slices [own_from, own_from + own) are the batch's, in its order
   std::uint32_t own = 0;
-  std::uint32_t whole_step = 0;  // 1: the others are those of the other ranks, by rank
+  std::uint32_t whole_step = 0;  // 1: the other slices are those of all other ranks, by rank
   std::uint32_t reserved = 0;
   std::uint64_t step = 0;
   std::uint32_t epoch = 0;
   std::uint32_t last_of_epoch = 0;
-  std::uint64_t slab = 0;          // named by a `slab` message that came before
-  std::uint64_t offset = 0;        // of the slot in it
-  std::uint32_t slot_samples = 0;  // the layout is that of the job's fields for so many samples
+  std::uint64_t slab = 0;          // an earlier `slab` message has brought it
+  std::uint64_t offset = 0;        // of the slot in the slab
+  std::uint32_t slot_samples = 0;  // the slot's layout is that for so many samples
   std::uint32_t from = 0;          // the batch is samples [from, from + samples) of the slot
   std::uint32_t samples = 0;
   std::uint32_t fillers = 0;
@@ -63,19 +68,19 @@ inline constexpr std::size_t kSlicesMost =
     (kRecordMost - sizeof(BatchRecord)) / sizeof(SliceRecord);
 
 struct EpochEndedRecord {
-  DownKind kind = DownKind::epoch_ended;
+  ServiceRecordKind kind = ServiceRecordKind::epoch_ended;
   std::uint32_t epoch = 0;
   std::uint64_t samples = 0;
 };
-// The job is over: by its own wish, since its last epoch is, or refused (why: a message).
+// The job is over: its last epoch has ended, it has left, or it was refused (a message says why).
 struct FinishedRecord {
-  DownKind kind = DownKind::finished;
+  ServiceRecordKind kind = ServiceRecordKind::finished;
   std::uint32_t reserved = 0;
 };
 
-// ------------------------------------------------------------------------------------ up ----
+// ------------------------------------------------------------------------------ from the job ----
 
-enum class UpKind : std::uint32_t {
+enum class JobRecordKind : std::uint32_t {
   wanted = 1,
   consumed = 2,
   released = 3,
@@ -83,16 +88,16 @@ enum class UpKind : std::uint32_t {
   unmapped = 5
 };
 
-struct UpRecord {
-  UpKind kind = UpKind::wanted;
+struct JobRecord {
+  JobRecordKind kind = JobRecordKind::wanted;
   std::uint32_t credits = 0;     // wanted
   std::uint64_t step = 0;        // consumed, released; unmapped: the slab
-  std::uint64_t compute_ns = 0;  // consumed: the user's time with the batch, waiting not included
-  std::uint64_t wait_ns = 0;     // consumed: how long the user waited for it
+  std::uint64_t compute_ns = 0;  // consumed: the job's time with the batch, without waiting
+  std::uint64_t wait_ns = 0;     // consumed: how long the job waited for it
 };
 
 struct ScoresRecord {  // followed by its scores, at most kScoresMost
-  UpKind kind = UpKind::scores;
+  JobRecordKind kind = JobRecordKind::scores;
   std::uint32_t count = 0;
 };
 struct ScoreRecord {
@@ -109,9 +114,9 @@ std::span<const std::byte> bytes_of(const Record& record) {
   return std::as_bytes(std::span<const Record, 1>(&record, 1));
 }
 
-// A record as it was read, checked as far as it can be without knowing the job.
-struct DownRecord {
-  DownKind kind = DownKind::finished;
+// A record of the service after reading, checked as far as is possible without knowing the job.
+struct ServiceMessage {
+  ServiceRecordKind kind = ServiceRecordKind::finished;
   BatchRecord batch;
   std::vector<Slice> slices;
   std::span<const Slice> own() const {
@@ -119,17 +124,18 @@ struct DownRecord {
   }
   EpochEndedRecord epoch_ended;
 };
-// False, with the reason in `problem`, for bytes that are none. `out` keeps its memory.
-bool read_down(std::span<const std::byte> record, DownRecord& out, std::string& problem);
+// False, with the reason in `problem`, for bytes that are no record. `out` keeps its memory.
+bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
+                         std::string& problem);
 
-struct UpMessage {
-  UpRecord up;
+struct JobMessage {
+  JobRecord record;
   std::vector<Score> scores;
 };
-bool read_up(std::span<const std::byte> record, UpMessage& out, std::string& problem);
+bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::string& problem);
 
-// A batch and its slices as one record, in `out`. At most kSlicesMost slices fit. The slices that
-// `batch` does not say are its own are those of other ranks.
+// Writes a batch and its slices as one record to `out`. `batch` says which slices are its own; the
+// others are those of other ranks. REQUIRES: slices.size() <= kSlicesMost
 void write_batch(BatchRecord batch, std::span<const Slice> slices, std::vector<std::byte>& out);
 // The bytes of a record of so many slices.
 constexpr std::size_t batch_bytes(std::size_t slices) {

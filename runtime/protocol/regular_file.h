@@ -1,4 +1,5 @@
-// Opening what must be a file of bytes: whatever else has its name is an error, and not waited for.
+// Opens a file that must be a regular one. Anything else of that name is an error, and is not
+// waited for.
 #pragma once
 
 #include <fcntl.h>
@@ -12,9 +13,9 @@
 
 namespace batchflow {
 
-// None, with the reason in `problem`; errno says ENOENT where there is nothing.
+// None, with the reason in `problem`, where it fails; errno is ENOENT where there is no file.
 inline Descriptor open_regular(const std::string& path, int flags, std::string& problem) {
-  // O_NONBLOCK: a FIFO waits for its other end. A regular file takes no notice of it.
+  // Without O_NONBLOCK, opening a FIFO would wait for its other end. A regular file ignores it.
   Descriptor file(::open(path.c_str(), flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600));
   struct stat status {};
   problem.clear();

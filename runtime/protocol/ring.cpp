@@ -10,7 +10,7 @@ namespace batchflow {
 namespace {
 
 constexpr std::uint64_t kWord = 8;
-// In the place of a size: what follows up to the end of the memory is not used.
+// Instead of a size: the bytes from here to the end of the memory are not used.
 constexpr std::uint64_t kSkip = ~std::uint64_t{0};
 constexpr std::uint64_t kTakenMost = kWord + kRecordMost;
 
@@ -18,7 +18,7 @@ std::uint64_t taken_by(std::size_t record) {
   return kWord + ((record + kWord - 1) & ~(kWord - 1));
 }
 
-// The word before a record is read and written once: the other side may change it at any time.
+// The word before a record is read or written only once: the other side may change it at any time.
 std::atomic_ref<std::uint64_t> size_word(std::span<std::byte> records, std::uint64_t at) {
   return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(records.data() + at));
 }
@@ -69,8 +69,8 @@ bool RingWriter::write(std::span<const std::byte> record) {
   return true;
 }
 
-// The store and the load are one total order with those of fall_asleep: either the reader sees the
-// record, or the writer sees that the reader sleeps.
+// The store and the load are in one total order with those of fall_asleep(). So either the reader
+// sees the record, or the writer sees that the reader sleeps.
 bool RingWriter::publish() {
   if (tail_ == published_) return false;
   memory_.writer->tail.store(tail_, std::memory_order_seq_cst);
@@ -108,7 +108,7 @@ std::optional<std::span<const std::byte>> RingReader::next() {
     const std::uint64_t at = head_ & (size - 1);
     const std::uint64_t bytes = size_word(memory_.records, at).load(std::memory_order_relaxed);
     const std::uint64_t until_end = size - at;
-    // Only what is too short for a record is skipped, so never twice in turn.
+    // A writer skips only what is too short for a record, so never twice in turn.
     if (bytes == kSkip && until_end < kTakenMost && until_end < tail_ - head_) {
       head_ += until_end;
       continue;
@@ -145,7 +145,7 @@ void RingReader::awake() {
 }
 
 bool RingReader::wait(std::uint64_t nanoseconds) {
-  // Often the next record is microseconds away, and a sleep costs as much.
+  // Often the next record comes within microseconds, and a sleep costs as much.
   constexpr int kLooks = 200;
   for (int i = 0; i < kLooks; ++i) {
     if (is_something_there()) return true;

@@ -21,7 +21,7 @@ bool is_ring_size(Bytes bytes) {
 }
 
 RingMemory ring_of(const Mapping& written_by_writer, const Mapping& written_by_reader) {
-  // Files begin as zeros, which is how atomics begin, too.
+  // A file begins as zeros, and so do atomic numbers.
   auto* writer = std::launder(reinterpret_cast<RingFileHead*>(written_by_writer.memory().data()));
   auto* reader = std::launder(reinterpret_cast<RingFileHead*>(written_by_reader.memory().data()));
   return {&writer->writer, &reader->reader, written_by_writer.memory().subspan(kRingRecordsAt)};
@@ -29,11 +29,11 @@ RingMemory ring_of(const Mapping& written_by_writer, const Mapping& written_by_r
 
 }  // namespace
 
-RingMemory Rings::down() const {
+RingMemory Rings::to_job() const {
   return ring_of(service_file, job_file);
 }
 
-RingMemory Rings::up() const {
+RingMemory Rings::from_job() const {
   return ring_of(job_file, service_file);
 }
 
@@ -49,9 +49,9 @@ RingFiles make_rings(Bytes ring_bytes, std::string& problem) {
   if (!files.service_file) return {};
   files.job_file = make_memory_file("batchflow-up", bytes, problem);
   if (!files.job_file) return {};
-  // Mapped before it is sealed: afterwards the service could not write to it, either.
-  files.rings.service_file = Mapping::of(files.service_file, bytes, true, problem);
-  files.rings.job_file = Mapping::of(files.job_file, bytes, false, problem);
+  // It is mapped before it is sealed: afterwards the service could not write to it either.
+  files.rings.service_file = Mapping::map_file(files.service_file, bytes, true, problem);
+  files.rings.job_file = Mapping::map_file(files.job_file, bytes, false, problem);
   if (!files.rings || !seal(files.service_file, true, problem) ||
       !seal(files.job_file, false, problem)) {
     return {};
@@ -68,19 +68,19 @@ RingFiles make_rings(Bytes ring_bytes, std::string& problem) {
 Rings map_rings(const Descriptor& service_file, const Descriptor& job_file, Bytes ring_bytes,
                 std::string& problem) {
   if (!is_ring_size(ring_bytes)) {
-    problem = fmt::format("rings of {} bytes", ring_bytes);
+    problem = fmt::format("rings cannot have {} bytes", ring_bytes);
     return {};
   }
   const Bytes bytes = kRingRecordsAt + ring_bytes;
   Rings rings;
-  rings.service_file = Mapping::of_sealed(service_file, bytes, false, problem);
-  if (rings.service_file) rings.job_file = Mapping::of_sealed(job_file, bytes, true, problem);
+  rings.service_file = Mapping::map_sealed(service_file, bytes, false, problem);
+  if (rings.service_file) rings.job_file = Mapping::map_sealed(job_file, bytes, true, problem);
   return rings;
 }
 
 void ring_doorbell(const Descriptor& doorbell) {
   const std::uint64_t once = 1;
-  // It fails only where it has been rung 2^64 times and not been heard.
+  // It fails only where it was written to 2^64 times and not read.
   [[maybe_unused]] const auto written = ::write(doorbell.get(), &once, sizeof once);
 }
 

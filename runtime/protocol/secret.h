@@ -1,4 +1,4 @@
-// Secrets of the service's making, and how two are compared.
+// Secrets that the service makes, and how two are compared.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace batchflow {
 
-// 128 bits that nobody guesses, in hexadecimal digits.
+// 128 random bits in hexadecimal digits.
 std::string make_secret();
-// In a time that does not tell where they differ.
+// Takes a time that does not depend on where the two differ.
 bool same_secret(std::string_view a, std::string_view b);
 
 }  // namespace batchflow

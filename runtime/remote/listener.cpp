@@ -32,13 +32,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kStrangersMost = 1024;
+constexpr std::size_t kUnknownMost = 1024;
 constexpr std::size_t kRanksMost = 1024;
-constexpr int kTlsBegins = 22;  // the first byte of a handshake, and of no frame
+constexpr int kTlsBegins = 22;  // the first byte of a TLS handshake; no frame begins with it
 constexpr std::size_t kTokenFrameMost = 4096;
-constexpr auto kHearOut = 1s;
-constexpr std::chrono::milliseconds kAfterWrongToken =
-    1s;  // so that guessing takes longer than anybody lives
+constexpr auto kDiscardTime = 1s;
+constexpr std::chrono::milliseconds kAfterWrongToken = 1s;  // makes guessing of tokens hopeless
 
 Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound) {
   addrinfo hints{};
@@ -67,8 +66,8 @@ Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound)
   return socket;
 }
 
-// The address of who is connected, without his port.
-std::string peer_of(int socket) {
+// The address of the other side, without its port.
+std::string address_of_peer(int socket) {
   sockaddr_storage is{};
   socklen_t size = sizeof is;
   std::array<char, NI_MAXHOST> host{};
@@ -79,39 +78,41 @@ std::string peer_of(int socket) {
   return host.data();
 }
 
-// TCP takes back what was sent last on a connection that is closed with something unread. So what a
-// guest still says is heard, and forgotten, until he has closed it, or for a moment.
-void hear_out(const Stream& stream) {
-  const auto until = Stream::Clock::now() + kHearOut;
-  std::array<char, 4096> nothing;
+// When a connection is closed with unread bytes, TCP may drop what was sent last. So what the peer
+// still sends is read and dropped, until it has closed the connection, or for a moment.
+void discard_input(const TcpChannel& channel) {
+  const auto until = TcpChannel::Clock::now() + kDiscardTime;
+  std::array<char, 4096> dropped;
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Stream::Clock::now());
-    pollfd wanted{stream.socket(), POLLIN, 0};
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - TcpChannel::Clock::now());
+    pollfd wanted{channel.socket(), POLLIN, 0};
     if (left.count() <= 0 || poll(&wanted, 1, static_cast<int>(left.count())) <= 0 ||
-        recv(stream.socket(), nothing.data(), nothing.size(), MSG_DONTWAIT) <= 0)
+        recv(channel.socket(), dropped.data(), dropped.size(), MSG_DONTWAIT) <= 0)
       return;
   }
 }
 
-bool hear_token(Stream& stream, Stream::Clock::time_point deadline, std::string& shown) {
-  Stream::Head head;
-  if (!stream.read_head(head, deadline) || head.kind != RemoteKind::text ||
+bool read_token(TcpChannel& channel, TcpChannel::Clock::time_point deadline, std::string& shown) {
+  TcpChannel::Head head;
+  if (!channel.read_head(head, deadline) || head.kind != RemoteKind::text ||
       head.bytes > kTokenFrameMost)
     return false;
   std::string text(head.bytes, '\0');
-  if (!stream.read(std::as_writable_bytes(std::span(text)))) return false;
+  if (!channel.read(std::as_writable_bytes(std::span(text)))) return false;
   const auto message = nlohmann::json::parse(text, nullptr, false);
   if (message.is_object() && message.contains("token") && message["token"].is_string())
     shown = message["token"].get<std::string>();
   return true;
 }
 
-// Where there are few descriptors, jobs of this machine need them.
-std::size_t strangers_most() {
+// How many connections may be open that have shown no token. Where a process may have few
+// descriptors, most of them are for jobs of this machine.
+std::size_t unknown_most() {
   rlimit files{};
   return getrlimit(RLIMIT_NOFILE, &files) == 0
-             ? std::min<std::size_t>(kStrangersMost, files.rlim_cur / 4)
-             : kStrangersMost;
+             ? std::min<std::size_t>(kUnknownMost, files.rlim_cur / 4)
+             : kUnknownMost;
 }
 
 struct RankCount {
@@ -131,16 +132,16 @@ void block_signals() {
 }  // namespace
 
 RemoteListener::RemoteListener(const RemoteOptions& options, std::filesystem::path service)
-    : options_(options), service_(std::move(service)), strangers_most_(strangers_most()) {
+    : options_(options), service_(std::move(service)), unknown_most_(unknown_most()) {
   if (options_.token_file.empty())
     throw ConfigError(
-        "tcp: no token file; whoever reaches the port could read all data. Write "
+        "tcp: no token file; every program that reaches the port could read all data. Write "
         "token_file (--tcp-token FILE)");
   std::vector<std::string> tokens;
   if (const std::string problem = read_tokens(options_.token_file, tokens); !problem.empty())
     throw ConfigError("tcp: " + problem);
   if (options_.certificate.empty() != options_.key.empty())
-    throw ConfigError("tcp: a certificate takes its key, and a key its certificate; write both");
+    throw ConfigError("tcp: a certificate needs its key, and a key its certificate; write both");
   if (!options_.certificate.empty())
     tls_ = TlsContext::of_service(options_.certificate, options_.key);
   socket_ = listen_at(options_.address, options_.port, port_);
@@ -153,17 +154,17 @@ RemoteListener::RemoteListener(const RemoteOptions& options, std::filesystem::pa
 
 RemoteListener::~RemoteListener() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t told = write(stop_.get(), &one, sizeof one);
+  [[maybe_unused]] const ssize_t written = write(stop_.get(), &one, sizeof one);
   thread_.join();
-  for (Guest& guest : guests_) {
-    guest.shut("the service ends");
-    guest.thread.join();
+  for (Peer& peer : peers_) {
+    peer.shut("the service ends");
+    peer.thread.join();
   }
 }
 
-void RemoteListener::Guest::shut(std::string_view why) {
+void RemoteListener::Peer::shut(std::string_view why) {
   const std::lock_guard lock(mutex);
-  if (stream) stream->shut(why);
+  if (channel) channel->shut(why);
   if (relay) relay->stop(why);
 }
 
@@ -172,13 +173,13 @@ void RemoteListener::listen() {
     pollfd wanted[] = {{socket_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
     poll(wanted, 2, 1000);
     if (wanted[1].revents != 0) return;
-    clear_away();
+    remove_ended();
     if (wanted[0].revents == 0) continue;
     Descriptor socket;
     errno = EMFILE;
     if (!BF_FAILPOINT("remote.accept"))
       socket = Descriptor(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    // Out of descriptors: those who wait are still there when there are some again.
+    // Without descriptors, connections wait in the kernel until there are some again.
     if (!socket && (errno == EMFILE || errno == ENFILE)) std::this_thread::sleep_for(10ms);
     if (socket) let_in(std::move(socket));
   }
@@ -186,103 +187,104 @@ void RemoteListener::listen() {
 
 void RemoteListener::let_in(Descriptor socket) {
   make_room();
-  Guest& guest = guests_.emplace_back();
-  guest.stream = std::make_unique<Stream>(std::move(socket));
+  Peer& peer = peers_.emplace_back();
+  peer.channel = std::make_unique<TcpChannel>(std::move(socket));
   try {
     if (BF_FAILPOINT("remote.thread"))
       throw std::system_error(EAGAIN, std::generic_category(), "a thread");
-    guest.thread = std::thread([this, &guest] {
+    peer.thread = std::thread([this, &peer] {
       block_signals();
       try {
         const MayRunOutOfMemory scope;
-        receive(guest);
+        receive(peer);
       } catch (const std::bad_alloc&) {
-        // He is gone: his connection is closed.
+        // Its connection is closed below.
       }
-      const std::lock_guard lock(guest.mutex);
-      guest.stream.reset();
-      guest.relay.reset();
-      guest.over = true;
+      const std::lock_guard lock(peer.mutex);
+      peer.channel.reset();
+      peer.relay.reset();
+      peer.over = true;
     });
   } catch (const std::system_error&) {
-    guests_.pop_back();  // as many threads as there may be: his connection is closed
+    peers_.pop_back();  // there are as many threads as there may be: the connection is closed
   }
 }
 
-// Connections on which nobody says anything would keep out who does.
+// Connections that show no token must not keep out those that would.
 void RemoteListener::make_room() {
-  std::size_t strangers = 0;
-  for (Guest& guest : guests_) strangers += guest.is_stranger() ? 1 : 0;
-  if (strangers < strangers_most_) return;
-  for (auto oldest = guests_.begin(); oldest != guests_.end(); ++oldest) {
+  std::size_t unknown = 0;
+  for (Peer& peer : peers_) unknown += peer.is_unknown() ? 1 : 0;
+  if (unknown < unknown_most_) return;
+  for (auto oldest = peers_.begin(); oldest != peers_.end(); ++oldest) {
     {
       const std::lock_guard lock(oldest->mutex);
-      if (!oldest->stream) continue;
-      oldest->stream->shut("others came");
+      if (!oldest->channel) continue;
+      oldest->channel->shut("newer connections need its room");
     }
     oldest->thread.join();
-    guests_.erase(oldest);
+    peers_.erase(oldest);
     return;
   }
 }
 
-void RemoteListener::clear_away() {
-  guests_.remove_if([](Guest& guest) {
-    if (!guest.over) return false;
-    guest.thread.join();
+void RemoteListener::remove_ended() {
+  peers_.remove_if([](Peer& peer) {
+    if (!peer.over) return false;
+    peer.thread.join();
     return true;
   });
 }
 
-// Nothing a guest says is passed on before he has shown a token.
-void RemoteListener::receive(Guest& guest) {
-  Stream& stream = *guest.stream;
-  const auto leave = [&stream](std::string_view why, std::string_view message) {
-    stream.end_at(Stream::Clock::now() + kHearOut);
-    if (stream.write_text(encode(Refused{std::string(why), std::string(message)})))
-      hear_out(stream);
+// Nothing that a peer sends is passed on before it has shown a token.
+void RemoteListener::receive(Peer& peer) {
+  TcpChannel& channel = *peer.channel;
+  const auto leave = [&channel](std::string_view why, std::string_view message) {
+    channel.end_at(TcpChannel::Clock::now() + kDiscardTime);
+    if (channel.write_text(encode(Refused{std::string(why), std::string(message)})))
+      discard_input(channel);
   };
-  // For all of it, however few bytes come at a time.
-  const auto deadline = Stream::Clock::now() + options_.handshake_time;
-  stream.end_at(deadline);
-  const int first = stream.first_byte(deadline);
+  // The bound is for all that comes before the token, however few bytes come at a time.
+  const auto deadline = TcpChannel::Clock::now() + options_.handshake_time;
+  channel.end_at(deadline);
+  const int first = channel.first_byte(deadline);
   if (first < 0) return;
   if ((first == kTlsBegins) != static_cast<bool>(tls_))
-    return leave("not_allowed", tls_ ? "this port speaks TLS alone; write tls://HOST:PORT"
+    return leave("not_allowed", tls_ ? "this port speaks only TLS; write tls://HOST:PORT"
                                      : "this port speaks no TLS; write tcp://HOST:PORT");
   std::string shown;
-  if ((tls_ && !stream.handshake(tls_, true, "", deadline)) || !hear_token(stream, deadline, shown))
+  if ((tls_ && !channel.handshake(tls_, true, "", deadline)) ||
+      !read_token(channel, deadline, shown))
     return;
-  // Read anew each time: a token that is taken out of the file opens nothing any more.
+  // The file is read each time, so that a token that was taken out of it is no longer taken.
   std::vector<std::string> tokens;
   if (const std::string problem = read_tokens(options_.token_file, tokens); !problem.empty())
     return leave("not_yet", "the service cannot read its tokens: " + problem);
   bool known = false;
   for (const std::string& token : tokens) known = same_secret(token, shown) || known;
   if (!known) {
-    pollfd ends{stream.socket(), 0, 0};
+    pollfd ends{channel.socket(), 0, 0};
     poll(&ends, 1, static_cast<int>(kAfterWrongToken.count()));
     return leave(
         "not_allowed",
-        "this service does not know the token; ask its operator for one, and name its file "
-        "by BATCHFLOW_TOKEN_FILE");
+        "this service does not know the token; ask its operator for one, and name the file that "
+        "holds it by BATCHFLOW_TOKEN_FILE");
   }
   std::string problem;
   Channel local = Channel::connect(service_, problem);
   if (!local.is_open()) return leave("not_yet", problem);
   const RankCount rank(ranks_);
   if (rank.before < kRanksMost) {
-    stream.end_at(Stream::kNever);
+    channel.end_at(TcpChannel::kNever);
     {
-      const std::lock_guard lock(guest.mutex);
-      std::string from = peer_of(stream.socket());
-      guest.relay = std::make_unique<Relay>(std::move(guest.stream), std::move(local),
-                                            std::move(from), large_frames_);
+      const std::lock_guard lock(peer.mutex);
+      std::string from = address_of_peer(channel.socket());
+      peer.relay = std::make_unique<Relay>(std::move(peer.channel), std::move(local),
+                                           std::move(from), large_frames_);
     }
-    guest.relay->run();
+    peer.relay->run();
   } else {
-    leave("not_yet", fmt::format("this service has {} ranks of other machines, and may have no "
-                                 "more; ask again when some have ended",
+    leave("not_yet", fmt::format("this service has {} ranks on other machines, and takes no more; "
+                                 "ask again when some have ended",
                                  kRanksMost));
   }
 }

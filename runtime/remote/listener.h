@@ -1,5 +1,5 @@
-// Listens for remote jobs: off unless a port is given, and then for those alone who know a token.
-// Whoever has not shown one yet makes room for who comes.
+// Listens for remote jobs. It is off unless a port is given, and takes only jobs that show a token.
+// Where there are many connections, the oldest that has shown no token makes room for a new one.
 #pragma once
 
 #include <atomic>
@@ -20,22 +20,23 @@ namespace batchflow {
 
 class RemoteListener {
  public:
-  // `service` is the socket of the service that jobs are passed on to. Throws ConfigError.
+  // `service` is the socket of the service to which jobs are passed on. Throws ConfigError.
   RemoteListener(const RemoteOptions& options, std::filesystem::path service);
   ~RemoteListener();
   std::uint16_t port() const { return port_; }
 
  private:
-  // A connection, from its first byte on.
-  struct Guest {
+  // A connection and its thread.
+  struct Peer {
     std::thread thread;
     std::atomic<bool> over{false};
     std::mutex mutex;
-    std::unique_ptr<Stream> stream;  // until there is a relay
+    std::unique_ptr<TcpChannel> channel;  // until there is a relay
     std::unique_ptr<Relay> relay;
-    bool is_stranger() {
+    // It has not yet shown a token.
+    bool is_unknown() {
       const std::lock_guard lock(mutex);
-      return stream != nullptr;
+      return channel != nullptr;
     }
     void shut(std::string_view why);
   };
@@ -43,17 +44,17 @@ class RemoteListener {
   void listen();
   void let_in(Descriptor socket);
   void make_room();
-  void clear_away();
-  void receive(Guest& guest);
+  void remove_ended();
+  void receive(Peer& peer);
 
   const RemoteOptions options_;
   const std::filesystem::path service_;
-  const std::size_t strangers_most_;
+  const std::size_t unknown_most_;
   TlsContext tls_;
   Descriptor socket_;
   Descriptor stop_;  // an eventfd
   std::uint16_t port_ = 0;
-  std::list<Guest> guests_;  // of the thread; who came first stands first
+  std::list<Peer> peers_;  // of the thread; the oldest first
   std::atomic<std::size_t> ranks_ = 0;
   std::atomic<std::size_t> large_frames_ = 0;  // bytes, of all ranks
   std::thread thread_;

@@ -22,7 +22,7 @@
 #include "runtime/protocol/pace.h"
 #include "runtime/protocol/records.h"
 #include "runtime/protocol/ring_files.h"
-#include "runtime/remote/stream.h"
+#include "runtime/remote/tcp_channel.h"
 #include "runtime/remote/token.h"
 
 namespace batchflow {
@@ -30,55 +30,55 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t kSlab = 1;  // there is one
+constexpr std::uint64_t kSlab = 1;  // the number of the only slab
 constexpr Bytes kPage = 4096;
-// Beside what credits allow: one that is released while the next is on its way.
-constexpr std::uint64_t kSlotsBeside = 1;
+// Beyond the slots that credits need: a batch is released while the next is on its way.
+constexpr std::uint64_t kExtraSlots = 1;
 
-// Where batches lie until the loader has released them.
+// The memory of batches until the loader has released them.
 struct BatchSlots {
   Mapping memory;
   Bytes slot_bytes = 0;
   std::vector<std::uint64_t> free;               // slots
-  std::map<std::uint64_t, std::uint64_t> taken;  // step: slot
+  std::map<std::uint64_t, std::uint64_t> taken;  // by step, the slot
 };
 
 }  // namespace
 
 struct Proxy::Parts {
-  Parts(std::unique_ptr<Stream> to_service, Channel to_loader)
-      : stream(std::move(to_service)), loader(std::move(to_loader)) {}
+  Parts(std::unique_ptr<TcpChannel> to_remote, Channel to_local)
+      : service(std::move(to_remote)), loader(std::move(to_local)) {}
 
-  std::unique_ptr<Stream> stream;
+  std::unique_ptr<TcpChannel> service;
   Channel loader;
   Descriptor stop{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::uint32_t batch_samples = 0;
   RingFiles files;
   Pace pace;
   BatchSpec spec;
-  std::unique_ptr<RingWriter> down;
-  std::unique_ptr<RingReader> up;
+  std::unique_ptr<RingWriter> to_loader;
+  std::unique_ptr<RingReader> from_loader;
   BatchSlots slots;
   std::vector<std::byte> scratch;
   std::thread thread;
 
   void run() {
-    while (stream->is_open() && loader.is_open()) {
-      const bool may_sleep = !up || up->fall_asleep();
-      pollfd wanted[] = {{stream->socket(), POLLIN, 0},
+    while (service->is_open() && loader.is_open()) {
+      const bool may_sleep = !from_loader || from_loader->fall_asleep();
+      pollfd wanted[] = {{service->socket(), POLLIN, 0},
                          {loader.socket().get(), POLLIN, 0},
                          {stop.get(), POLLIN, 0},
                          {files.doorbell.get(), POLLIN, 0}};
-      const bool pending = stream->has_pending();
+      const bool pending = service->has_pending();
       poll(wanted, files ? 4 : 3, may_sleep && !pending ? 1000 : 0);
-      if (up) up->awake();
+      if (from_loader) from_loader->awake();
       if (wanted[2].revents != 0) break;
       if (files && wanted[3].revents != 0) silence_doorbell(files.doorbell);
       if (!take_from_loader() || !take_records()) break;
       if ((pending || wanted[0].revents != 0) && !take_from_service()) break;
     }
-    loader.close(stream->problem());
-    stream->shut("the job is done");
+    loader.close(service->problem());
+    service->shut("the job is done");
   }
 
   // ------------------------------------------------------------------------- from the loader ----
@@ -90,58 +90,58 @@ struct Proxy::Parts {
         const auto request = decode_join(frame->text, problem);
         if (request) batch_samples = request->batch_samples;
       }
-      if (!stream->write_text(frame->text)) return false;
+      if (!service->write_text(frame->text)) return false;
     }
     return loader.is_open();
   }
 
   bool take_records() {
-    if (!up) return true;
-    while (const auto record = up->next()) {
-      UpMessage message;
+    if (!from_loader) return true;
+    while (const auto record = from_loader->next()) {
+      JobMessage message;
       std::string problem;
-      if (!read_up(*record, message, problem)) return false;
-      if (message.up.kind == UpKind::released) {
-        const auto found = slots.taken.find(message.up.step);
+      if (!read_job_record(*record, message, problem)) return false;
+      if (message.record.kind == JobRecordKind::released) {
+        const auto found = slots.taken.find(message.record.step);
         if (found != slots.taken.end()) {
           slots.free.push_back(found->second);
           slots.taken.erase(found);
         }
       }
-      // The slab is the proxy's, as those of the service are the relay's.
-      const bool passed_on = message.up.kind != UpKind::unmapped;
-      if (passed_on && !stream->write(RemoteKind::record, *record)) return false;
-      up->free_read();
+      // The proxy unmaps its slab itself; the service's slabs are mapped by the relay.
+      const bool passed_on = message.record.kind != JobRecordKind::unmapped;
+      if (passed_on && !service->write(RemoteKind::record, *record)) return false;
+      from_loader->free_read();
     }
-    return !up->broken();
+    return !from_loader->broken();
   }
 
   // ------------------------------------------------------------------------ from the service ----
 
   bool take_from_service() {
-    Stream::Head head;
+    TcpChannel::Head head;
     bool came = false;
-    if (!stream->look_for_head(head, came)) return false;
+    if (!service->look_for_head(head, came)) return false;
     if (!came) return true;
     if (head.kind == RemoteKind::text && head.bytes > 0 && head.bytes <= kFrameMost) {
       std::string text(head.bytes, '\0');
-      return stream->read(std::as_writable_bytes(std::span(text))) && take_text(text);
+      return service->read(std::as_writable_bytes(std::span(text))) && take_text(text);
     }
-    if (head.kind == RemoteKind::record && head.bytes <= kRecordMost && down) {
+    if (head.kind == RemoteKind::record && head.bytes <= kRecordMost && to_loader) {
       scratch.resize(head.bytes);
-      return stream->read(scratch) && take_record();
+      return service->read(scratch) && take_record();
     }
-    stream->shut("what came is no frame of a BatchFlow service");
+    service->shut("it sent what is no frame of a BatchFlow service");
     return false;
   }
 
   bool take_text(const std::string& text) {
     std::string problem;
-    const auto deadline = Channel::Clock::now() + Stream::kPatience;
-    auto answer = down ? std::optional<JoinAnswer>() : decode_join_answer(text, problem);
+    const auto deadline = Channel::Clock::now() + TcpChannel::kPatience;
+    auto answer = to_loader ? std::optional<JoinAnswer>() : decode_join_answer(text, problem);
     if (!answer) return loader.send(text, {}, deadline);
     if (!make_room(*answer, problem)) {
-      // This machine is short of it for a moment.
+      // This machine may be short of memory only for a moment.
       loader.send(encode(Refused{"not_yet", problem}), {}, deadline);
       return false;
     }
@@ -157,61 +157,61 @@ struct Proxy::Parts {
     spec = std::move(answer.spec);
     const Bytes bytes = BlockLayout(spec, std::max(1u, batch_samples)).bytes;
     slots.slot_bytes = (bytes + kPage - 1) / kPage * kPage;
-    const std::uint64_t count = std::uint64_t{answer.credits} + kSlotsBeside;
+    const std::uint64_t count = std::uint64_t{answer.credits} + kExtraSlots;
     if (slots.slot_bytes > (Bytes{1} << 50) / count) {
       problem = fmt::format("{} batches of {} bytes do not fit any memory", count, bytes);
       return false;
     }
     const Bytes all = slots.slot_bytes * count;
     slab_file = make_memory_file("batchflow-remote", all, problem);
-    if (slab_file) slots.memory = Mapping::of(slab_file, all, true, problem);
+    if (slab_file) slots.memory = Mapping::map_file(slab_file, all, true, problem);
     if (!slots.memory || !seal(slab_file, true, problem)) return false;
     files = make_rings(answer.ring_bytes, problem);
     if (files) pace = Pace::make(problem);
     if (!files || !pace) return false;
     for (std::uint64_t slot = count; slot > 0; --slot) slots.free.push_back(slot - 1);
-    down = std::make_unique<RingWriter>(files.rings.down());
-    up = std::make_unique<RingReader>(files.rings.up());
+    to_loader = std::make_unique<RingWriter>(files.rings.to_job());
+    from_loader = std::make_unique<RingReader>(files.rings.from_job());
     return true;
   }
 
   bool take_record() {
-    DownRecord record;
+    ServiceMessage record;
     std::string problem;
-    if (!read_down(scratch, record, problem) ||
-        (record.kind == DownKind::batch && !take_batch(record.batch, problem))) {
-      stream->shut(problem);
+    if (!read_service_record(scratch, record, problem) ||
+        (record.kind == ServiceRecordKind::batch && !take_batch(record.batch, problem))) {
+      service->shut(problem);
       return false;
     }
-    if (!down->write(scratch)) {
-      stream->shut("more records than credits allow");
+    if (!to_loader->write(scratch)) {
+      service->shut("it sent more records than credits allow");
       return false;
     }
-    if (down->publish()) down->wake();
-    if (record.kind == DownKind::batch) pace.raise(record.batch.step + 1);
+    if (to_loader->publish()) to_loader->wake();
+    if (record.kind == ServiceRecordKind::batch) pace.raise(record.batch.step + 1);
     return true;
   }
 
-  // Its bytes go to a slot, and its record, in `scratch`, says so.
+  // Reads the bytes of a batch into a slot, and changes its record, in `scratch`, to name the slot.
   bool take_batch(BatchRecord batch, std::string& problem) {
-    Stream::Head head;
-    if (!stream->read_head(head, Stream::Clock::now() + Stream::kPatience)) return false;
-    // Not beyond what was asked for: then the layout fits the slot.
+    TcpChannel::Head head;
+    if (!service->read_head(head, TcpChannel::Clock::now() + TcpChannel::kPatience)) return false;
+    // A batch of at most the size that was asked for fits the slot.
     if (batch.samples > batch_samples || slots.free.empty() || slots.taken.count(batch.step) != 0) {
-      problem = fmt::format("a batch of {} samples at step {} that was not asked for",
+      problem = fmt::format("it sent a batch of {} samples at step {}, which was not asked for",
                             batch.samples, batch.step);
       return false;
     }
     const Bytes bytes = BlockLayout(spec, batch.samples).bytes;
     if (head.kind != RemoteKind::payload || head.bytes != bytes) {
-      problem = fmt::format("a batch of {} bytes where {} were to come", head.bytes, bytes);
+      problem = fmt::format("it sent a batch of {} bytes, not of {}", head.bytes, bytes);
       return false;
     }
     const std::uint64_t slot = slots.free.back();
     slots.free.pop_back();
     slots.taken[batch.step] = slot;
     const Bytes at = slot * slots.slot_bytes;
-    if (!stream->read(slots.memory.memory().subspan(at, bytes))) return false;
+    if (!service->read(slots.memory.memory().subspan(at, bytes))) return false;
     batch.slab = kSlab;
     batch.offset = at;
     batch.slot_samples = batch.samples;
@@ -235,17 +235,17 @@ Proxy::Proxy(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
 Proxy::~Proxy() {
   if (!parts_) return;
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t told = write(parts_->stop.get(), &one, sizeof one);
-  parts_->stream->shut("the job is done");
+  [[maybe_unused]] const ssize_t written = write(parts_->stop.get(), &one, sizeof one);
+  parts_->service->shut("the job is done");
   parts_->thread.join();
 }
 
 std::string Proxy::problem() const {
-  return parts_->stream->problem();
+  return parts_->service->problem();
 }
 
 void Proxy::abandon() {
-  // Neither joined nor closed: both are the parent's.
+  // The thread and the descriptors belong to the parent process: they are not joined nor closed.
   [[maybe_unused]] Parts* const parents = parts_.release();
 }
 
@@ -271,8 +271,8 @@ std::unique_ptr<Proxy> Proxy::connect(const std::string& address,
     tls = TlsContext::of_client(authorities ? authorities : "", problem);
     if (!tls) return nullptr;
   }
-  auto stream = Stream::connect(parsed, tls ? &tls : nullptr, deadline, problem);
-  if (!stream) return nullptr;
+  auto service = TcpChannel::connect(parsed, tls ? &tls : nullptr, deadline, problem);
+  if (!service) return nullptr;
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
     problem = std::strerror(errno);
@@ -280,12 +280,12 @@ std::unique_ptr<Proxy> Proxy::connect(const std::string& address,
   }
   channel = Channel(Descriptor(pair[0]));
   Channel ours{Descriptor(pair[1])};
-  if (!stream->write_text(token_message(tokens.front()))) {
-    problem = fmt::format("{}: {}", address, stream->problem());
+  if (!service->write_text(token_message(tokens.front()))) {
+    problem = fmt::format("{}: {}", address, service->problem());
     return nullptr;
   }
   return std::unique_ptr<Proxy>(
-      new Proxy(std::make_unique<Parts>(std::move(stream), std::move(ours))));
+      new Proxy(std::make_unique<Parts>(std::move(service), std::move(ours))));
 }
 
 }  // namespace batchflow

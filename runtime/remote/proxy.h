@@ -1,7 +1,8 @@
-// The job's side of a service on another machine: to the loader it is a service of this machine,
-// with rings and batches in mapped memory, which come over a stream.
+// The job's end of a connection to a service on another machine. To the loader it looks like a
+// service of this machine, with rings and batches in mapped memory; it gets them over TCP.
 //
-// So nothing in the loader knows of it. One thread, which ends when the loader closes its side.
+// So the loader needs no code for other machines. A proxy is one thread, which ends when the loader
+// closes its side.
 #pragma once
 
 #include <memory>
@@ -14,12 +15,12 @@ namespace batchflow {
 
 class Proxy final : public Companion {
  public:
-  // The channel is what the loader speaks to, as to a service. Null, with the reason in `problem`,
-  // when nobody answers there, or no token is at hand (BATCHFLOW_TOKEN_FILE).
+  // The loader uses `channel` as if a service were at its other end. Null, with the reason in
+  // `problem`, where no service answers, or there is no token (BATCHFLOW_TOKEN_FILE).
   static std::unique_ptr<Proxy> connect(const std::string& address,
                                         Channel::Clock::time_point deadline, Channel& channel,
                                         std::string& problem);
-  // REQUIRES: the loader's side of the channel is closed, or nobody waits for it any more
+  // REQUIRES: the loader's side of the channel is closed, or no longer waited for
   ~Proxy() override;
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;

@@ -51,9 +51,9 @@ Channel second_of(const Channel& channel) {
 
 }  // namespace
 
-Relay::Relay(std::unique_ptr<Stream> stream, Channel local, std::string from,
+Relay::Relay(std::unique_ptr<TcpChannel> job, Channel local, std::string from,
              std::atomic<std::size_t>& large_frames)
-    : stream_(std::move(stream)),
+    : job_(std::move(job)),
       large_frames_(large_frames),
       from_(std::move(from)),
       to_service_(second_of(local)),
@@ -67,7 +67,7 @@ void Relay::run() {
       throw std::system_error(EAGAIN, std::generic_category(), "a thread");
     of_service = std::thread([this] { carry(&Relay::listen_to_service, "the service is done"); });
   } catch (const std::system_error& error) {
-    return stream_->shut(error.what());
+    return job_->shut(error.what());
   }
   carry(&Relay::listen_to_job, "the job is done");
   of_service.join();
@@ -81,7 +81,7 @@ void Relay::carry(void (Relay::*way)(), std::string_view over) {
   } catch (const std::bad_alloc&) {
     over = "the service's machine has no memory for it";
   }
-  stream_->shut(over);
+  job_->shut(over);
 }
 
 // ---------------------------------------------------------------------------- from the job ----
@@ -89,26 +89,26 @@ void Relay::carry(void (Relay::*way)(), std::string_view over) {
 void Relay::listen_to_job() {
   std::string text;
   std::vector<std::byte> record;
-  Stream::Head head;
-  while (stream_->read_head(head, Stream::Clock::time_point::max())) {
+  TcpChannel::Head head;
+  while (job_->read_head(head, TcpChannel::Clock::time_point::max())) {
     if (head.kind == RemoteKind::text && head.bytes > 0 && head.bytes <= kFrameMost) {
       const LargeFrame frame(large_frames_, head.bytes);
-      if (!frame.fits()) return stream_->shut("remote jobs' messages take too much memory now");
+      if (!frame.fits()) return job_->shut("remote jobs' messages take too much memory now");
       text.resize(head.bytes);
-      if (!stream_->read(std::as_writable_bytes(std::span(text))) || !take_text(text)) return;
+      if (!job_->read(std::as_writable_bytes(std::span(text))) || !take_text(text)) return;
       if (text.size() > kSmallFrame) std::string().swap(text);
     } else if (head.kind == RemoteKind::record && head.bytes <= kRecordMost) {
       record.resize(head.bytes);
-      if (!stream_->read(record) || !take_record(record)) return;
+      if (!job_->read(record) || !take_record(record)) return;
     } else {
-      return stream_->shut(fmt::format("a frame of kind {} and {} bytes",
-                                       static_cast<unsigned>(head.kind), head.bytes));
+      return job_->shut(fmt::format("a frame of kind {} and {} bytes",
+                                    static_cast<unsigned>(head.kind), head.bytes));
     }
   }
 }
 
-// What a job says, and nothing that asks the service itself for anything. Paths are of this
-// machine, and not the job's to name.
+// Passes on messages that a job may send, and no commands to the service. A path would be one of
+// this machine, which a remote job may not name.
 bool Relay::take_text(const std::string& text) {
   std::string problem;
   const std::string type = message_type(text, problem);
@@ -116,66 +116,67 @@ bool Relay::take_text(const std::string& text) {
     std::optional<Hello> hello = decode_hello(text, problem);
     if (!hello) return refuse("bad_request", problem);
     hello->from = from_;
-    return to_service_.send(encode(*hello), {}, Channel::Clock::now() + Stream::kPatience);
+    return to_service_.send(encode(*hello), {}, Channel::Clock::now() + TcpChannel::kPatience);
   }
   if (type == "join") {
     const auto request = decode_join(text, problem);
     if (!request) return refuse("bad_request", problem);
     if (request->dataset.starts_with('/') || request->dataset.starts_with('.'))
       return refuse("not_allowed",
-                    fmt::format("dataset {}: a job on another machine has no folders here to show; "
-                                "let the service serve it (--dataset NAME=PATH), and name it so",
+                    fmt::format("dataset {}: a job on another machine cannot name a path of the "
+                                "service's; let the service serve it (--dataset NAME=PATH), and "
+                                "write that name",
                                 request->dataset));
   } else if (type != "leave" && type != "sample_name" && type != "class_name" &&
              type != "samples_sum" && type != "waiting") {
     return refuse("not_allowed",
-                  fmt::format("a message of type '{}', which no remote job sends", type));
+                  fmt::format("a remote job may not send a message of type '{}'", type));
   }
-  return to_service_.send(text, {}, Channel::Clock::now() + Stream::kPatience);
+  return to_service_.send(text, {}, Channel::Clock::now() + TcpChannel::kPatience);
 }
 
 bool Relay::refuse(std::string_view why, std::string message) {
-  stream_->write_text(encode(Refused{std::string(why), std::move(message)}));
+  job_->write_text(encode(Refused{std::string(why), std::move(message)}));
   return false;
 }
 
 bool Relay::take_record(std::span<const std::byte> record) {
-  UpMessage message;
+  JobMessage message;
   std::string problem;
-  if (!read_up(record, message, problem)) {
-    stream_->shut(problem);
+  if (!read_job_record(record, message, problem)) {
+    job_->shut(problem);
     return false;
   }
-  if (message.up.kind == UpKind::unmapped) {
-    stream_->shut("a record about slabs, which are the relay's");
+  if (message.record.kind == JobRecordKind::unmapped) {
+    job_->shut("it sent a record about a slab, which a remote job does not have");
     return false;
   }
-  return say(record);
+  return write_to_service(record);
 }
 
-// From both threads.
-bool Relay::say(std::span<const std::byte> record) {
-  const auto until = Stream::Clock::now() + Stream::kPatience;
-  while (stream_->is_open() && Stream::Clock::now() < until) {
+// Called by both threads.
+bool Relay::write_to_service(std::span<const std::byte> record) {
+  const auto until = TcpChannel::Clock::now() + TcpChannel::kPatience;
+  while (job_->is_open() && TcpChannel::Clock::now() < until) {
     {
-      const std::lock_guard lock(up_mutex_);
-      if (!up_ || up_->broken()) break;
-      if (up_->write(record)) {
-        if (up_->publish()) ring_doorbell(admitted_->doorbell);
+      const std::lock_guard lock(from_job_mutex_);
+      if (!from_job_ || from_job_->broken()) break;
+      if (from_job_->write(record)) {
+        if (from_job_->publish()) ring_doorbell(admitted_->doorbell);
         return true;
       }
     }
     std::this_thread::sleep_for(1ms);  // the service has not read earlier ones yet
   }
-  stream_->shut("a record that nobody has room for, or before the job was admitted");
+  job_->shut("a record came before the job was admitted, or found no room");
   return false;
 }
 
 // ------------------------------------------------------------------------ from the service ----
 
 void Relay::listen_to_service() {
-  const auto over = [&](std::string_view why) { stream_->shut(why); };
-  while (stream_->is_open()) {
+  const auto over = [&](std::string_view why) { job_->shut(why); };
+  while (job_->is_open()) {
     if (!admitted_) {
       auto frame = from_service_.receive(Channel::Clock::now() + kSlice);
       if (!from_service_.is_open()) return over(from_service_.problem());
@@ -183,14 +184,14 @@ void Relay::listen_to_service() {
       continue;
     }
     if (!look_at_service()) return;
-    const auto record = admitted_->down.next();
-    if (admitted_->down.broken()) return over("the service's ring is damaged");
+    const auto record = admitted_->to_job.next();
+    if (admitted_->to_job.broken()) return over("the service's ring is damaged");
     if (!record) {
-      admitted_->down.wait(std::chrono::nanoseconds(kSlice).count());
+      admitted_->to_job.wait(std::chrono::nanoseconds(kSlice).count());
       continue;
     }
     if (!send_record(*record)) return;
-    admitted_->down.free_read();
+    admitted_->to_job.free_read();
   }
 }
 
@@ -199,33 +200,33 @@ bool Relay::look_at_service() {
     if (!take_frame(std::move(*frame))) return false;
   }
   if (from_service_.is_open()) return true;
-  stream_->shut(from_service_.problem());
+  job_->shut(from_service_.problem());
   return false;
 }
 
-// Slabs are the relay's; everything else is the job's.
+// Messages about slabs are for the relay, which maps them. All others are passed on to the job.
 bool Relay::take_frame(Frame frame) {
   std::string problem;
   const std::string type = message_type(frame.text, problem);
   if (type == "slab" || type == "slab_gone") {
     const auto message = decode_slab(frame.text, problem);
     if (!message) {
-      stream_->shut(problem);
+      job_->shut(problem);
       return false;
     }
     if (message->bytes == 0) {
       if (slabs_.erase(message->slab) == 0) return true;
-      const UpRecord unmapped{UpKind::unmapped, 0, message->slab, 0, 0};
-      return say(bytes_of(unmapped));
+      const JobRecord unmapped{JobRecordKind::unmapped, 0, message->slab, 0, 0};
+      return write_to_service(bytes_of(unmapped));
     } else if (frame.descriptors.size() == 1 && slabs_.size() < kSlabsMost) {
       Mapping mapping =
-          Mapping::of_sealed(frame.descriptors.front(), message->bytes, false, problem);
+          Mapping::map_sealed(frame.descriptors.front(), message->bytes, false, problem);
       if (mapping) slabs_[message->slab] = std::move(mapping);
     }
     return true;
   }
   if (!admitted_ && frame.descriptors.size() == 4 && !admit(frame)) return false;
-  return stream_->write_text(frame.text);
+  return job_->write_text(frame.text);
 }
 
 bool Relay::admit(Frame& frame) {
@@ -235,34 +236,34 @@ bool Relay::admit(Frame& frame) {
   Pace pace;
   if (answer)
     rings = map_rings(frame.descriptors[0], frame.descriptors[1], answer->ring_bytes, problem);
-  if (rings) pace = Pace::of(frame.descriptors[3], problem);
+  if (rings) pace = Pace::map_file(frame.descriptors[3], problem);
   if (!rings || !pace) {
-    stream_->shut(problem);
+    job_->shut(problem);
     return false;
   }
-  const std::lock_guard lock(up_mutex_);
+  const std::lock_guard lock(from_job_mutex_);
   admitted_ = std::make_unique<Admitted>(std::move(rings), std::move(frame.descriptors[2]),
                                          std::move(pace), std::move(answer->spec));
-  up_ = std::make_unique<RingWriter>(admitted_->rings.up());
+  from_job_ = std::make_unique<RingWriter>(admitted_->rings.from_job());
   return true;
 }
 
 bool Relay::send_record(std::span<const std::byte> record) {
-  DownRecord down;
+  ServiceMessage message;
   std::string problem;
-  if (!read_down(record, down, problem)) {
-    stream_->shut(problem);
+  if (!read_service_record(record, message, problem)) {
+    job_->shut(problem);
     return false;
   }
-  return down.kind == DownKind::batch ? send_batch(record, down)
-                                      : stream_->write(RemoteKind::record, record);
+  return message.kind == ServiceRecordKind::batch ? send_batch(record, message)
+                                                  : job_->write(RemoteKind::record, record);
 }
 
-// Alone in a slot of its own, as the job gets it.
-bool Relay::send_batch(std::span<const std::byte> record, const DownRecord& down) {
-  const BatchRecord& batch = down.batch;
+// Sends a batch as the only one in its slot, which is how the job gets it.
+bool Relay::send_batch(std::span<const std::byte> record, const ServiceMessage& message) {
+  const BatchRecord& batch = message.batch;
   while (batch.step >= admitted_->pace.steps()) {
-    if (!stream_->is_open() || admitted_->rings.revoked().load() != 0) return false;
+    if (!job_->is_open() || admitted_->rings.revoked().load() != 0) return false;
     if (!look_at_service()) return false;
     std::this_thread::sleep_for(50us);
   }
@@ -274,15 +275,15 @@ bool Relay::send_batch(std::span<const std::byte> record, const DownRecord& down
   const Bytes has = slab == slabs_.end() ? 0 : slab->second.memory().size();
   const BlockLayout from(admitted_->spec, batch.slot_samples);
   if (batch.offset > has || from.bytes > has - batch.offset) {
-    stream_->shut(fmt::format("a batch that does not lie in slab {}", batch.slab));
+    job_->shut(fmt::format("a batch is not within slab {}", batch.slab));
     return false;
   }
   const BlockLayout to(admitted_->spec, batch.samples);
   // From where it lies: a copy for each rank would be memory that the service does not count.
   const BatchParts payload(from, slab->second.memory().data() + batch.offset, batch.from,
                            batch.from + batch.samples, to);
-  return stream_->write(RemoteKind::record, record) &&
-         stream_->write_parts(RemoteKind::payload, payload.parts());
+  return job_->write(RemoteKind::record, record) &&
+         job_->write_parts(RemoteKind::payload, payload.parts());
 }
 
 }  // namespace batchflow

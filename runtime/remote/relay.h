@@ -1,8 +1,8 @@
-// The service's side of a remote rank: to the service it is a job of this machine, with rings and
-// mapped batches, and all that passes there it passes on over a stream.
+// The service's end of a remote rank's connection. To the service it looks like a job of this
+// machine, with rings and mapped batches. It passes all messages, records and batches on over TCP.
 //
-// So the service knows of remote jobs only from where they come, to tell it. Two threads a rank:
-// one waits for the job, one for the service.
+// So the service needs no code for remote jobs; it only learns their addresses, to show them. A
+// relay has two threads: one waits for the job, one for the service.
 #pragma once
 
 #include <atomic>
@@ -17,20 +17,20 @@
 #include "runtime/protocol/pace.h"
 #include "runtime/protocol/records.h"
 #include "runtime/protocol/ring_files.h"
-#include "runtime/remote/stream.h"
+#include "runtime/remote/tcp_channel.h"
 
 namespace batchflow {
 
 class Relay {
  public:
-  // `local` is a connection to the service, `from` the machine of the job; `large_frames`, bytes of
-  // all relays' large messages, outlives it.
-  Relay(std::unique_ptr<Stream> stream, Channel local, std::string from,
+  // `local` is a connection to the service, `from` the machine of the job. `large_frames`, the bytes
+  // of large messages of all relays, outlives it.
+  Relay(std::unique_ptr<TcpChannel> job, Channel local, std::string from,
         std::atomic<std::size_t>& large_frames);
 
-  // Until either side ends, or stop() from another thread.
+  // Returns when either side ends, or another thread calls stop().
   void run();
-  void stop(std::string_view why) { stream_->shut(why); }
+  void stop(std::string_view why) { job_->shut(why); }
 
  private:
   struct Admitted {
@@ -38,13 +38,13 @@ class Relay {
     Descriptor doorbell;
     Pace pace;
     BatchSpec spec;
-    RingReader down;
-    Admitted(Rings mapped, Descriptor bell, Pace steps, BatchSpec of)
+    RingReader to_job;
+    Admitted(Rings mapped, Descriptor bell, Pace steps, BatchSpec fields)
         : rings(std::move(mapped)),
           doorbell(std::move(bell)),
           pace(std::move(steps)),
-          spec(std::move(of)),
-          down(rings.down()) {}
+          spec(std::move(fields)),
+          to_job(rings.to_job()) {}
   };
 
   // Both ways, each on a thread; what runs out of memory ends the rank.
@@ -53,22 +53,23 @@ class Relay {
   bool take_text(const std::string& text);
   bool refuse(std::string_view why, std::string message);
   bool take_record(std::span<const std::byte> record);
-  bool say(std::span<const std::byte> record);
+  bool write_to_service(std::span<const std::byte> record);
   void listen_to_service();
   bool take_frame(Frame frame);
   bool admit(Frame& frame);
   bool look_at_service();
   bool send_record(std::span<const std::byte> record);
-  bool send_batch(std::span<const std::byte> record, const DownRecord& down);
+  bool send_batch(std::span<const std::byte> record, const ServiceMessage& message);
 
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<TcpChannel> job_;
   std::atomic<std::size_t>& large_frames_;
   const std::string from_;
-  Channel to_service_;    // of the thread that listens to the job
-  Channel from_service_;  // of the one that listens to the service, by the same socket
+  // Both are of one socket.
+  Channel to_service_;    // for the thread that listens to the job
+  Channel from_service_;  // for the thread that listens to the service
   std::unique_ptr<Admitted> admitted_;
-  std::mutex up_mutex_;
-  std::unique_ptr<RingWriter> up_;  // by up_mutex_; null: not admitted
+  std::mutex from_job_mutex_;
+  std::unique_ptr<RingWriter> from_job_;  // with from_job_mutex_ held; null: not admitted
   std::map<std::uint64_t, Mapping> slabs_;
 };
 

@@ -8,11 +8,11 @@ namespace batchflow {
 
 struct RemoteOptions {
   std::string address = "127.0.0.1";
-  int port = -1;            // -1: nobody listens; 0: one that is free
-  std::string token_file;   // who knows one of these may come
-  std::string certificate;  // with it and its key by TLS alone
+  int port = -1;            // -1: the service does not listen; 0: any free port
+  std::string token_file;   // a job that shows a token of this file may join
+  std::string certificate;  // with a certificate and its key the service takes only TLS
   std::string key;
-  std::chrono::milliseconds handshake_time{10'000};  // in which a token must have been shown
+  std::chrono::milliseconds handshake_time{10'000};  // within which a token must be shown
   friend bool operator==(const RemoteOptions&, const RemoteOptions&) = default;
 };
 

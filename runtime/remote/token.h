@@ -1,4 +1,5 @@
-// What a remote job shows before anything else: a token that its operator has given it, in a file.
+// Tokens. A remote job gets one from the service's operator, in a file, and shows it before
+// anything else.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace batchflow {
 
-// One a line. Empty when the file has one that is long enough, and nobody but its owner can read
-// it; else why not.
+// Reads a file with a token on each line. Answers what is wrong: there is none, one is too short,
+// or others than its owner can read the file. Empty: nothing.
 std::string read_tokens(const std::string& file, std::vector<std::string>& tokens);
 std::string token_message(std::string_view token);
 

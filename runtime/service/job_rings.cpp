@@ -78,13 +78,13 @@ void Jobs::epoch_ended(const EpochEnded& order) {
   for (RankEnd* end : job->ranks) {
     if (!end || !end->down) continue;
     write(*end, bytes_of(record));
-    if (last) finish(*end, DownKind::finished);
+    if (last) finish(*end, ServiceRecordKind::finished);
   }
   if (draining_ && !last) let_go(*job);
 }
 
 // What the job asked for has been had, or it is refused: the rank need not wait for more.
-void Jobs::finish(RankEnd& end, DownKind how) {
+void Jobs::finish(RankEnd& end, ServiceRecordKind how) {
   if (std::exchange(end.finished, true)) return;
   end_wait(end);
   write(end, bytes_of(FinishedRecord{how}));
@@ -179,23 +179,23 @@ bool Jobs::sleep(Peer& peer) {
 
 bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
   std::string problem;
-  if (!read_up(bytes, message_, problem)) return false;
-  const UpRecord& record = message_.up;
+  if (!read_job_record(bytes, message_, problem)) return false;
+  const JobRecord& record = message_.record;
   Job& job = *end.job;
   switch (record.kind) {
-    case UpKind::wanted:
+    case JobRecordKind::wanted:
       if (record.credits == 0) return false;
       if (job.running && !end.left)
         inbox_.add(BatchWanted{job.id, end.rank, std::min(record.credits, kCreditsMost)});
       return true;
-    case UpKind::scores:
+    case JobRecordKind::scores:
       if (job.running)
         inbox_.add(ScoresReported{job.id, inbox_.keep(std::vector(message_.scores))});
       return true;
-    case UpKind::consumed: {
+    case JobRecordKind::consumed: {
       if (record.step != end.consumed || record.step >= end.delivered) return false;
       ++end.consumed;
-      if (end.consumed - end.first_step == job.steps_left) finish(end, DownKind::finished);
+      if (end.consumed - end.first_step == job.steps_left) finish(end, ServiceRecordKind::finished);
       // Nobody computes for longer than a year.
       const auto bounded = [](std::uint64_t nanoseconds) {
         return std::min(
@@ -218,11 +218,11 @@ bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
         inbox_.add(BatchConsumed{job.id, end.rank, record.step, bounded(record.compute_ns)});
       return true;
     }
-    case UpKind::unmapped:
+    case JobRecordKind::unmapped:
       if (end.slabs_gone.erase(record.step) + end.slabs.erase(record.step) == 0) return false;
       if (backend_) backend_->retry_waiting();
       return true;
-    case UpKind::released: {
+    case JobRecordKind::released: {
       const auto found = end.held.find(record.step);
       if (found == end.held.end()) return false;
       if (!found->second.in_place && backend_)

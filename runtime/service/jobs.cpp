@@ -324,8 +324,8 @@ void Jobs::admitted(const Admit& order) {
       refuse(*end->peer, kNotYet, fmt::format("no memory for its rings: {}", problem));
       continue;
     }
-    end->down = std::make_unique<RingWriter>(end->files.rings.down());
-    end->up = std::make_unique<RingReader>(end->files.rings.up());
+    end->down = std::make_unique<RingWriter>(end->files.rings.to_job());
+    end->up = std::make_unique<RingReader>(end->files.rings.from_job());
     end->first_step = order.first_step;
     end->consumed = order.first_step;
     begin_wait(*end);
@@ -347,7 +347,7 @@ void Jobs::admitted(const Admit& order) {
     admission.ticket = end->ticket = make_secret();
     end->peer->send(encode(admission), {end->files.service_file.get(), end->files.job_file.get(),
                                         end->files.doorbell.get(), job->pace.file().get()});
-    if (has_had_all(*job)) finish(*end, DownKind::finished);
+    if (has_had_all(*job)) finish(*end, ServiceRecordKind::finished);
   }
 }
 
@@ -378,7 +378,7 @@ void Jobs::refused(const Refuse& order) {
   for (RankEnd* end : job->ranks) {
     if (!end) continue;
     end->peer->send(encode(Refused{std::string(refusal_word(order.why)), message}), {});
-    if (end->down) finish(*end, DownKind::refused);
+    if (end->down) finish(*end, ServiceRecordKind::refused);
   }
 }
 

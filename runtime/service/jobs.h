@@ -233,7 +233,7 @@ class Jobs final : public Customer {
   std::string refusal_message(const Job& job, const Refuse& order) const;
   std::uint64_t corrupt_most(const Job& job) const;
   void end_by_corrupt_samples();
-  void finish(RankEnd& end, DownKind how);
+  void finish(RankEnd& end, ServiceRecordKind how);
   void begin_wait(RankEnd& end);
   void end_wait(RankEnd& end);
   void add_stall(Job& job, const StageTimes& ended);
@@ -268,7 +268,7 @@ class Jobs final : public Customer {
   const std::uint32_t start_;
   std::uint64_t unnamed_ = 0;
   std::vector<std::byte> record_;  // being written
-  UpMessage message_;              // being read
+  JobMessage message_;             // being read
 };
 
 }  // namespace batchflow

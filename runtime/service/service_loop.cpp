@@ -158,6 +158,18 @@ bool Service::Parts::on_frame(Connection& session, std::string_view frame,
   if (type == "hello") {
     std::optional<Hello> hello = decode_hello(frame, problem);
     if (!hello) return false;
+    if (hello->protocol != kProtocolVersion) {
+      session.send(
+          encode(Refused{
+              "protocol",
+              fmt::format("the service {} speaks version {} of the protocol, and the "
+                          "client {} speaks version {}; install the same version of "
+                          "both",
+                          BATCHFLOW_VERSION, kProtocolVersion, hello->version, hello->protocol)}),
+          {});
+      session.end();
+      return true;
+    }
     // The relays of remote jobs are threads of this process; nobody else is taken at his word.
     if (session.process() == getpid()) session.set_from(std::move(hello->from));
     session.send(encode(Welcome{kProtocolVersion, BATCHFLOW_VERSION, instance}), {});

@@ -1,4 +1,4 @@
-// Bytes at places, wherever they are: what the parsers of files and of single records read from.
+// Bytes by offset, of a file or of memory. The parsers of files and of single records read from it.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@ class ByteView {
  public:
   virtual ~ByteView() = default;
   virtual Bytes size() const = 0;
-  // The bytes at `offset`, fewer or none where the end is near. They stay until the next call.
+  // The bytes at `offset`; near the end there are fewer, or none. They stay until the next call.
   virtual std::span<const std::byte> view(std::uint64_t offset, std::size_t bytes) = 0;
 };
 
-// What it shows stays as long as the memory.
+// Its bytes stay as long as the memory.
 class MemoryView final : public ByteView {
  public:
   explicit MemoryView(std::span<const std::byte> memory) : memory_(memory) {}
@@ -43,7 +43,7 @@ inline std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// A little-endian number that may lie at any address. REQUIRES: bytes has that many
+// A little-endian number at any address. REQUIRES: `bytes` holds all of it
 template <class T>
 T load(std::span<const std::byte> bytes, std::size_t at = 0) {
   T value;
@@ -52,7 +52,7 @@ T load(std::span<const std::byte> bytes, std::size_t at = 0) {
 }
 
 void append(std::vector<std::byte>& out, std::span<const std::byte> bytes);
-// A number, as its bytes.
+// Appends the bytes of a number.
 template <class T>
 void append_value(std::vector<std::byte>& out, T value) {
   append(out, std::as_bytes(std::span(&value, 1)));

@@ -1,7 +1,7 @@
-// The hash that names a dataset version: core's hash over words, for bytes of any length.
+// The hash that names a dataset version: core's hash of words, for bytes of any length.
 //
-// Each run of bytes is preceded by its length, so that what is added never runs together. It tells
-// datasets apart; it does not keep out somebody who makes two of them collide on purpose.
+// The length of each run of bytes is added before it, so that two runs are not taken for one. The
+// hash tells datasets apart; it does not resist an attack that makes two of them collide.
 #pragma once
 
 #include <cstddef>

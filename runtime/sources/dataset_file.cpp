@@ -15,15 +15,16 @@
 namespace batchflow {
 namespace {
 
-// Headers of a tar lie far apart and small members close together: enough for a few of these.
+// In a tar the headers of large members are far apart, those of small ones close together. This is
+// enough for a few small members.
 constexpr std::size_t kReadAtLeast = 16 << 10;
 
 std::int64_t modified_ns_of(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-// Where the kernel or a sandbox has no openat2: folder by folder, and no links at all.
-int open_by_steps(int root, std::string_view path, int flags) {
+// Opens folder by folder and follows no link, for kernels and sandboxes without openat2.
+int open_by_folders(int root, std::string_view path, int flags) {
   Descriptor folder;
   int at = root;
   for (;;) {
@@ -42,7 +43,7 @@ int open_by_steps(int root, std::string_view path, int flags) {
   }
 }
 
-// A file of the folder itself, and nothing that waits for its other end.
+// Opens a file of the folder itself. O_NONBLOCK: a pipe must not wait for its other end.
 int open_below(const Descriptor& folder, const std::string& name) {
   return openat(folder.get(), name.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -56,7 +57,7 @@ int open_beneath(int root, const char* path, int flags, bool follows_links) {
   for (int tries = 0; tries < 100; ++tries) {
     const long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
     if (fd >= 0) return static_cast<int>(fd);
-    if (errno == ENOSYS || errno == EPERM) return open_by_steps(root, path, flags);
+    if (errno == ENOSYS || errno == EPERM) return open_by_folders(root, path, flags);
     // EAGAIN: something was renamed meanwhile, so that the kernel could not tell.
     if (errno != EINTR && errno != EAGAIN) return -1;
   }
@@ -110,7 +111,7 @@ std::shared_ptr<const DataRoot> open_shown(const std::filesystem::path& root, in
   const Descriptor there(open(root.c_str(), O_PATH | O_CLOEXEC));
   struct stat status = {};
   if (!there || !is_same_file(there.get(), shown) || fstat(shown, &status) != 0) return nullptr;
-  // What is shown is opened anew: whoever shows it may change the flags of what it has opened.
+  // The shown descriptor is opened again: the process that shows it may change its flags.
   const bool is_folder = S_ISDIR(status.st_mode);
   const std::filesystem::path above = root.parent_path();
   opened->folder = Descriptor(is_folder ? openat(shown, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -126,7 +127,7 @@ std::shared_ptr<const DataRoot> open_shown(const std::filesystem::path& root, in
   return opened;
 }
 
-// O_NONBLOCK: opening a pipe must not wait for somebody to write to it.
+// O_NONBLOCK: opening a pipe must not wait for its writer.
 DatasetFile::DatasetFile(int root, std::string_view path) : path_(path) {
   take(open_beneath(root, path_.c_str(), O_RDONLY | O_NONBLOCK), false);
 }
@@ -155,7 +156,7 @@ void DatasetFile::take(int opened, bool is_public) {
   if (!S_ISREG(status.st_mode))
     throw DatasetChanged(fmt::format("{}: it was a file a moment ago", path_));
   if (is_public && (status.st_mode & S_IROTH) == 0)
-    throw DatasetChanged(fmt::format("{}: everybody could read it a moment ago", path_));
+    throw DatasetChanged(fmt::format("{}: all users could read it a moment ago", path_));
   size_ = static_cast<Bytes>(status.st_size);
   modified_ns_ = modified_ns_of(status);
 }

@@ -1,9 +1,9 @@
 // Files of a dataset, while it is indexed or packed.
 //
-// A file is named by the dataset's root, an open folder, and a path below it; neither links nor
-// `..` lead out of the root. Nothing is mapped: whoever may write to a dataset can cut a file at
-// any time, and that must not end the process. A root is opened once: a path that is looked up
-// again may lead elsewhere by then.
+// A file is named by the dataset's root, which is an open folder, and a path below it; links and
+// `..` that leave the root are refused. Files are not mapped: another process may cut a file at any
+// time, and that must not end this process. A root is opened once, since its path may lead
+// elsewhere later.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace batchflow {
 
-// Something is not as it was a moment ago: indexing begins anew.
+// A file or folder has changed meanwhile: indexing begins again.
 class DatasetChanged : public DatasetError {
  public:
   using DatasetError::DatasetError;
@@ -31,41 +31,42 @@ class DatasetChanged : public DatasetError {
 // -1 and errno, as openat. Links inside that stay beneath the root are followed, if any are.
 int open_beneath(int root, const char* path, int flags, bool follows_links = true);
 
-// A dataset's place, opened.
+// The open root of a dataset.
 struct DataRoot {
-  Descriptor folder;  // its files are opened below it
-  std::string only;   // the file below it that is all of the dataset; empty: the folder is
-  Descriptor file;    // that file
+  Descriptor folder;  // files are opened below it
+  std::string only;   // the name of the only file of the dataset; empty: it is the whole folder
+  Descriptor file;    // the only file
 
-  // What a user must be able to read to have the dataset.
+  // The descriptor that shows that a user may read the dataset.
   int shown() const { return only.empty() ? folder.get() : file.get(); }
 };
-// root_folder of sample_index.h, opened. Throws DatasetError.
+// Opens root_folder() of sample_index.h. Throws DatasetError.
 std::shared_ptr<const DataRoot> open_data(const std::filesystem::path& root);
-// The same of a place that somebody has opened and shows. Null where the path leads elsewhere.
-// Throws DatasetError where this process cannot read it.
+// The same for a root that a job has opened and shows. Null where the path leads elsewhere. Throws
+// DatasetError where this process cannot read it.
 std::shared_ptr<const DataRoot> open_shown(const std::filesystem::path& root, int shown);
-// Where an open file or folder lies now; empty where the system does not tell.
+// The present path of an open file or folder; empty where the system does not know it.
 std::string path_of(int descriptor);
 bool is_same_file(int one, int other);
 
-// The folder of open_data alone; `only` is the name of a root that is a file.
+// Opens only the folder of open_data(). Where the root is a file, `only` becomes its name.
 Descriptor open_root(const std::filesystem::path& root, std::string& only);
 
 class DatasetFile final : public ByteView {
  public:
-  // Throws DatasetChanged when it is not there any more, DatasetError when it cannot be read.
+  // Throws DatasetChanged where the file is no longer there, DatasetError where it cannot be read.
   DatasetFile(int root, std::string_view path);
-  // `is_public`: also when a link leads to it, or not everybody may read it.
+  // `is_public`: it also throws DatasetChanged where the path is a link, or not all users of the
+  // machine may read the file.
   DatasetFile(const DataRoot& root, std::string_view path, bool is_public);
 
   Bytes size() const override { return size_; }
   std::int64_t modified_ns() const { return modified_ns_; }
-  // Reads around it a little; throws DatasetError when reading fails.
+  // Reads a little more than is asked for. Throws DatasetError where reading fails.
   std::span<const std::byte> view(std::uint64_t offset, std::size_t bytes) override;
-  // Called before each read: a file is large, and what looks through it may be to stop.
+  // `call` is called before each read. It may throw, to stop work on a large file.
   void when_reading(std::function<void()> call) { when_reading_ = std::move(call); }
-  // Throws DatasetChanged unless it is as it was when opened.
+  // Throws DatasetChanged unless the file is as it was when it was opened.
   void check_unchanged() const;
 
  private:

@@ -1,5 +1,5 @@
-// Which fields the samples of a dataset have, where nothing says so beforehand: in tars and
-// TFRecords, each sample has the parts that it has. Learned while they are indexed.
+// Finds out which fields the samples of a dataset have, while it is indexed. Tars and TFRecords do
+// not say it beforehand, and each of their samples may have other parts.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@ namespace batchflow {
 
 class FieldsSeen {
  public:
-  // Of the next sample, its parts in turn. Of several of one name, the first is the value.
+  // Call begin_sample() for each sample, then add() for each of its parts. Of several parts of one
+  // name the first counts.
   void begin_sample() { ++samples_; }
   void add(std::string_view name, ElementType type, std::uint64_t elements);
 
-  // In ascending order of names: a field each, dense where all samples have it, and as many of it;
-  // else ragged, with no rows where a sample has none. Empty, and `problem` says why, where samples
-  // have parts that are no fields of one batch.
+  // A field for each name, in ascending order of names. It is dense where all samples have the part
+  // with the same number of elements; else it is ragged, with no rows in a sample without the part.
+  // Empty, with the reason in `problem`, where the parts cannot be fields of one batch.
   BatchSpec fields(std::string& problem) const;
 
  private:
@@ -28,7 +29,7 @@ class FieldsSeen {
     std::uint64_t least = UINT64_MAX;
     std::uint64_t most = 0;
     std::uint64_t samples = 0;
-    std::uint64_t last = 0;  // that had it, counted from 1
+    std::uint64_t last = 0;  // the last sample that had it, counted from 1
   };
   std::map<std::string, Seen, std::less<>> names_;
   std::uint64_t samples_ = 0;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kEndingsShown = 6;
 
-// Of pictures in other formats, and of what is none.
+// Endings of pictures in other formats, and of files that are no pictures.
 constexpr auto kOthers = std::to_array<std::string_view>(
     {".arrow", ".avi",  ".avif",   ".bmp",  ".bz2",  ".csv",   ".flac", ".gif",         ".gz",
      ".h5",    ".hdf5", ".heic",   ".html", ".json", ".jsonl", ".jxl",  ".m4a",         ".md",

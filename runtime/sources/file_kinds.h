@@ -1,5 +1,5 @@
-// What the endings of files' names say of them: whether they may be pictures that a pipeline can
-// decode. The names of files that say nothing are believed to be.
+// Whether files may be pictures that a pipeline can decode, by the endings of their names. A file
+// with an unknown ending may be one.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@
 
 namespace batchflow {
 
-// JPEG and PNG, and what its name does not tell.
+// True for JPEG, PNG and unknown endings.
 bool may_be_decoded(std::string_view ending);
-// Samples of whole files that cannot be. 0 for other records.
+// How many samples that are whole files cannot be decoded. 0 for other records.
 std::uint64_t undecodable_samples(const SampleIndex& index);
 inline bool none_can_be_decoded(const SampleIndex& index) {
   return index.samples() > 0 && undecodable_samples(index) == index.samples();
 }
-// As ".bmp (7), .tiff (1)": the most first, and few of many. `all`: those that can be decoded, too.
+// Text such as ".bmp (7), .tiff (1)": the most frequent first, and only a few. `all`: also endings
+// of files that may be decoded.
 std::string endings_text(const SampleIndex& index, bool all);
 
 }  // namespace batchflow

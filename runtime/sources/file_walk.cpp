@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kPathMost = 4095;
 
 std::string shown(std::string_view path) {
-  return path.empty() ? "the data set's folder" : std::string(path);
+  return path.empty() ? "the dataset's folder" : std::string(path);
 }
 
 bool may_all_enter(mode_t mode) {
@@ -30,7 +30,7 @@ bool may_all_enter(mode_t mode) {
 }  // namespace
 
 struct FileWalk::Entry {
-  std::string name;  // of a folder with a slash, which puts its files where their paths belong
+  std::string name;  // a folder's ends with a slash, so that its files are sorted by their paths
   mode_t mode = 0;
   Bytes bytes = 0;
   std::int64_t modified_ns = 0;
@@ -46,7 +46,7 @@ struct FileWalk::Entry {
 };
 
 std::vector<FileWalk::Entry> FileWalk::entries_of(int at, std::string_view path) const {
-  // The stream closes what it is made from.
+  // closedir() also closes the descriptor.
   const int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(fd < 0 ? nullptr : fdopendir(fd), closedir);
   if (!stream)
@@ -76,7 +76,7 @@ std::vector<FileWalk::Entry> FileWalk::entries_of(int at, std::string_view path)
   return entries;
 }
 
-void FileWalk::meet_link(const std::string& path) {
+void FileWalk::take_link(const std::string& path) {
   const Descriptor target(open_beneath(root_, path.c_str(), O_PATH));
   struct stat status = {};
   if (!target || fstat(target.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -87,10 +87,10 @@ void FileWalk::meet_link(const std::string& path) {
   file({path, entry.bytes, entry.modified_ns});
 }
 
-void FileWalk::look_whether_closed(const std::string& path, bool is_open) {
+void FileWalk::note_closed(const std::string& path, bool is_open) {
   if (is_open || !closed.empty()) return;
   closed = path;
-  if (refuses_closed) throw DatasetError(fmt::format("{}: not everybody may read it", path));
+  if (refuses_closed) throw DatasetError(fmt::format("{}: not all users may read it", path));
 }
 
 void FileWalk::enter(int at, std::string& path, int depth) {
@@ -101,17 +101,17 @@ void FileWalk::enter(int at, std::string& path, int depth) {
     path += entry.name;
     if (path.size() > kPathMost)
       throw DatasetError(
-          fmt::format("{}: longer than {} bytes; move the data set's root down", path, kPathMost));
+          fmt::format("{}: longer than {} bytes; move the dataset's root down", path, kPathMost));
     if (S_ISREG(entry.mode)) {
-      look_whether_closed(path, (entry.mode & S_IROTH) != 0);
+      note_closed(path, (entry.mode & S_IROTH) != 0);
       file({path, entry.bytes, entry.modified_ns});
     } else if (S_ISLNK(entry.mode)) {
-      look_whether_closed(path, false);
-      meet_link(path);
+      note_closed(path, false);
+      take_link(path);
     } else if (S_ISDIR(entry.mode)) {
       if (depth == kDepthMost)
         throw DatasetError(
-            fmt::format("{}: more than {} folders deep; move the data set's root "
+            fmt::format("{}: more than {} folders deep; move the dataset's root "
                         "down",
                         path, kDepthMost));
       const Descriptor below(
@@ -119,8 +119,8 @@ void FileWalk::enter(int at, std::string& path, int depth) {
       struct stat status = {};
       if (!below || fstat(below.get(), &status) != 0)
         throw DatasetChanged(fmt::format("{}: it went away", path));
-      // The folder that is entered, whatever was there a moment ago.
-      look_whether_closed(path, may_all_enter(status.st_mode));
+      // This is asked of the open folder, since another may have had the name a moment ago.
+      note_closed(path, may_all_enter(status.st_mode));
       folder(std::string_view(path).substr(0, path.size() - 1));
       enter(below.get(), path, depth + 1);
     } else {

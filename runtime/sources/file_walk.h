@@ -1,8 +1,7 @@
 // The files below a folder, in ascending order of bytes of their paths.
 //
-// Names that begin with a dot are passed over, as are links that lead out of the root or to
-// folders, and what is neither file nor folder. Memory is that of the fullest folders on the way
-// down.
+// It skips names that begin with a dot, links to folders or out of the root, and entries that are
+// neither file nor folder. It needs memory for the entries of the folders on the way down.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +24,18 @@ struct WalkedFile {
 
 struct FileWalk {
   std::function<void(const WalkedFile&)> file;
-  std::function<void(std::string_view path)> folder;  // before what is in it
-  // So many bytes more, or fewer, are taken by the entries of folders on the way down.
+  std::function<void(std::string_view path)> folder;  // called before its files
+  // The entries of folders on the way down take so many bytes more, or fewer.
   std::function<void(std::int64_t bytes)> hold;
-  bool refuses_closed = false;  // the walk ends with DatasetError at the first such path:
-  std::uint64_t links = 0;      // out of the root, to folders, to nothing
-  std::uint64_t specials = 0;   // devices, sockets, pipes
-  // The first that not everybody on the machine may read, or that might lead to one; empty: none.
+  // The walk ends with DatasetError at the first path that is put into `closed`.
+  bool refuses_closed = false;
+  std::uint64_t links = 0;     // that were skipped: out of the root, to folders, to nothing
+  std::uint64_t specials = 0;  // devices, sockets, pipes
+  // The first path that not all users of the machine may read, or that is a link; empty: none.
   std::string closed;
 
-  // Of a root that is a file, that one. Throws DatasetError for what cannot be read or is more than
-  // kDepthMost folders deep, DatasetChanged for what goes away meanwhile.
+  // Where the root is a file, it gives that file. Throws DatasetError for a path that cannot be
+  // read or is more than kDepthMost folders deep, DatasetChanged for one that disappears meanwhile.
   static constexpr int kDepthMost = 64;
   void run(const DataRoot& root);
 
@@ -43,8 +43,8 @@ struct FileWalk {
   struct Entry;
   std::vector<Entry> entries_of(int at, std::string_view path) const;
   void enter(int folder, std::string& path, int depth);
-  void meet_link(const std::string& path);
-  void look_whether_closed(const std::string& path, bool is_open);
+  void take_link(const std::string& path);
+  void note_closed(const std::string& path, bool is_open);
 
   int root_ = -1;
 };

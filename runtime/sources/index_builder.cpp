@@ -31,7 +31,7 @@ void IndexBuilder::add_file(std::string_view path, Bytes bytes) {
 void IndexBuilder::add_sample(std::uint64_t offset, Bytes bytes, std::int64_t label) {
   parts.list(IndexSection::offsets).push_back(offset);
   parts.list(IndexSection::sizes).push_back(bytes);
-  // Most datasets of a kind have labels for all samples or for none.
+  // Most datasets have labels for all samples or for none. The list begins with the first label.
   auto& labels = parts.list(IndexSection::labels);
   if (label != kNoLabel || !labels.empty()) {
     labels.resize(samples(), static_cast<std::uint64_t>(kNoLabel));
@@ -53,18 +53,18 @@ void IndexBuilder::add_name(std::string_view name) {
 }
 
 void IndexBuilder::add_sampled_contents() {
-  constexpr std::uint64_t kFiles = 1024, kPlaces = 16, kBytes = 4096;
+  constexpr std::uint64_t kFiles = 1024, kPiecesMost = 16, kBytes = 4096;
   const std::uint64_t chosen = std::min<std::uint64_t>(files(), kFiles);
   for (std::uint64_t i = 0; i < chosen; ++i) {
     const auto file = static_cast<std::uint32_t>(i * files() / chosen);
     DatasetFile data(root, path(file), is_public);
-    const std::uint64_t places = std::min(kPlaces, (data.size() + kBytes - 1) / kBytes);
-    // From the first bytes to the last, whole files where they are small.
-    for (std::uint64_t place = 0; place < places; ++place) {
+    const std::uint64_t pieces = std::min(kPiecesMost, (data.size() + kBytes - 1) / kBytes);
+    // The pieces reach from the first bytes to the last. They are all of a small file.
+    for (std::uint64_t piece = 0; piece < pieces; ++piece) {
       const Bytes room = data.size() > kBytes ? data.size() - kBytes : 0;
       content.add(data.view(
-          places == 1 ? 0
-                      : room / (places - 1) * place + room % (places - 1) * place / (places - 1),
+          pieces == 1 ? 0
+                      : room / (pieces - 1) * piece + room % (pieces - 1) * piece / (pieces - 1),
           kBytes));
     }
     data.check_unchanged();
@@ -84,8 +84,8 @@ void IndexBuilder::tick(std::uint64_t done, std::uint64_t of) {
   constexpr auto kBetween = std::chrono::milliseconds(50);
   if (!options.stop && !options.progress) return;
   const auto now = std::chrono::steady_clock::now();
-  if (now - told_ < kBetween) return;
-  told_ = now;
+  if (now - reported_at_ < kBetween) return;
+  reported_at_ = now;
   if (options.stop && options.stop())
     throw DatasetError(fmt::format("{}: stopped while it was being indexed", options.name));
   if (options.progress) options.progress(done, of, of == 0 ? "files found" : "bytes indexed");

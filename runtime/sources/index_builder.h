@@ -1,5 +1,5 @@
-// An index in the making: the files that were found, what a format finds in them, and the hash that
-// becomes the dataset's version.
+// Builds an index: it holds the files that were found, the samples that a format finds in them, and
+// the hash that becomes the dataset's version.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ class IndexBuilder {
 
   const SourceOptions& options;
   const DataRoot& root;
-  bool is_public = false;  // files are opened only as long as everybody may read them
+  bool is_public = false;  // only files that all users of the machine may read are opened
   IndexParts parts;
   ContentHash content;
 
@@ -29,14 +29,14 @@ class IndexBuilder {
   std::string_view path(std::uint32_t file) const;
   void add_file(std::string_view path, Bytes bytes);
 
-  // A sample of the file being read.
+  // Adds a sample of the file that is being read.
   void add_sample(std::uint64_t offset, Bytes bytes, std::int64_t label);
-  // Where names of samples are not told by files and numbers.
+  // Adds the name of the last sample, for formats where samples have names of their own.
   void add_name(std::string_view name);
   std::uint64_t samples() const { return parts.head.samples; }
 
-  // Calls read(DatasetFile&) for each file in turn; afterwards its samples end, and it must be as
-  // it was found.
+  // Calls read(DatasetFile&, path) for each file in turn. All samples that `read` adds are of that
+  // file. The file must not have changed since it was found.
   template <class Read>
   void read_files(Read read) {
     for (std::uint32_t file = 0; file < files(); ++file) {
@@ -51,21 +51,21 @@ class IndexBuilder {
       tick(done_, total_);
     }
   }
-  // The bytes of files are part of the version at places that are fixed: for formats whose own
-  // checksums or headers do not tell contents apart.
+  // Adds bytes of the files, at fixed offsets, to the version. This is for formats without
+  // checksums that would tell contents apart.
   void add_sampled_contents();
 
-  // Something people should know; beyond a bound such notes are only counted.
+  // Adds a note for people. Notes beyond a bound are only counted.
   void note(std::string note);
-  // Asks whether to stop (then throws DatasetError) and reports, both now and then.
+  // Now and then reports progress, and asks whether to stop. Throws DatasetError if so.
   void tick(std::uint64_t done, std::uint64_t of);
-  // So much more memory is taken, or given back. Throws DatasetError for more than may be.
+  // So much more memory is taken, or was released. Throws DatasetError for more than is allowed.
   void hold(Bytes bytes);
-  void let_go(Bytes bytes) { held_ -= bytes; }
+  void release(Bytes bytes) { held_ -= bytes; }
   std::uint64_t bytes_done() const { return done_; }
   std::uint64_t bytes_total() const { return total_; }
 
-  // The last strokes: version, counted notes.
+  // Ends the index: adds the count of further notes, and sets the version.
   void finish();
   [[noreturn]] void refuse(std::string_view path, std::string_view problem) const;
 
@@ -76,7 +76,7 @@ class IndexBuilder {
   std::uint64_t total_ = 0;
   std::uint64_t more_notes_ = 0;
   Bytes held_ = 0;
-  std::chrono::steady_clock::time_point told_{};
+  std::chrono::steady_clock::time_point reported_at_{};
 };
 
 }  // namespace batchflow

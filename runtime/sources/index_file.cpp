@@ -64,9 +64,9 @@ std::uint32_t checksum_of(ByteSpan bytes, const StopAsked& stop) {
   std::uint32_t checksum = 0;
   while (!bytes.empty()) {
     check.now();
-    const ByteSpan some = bytes.first(std::min(bytes.size(), kAtOnce));
-    checksum = crc32c(some, checksum);
-    bytes = bytes.subspan(some.size());
+    const ByteSpan part = bytes.first(std::min(bytes.size(), kAtOnce));
+    checksum = crc32c(part, checksum);
+    bytes = bytes.subspan(part.size());
   }
   return checksum;
 }
@@ -153,7 +153,7 @@ std::string IndexView::check(const StopAsked& stop) const {
            : head_.kind != RecordKind::whole && head_.fields.problem().empty());
   if (!fits) return "its lists do not fit together";
 
-  // Ends never go back, and the last one is the end.
+  // Ends must not descend, and the last must be the end of the section.
   const auto ascends = [&](IndexSection ends, std::uint64_t entries, std::uint64_t last) {
     std::uint64_t before = 0;
     for (std::uint64_t i = 0; i < entries; ++i) {
@@ -184,14 +184,14 @@ std::string IndexView::check(const StopAsked& stop) const {
       const std::uint64_t data = number(IndexSection::data_begins, file);
       if (head_.row_bytes == 0 || head_.row_bytes != head_.fields.fields[0].row_bytes() ||
           data > size || end - sample > (size - data) / head_.row_bytes)
-        return fmt::format("file {} has not so many rows", file);
+        return fmt::format("file {} has fewer rows", file);
       sample = end;
     }
     for (; sample < end; ++sample) {
       look_up();
       const std::uint64_t offset = number(IndexSection::offsets, sample);
       if (offset > size || number(IndexSection::sizes, sample) > size - offset)
-        return fmt::format("sample {} does not lie in its file", sample);
+        return fmt::format("sample {} is not within its file", sample);
     }
   }
   return {};

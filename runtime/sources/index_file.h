@@ -1,9 +1,9 @@
-// An index as it is built, and as the bytes of its file.
+// A dataset index: its parts as they are built, and the bytes of its file.
 //
 //   file := "BFINDEX\n", version (4), length of the head (4), head, sections, CRC-32C of all (4)
 //
-// Sections are arrays of 8-byte numbers and runs of names, each at a multiple of 8. Whatever a
-// damaged or hostile file says, IndexView either refuses it or answers within the bytes it has.
+// Sections are arrays of 8-byte numbers and runs of names; each begins at a multiple of 8.
+// IndexView refuses a damaged or hostile file, or its answers stay within the bytes of the file.
 #pragma once
 
 #include <cstddef>
@@ -19,32 +19,32 @@
 
 namespace batchflow {
 
-// What there is of a dataset beside its long lists.
+// All of an index but its long lists.
 struct IndexHead {
   std::string format;
   RecordKind kind = RecordKind::whole;
-  bool takes_all = false;     // files: not only those with the format's endings
-  bool takes_nested = false;  // only those in folders
+  bool takes_all = false;     // files of any ending, not only those of the format
+  bool takes_nested = false;  // only files in folders
   Digest version = 0;
-  Digest listing = 0;  // of the files' names, sizes and times: whether to look again
+  Digest listing = 0;  // a hash of the files' names, sizes and times, to see whether they changed
   std::uint64_t samples = 0;
-  Bytes row_bytes = 0;  // rows: of each sample
+  Bytes row_bytes = 0;  // of each sample, if the records are rows
   BatchSpec fields;
   std::vector<std::string> classes;
   std::vector<std::string> notes;
 };
 
-// The long lists; those that a kind has no use for are empty.
+// The long lists. A list that a kind of record does not need is empty.
 enum class IndexSection : std::uint8_t {
-  path_ends,    // a file: behind the zero that ends its path
-  file_bytes,   // a file
-  sample_ends,  // a file: behind its last sample. Empty: each file is a sample
-  data_begins,  // a file: where its rows begin
-  offsets,      // a sample: where in its file
-  sizes,        // a sample
-  labels,       // a sample: kNoLabel where it has none. Empty: none has
-  name_ends,    // a sample
-  paths,        // each ends with a zero
+  path_ends,    // for each file: the end of its path in `paths`, with the zero that ends it
+  file_bytes,   // for each file: its size
+  sample_ends,  // for each file: the index after its last sample. Empty: each file is a sample
+  data_begins,  // for each file: the offset of its first row
+  offsets,      // for each sample: its offset in its file
+  sizes,        // for each sample: its bytes
+  labels,       // for each sample: its label, or kNoLabel. Empty: no sample has one
+  name_ends,    // for each sample: the end of its name in `names`
+  paths,        // of the files; each ends with a zero
   names,        // of samples that have names of their own
 };
 inline constexpr std::size_t kNumberSections = 8;
@@ -67,13 +67,13 @@ void write_index(const IndexParts& parts,
 
 class IndexView {
  public:
-  // Empty, or why these are not the bytes of an index. They live as long as the view. Throws
-  // DatasetError when it is to stop.
+  // Answers why these are not the bytes of an index; empty: they are. Throws DatasetError when it
+  // is to stop. REQUIRES: the bytes live as long as the view
   std::string read(std::span<const std::byte> bytes, const StopAsked& stop = {});
 
   const IndexHead& head() const { return head_; }
   std::uint32_t files() const { return static_cast<std::uint32_t>(count(IndexSection::path_ends)); }
-  // REQUIRES for all: file < files(), sample < head().samples
+  // All of these REQUIRE: file < files(), sample < head().samples
   std::string_view path(std::uint32_t file) const;
   Bytes file_bytes(std::uint32_t file) const { return number(IndexSection::file_bytes, file); }
   Extent extent(std::uint64_t sample) const;
@@ -87,12 +87,12 @@ class IndexView {
   std::span<const std::byte> at(IndexSection section) const {
     return sections_[static_cast<std::size_t>(section)];
   }
-  std::uint64_t number(IndexSection section, std::uint64_t place) const {
-    return load<std::uint64_t>(at(section), place * 8);
+  std::uint64_t number(IndexSection section, std::uint64_t index) const {
+    return load<std::uint64_t>(at(section), index * 8);
   }
-  // Of a list of ends: where the part at `place` begins.
-  std::uint64_t begin(IndexSection ends, std::uint64_t place) const {
-    return place == 0 ? 0 : number(ends, place - 1);
+  // The begin of part `index`, from a list of ends.
+  std::uint64_t begin(IndexSection ends, std::uint64_t index) const {
+    return index == 0 ? 0 : number(ends, index - 1);
   }
   std::uint32_t file_of(std::uint64_t sample) const;
 

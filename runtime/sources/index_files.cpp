@@ -1,4 +1,4 @@
-// Indexing files that are one sample each, and files of rows: pictures, any files, NumPy, tokens.
+// Indexes files that are one sample each (pictures, any files) and files of rows (NumPy, tokens).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 namespace batchflow {
 namespace {
 
-// The rows of one more file, which holds `stored` of the `promised` ones.
+// Adds the rows of one more file. Its header promises `promised` rows, and `stored` are there.
 void add_rows(IndexBuilder& builder, std::string_view path, std::uint64_t data,
               std::uint64_t promised, std::uint64_t stored) {
   if (stored < promised)
     builder.note(
-        fmt::format("{}: cut after {} of {} rows; those are served; copy the file anew to "
+        fmt::format("{}: cut after {} of {} rows; those are served; copy the file again to "
                     "have all",
                     path, stored, promised));
   builder.parts.list(IndexSection::data_begins).push_back(data);
@@ -34,10 +34,10 @@ void set_rows(IndexBuilder& builder, Field field, std::string_view path) {
 }
 
 std::string_view token_type(const IndexBuilder& builder, std::string_view path) {
-  const std::string_view told = builder.options.token_type;
-  const std::string_view type = told.empty() ? path.substr(path.rfind('.') + 1) : told;
+  const std::string_view given = builder.options.token_type;
+  const std::string_view type = given.empty() ? path.substr(path.rfind('.') + 1) : given;
   if (type != "u16" && type != "u32")
-    builder.refuse(path, "how wide its tokens are is not known; let its name end in .u16 or .u32");
+    builder.refuse(path, "the width of its tokens is not known; let its name end in .u16 or .u32");
   return type;
 }
 
@@ -94,12 +94,12 @@ void index_token_files(IndexBuilder& builder) {
     if (length == 0)
       builder.refuse(
           path,
-          "how long a sample is is not known; write tokens: 1024 (--dataset "
+          "the length of a sample is not known; write tokens: 1024 (--dataset "
           "NAME=PATH,tokens=1024; for batchflowctl --tokens 1024; in Python tokens=1024)");
     const std::string_view type = token_type(builder, path);
     if (first_path.empty()) {
       first_path = path;
-      // There is no u32 in a batch; token ids are far below 2^31.
+      // A batch has no u32. Token ids are far below 2^31, so i32 holds them.
       set_rows(builder,
                {"tokens", type == "u16" ? ElementType::u16 : ElementType::i32, {length}, false},
                path);

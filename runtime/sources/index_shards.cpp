@@ -1,4 +1,4 @@
-// Indexing files that hold many samples each: tar, TFRecord, packed.
+// Indexes files that hold many samples each: tar, TFRecord, packed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using ByteSpan = std::span<const std::byte>;
 
-// A record is read as a whole into memory: more is not a sample.
+// A record is read into memory as a whole, so a larger one is refused.
 constexpr Bytes kRecordMost = Bytes{1} << 30;
 
 Bytes record_most(const IndexBuilder& builder) {
@@ -44,7 +44,7 @@ class TarSamples {
     while ((step = walker.next(member)) == TarStep::member)
       if (member.regular) take(member);
     const bool whole = step == TarStep::end;
-    // A sample is whole when it is known that what was lost belongs to another.
+    // The last sample is whole only if the lost member is known to belong to another sample.
     if (whole || (step == TarStep::cut && belongs_to_another(member))) close();
     const std::uint64_t found = builder_.samples() - first_;
     if (!whole && walker.at() == 0) builder_.refuse(path_, not_tar());
@@ -92,7 +92,7 @@ class TarSamples {
       label_ = kNoLabel;
       parts_.clear();
     }
-    // More make no sample, which is found out when it is read.
+    // With more parts it is no sample; that is found when the sample is read.
     if (parts_.size() < RecordParts::kPartsMost) parts_.emplace_back(part, member.bytes);
     end_ = member.data + member.bytes;
     if (part == "cls") read_label(member);
@@ -123,7 +123,7 @@ class TarSamples {
                                               load<std::uint32_t>(begin) == 0xfd2fb528);
     return zipped
                ? "it is compressed, so samples cannot be read one by one; unpack it to a plain tar"
-               : "this is no tar file; write the format it has";
+               : "it is not a tar file; write the format that it has";
   }
 
   IndexBuilder& builder_;
@@ -145,13 +145,14 @@ class TarSamples {
 void keep_fields(IndexBuilder& builder, const FieldsSeen& seen) {
   std::string problem;
   builder.parts.head.fields = seen.fields(problem);
-  // Not one of those that are only counted when there are many.
+  // This note comes first, so that it is never one of those that are only counted.
   auto& notes = builder.parts.head.notes;
   if (!problem.empty())
-    notes.insert(notes.begin(),
-                 fmt::format("as they are stored, samples make no batch: {}; a pipeline has to "
-                             "name the part that it works on (field: NAME)",
-                             problem));
+    notes.insert(
+        notes.begin(),
+        fmt::format("samples as they are stored cannot make a batch: {}; a pipeline has to "
+                    "name the part that it works on (field: NAME)",
+                    problem));
 }
 
 void read_tfrecords(IndexBuilder& builder, DatasetFile& file, std::string_view path,
@@ -163,7 +164,7 @@ void read_tfrecords(IndexBuilder& builder, DatasetFile& file, std::string_view p
     const ByteSpan head = file.view(at, kTfRecordHead);
     const auto length = head.size() < kTfRecordHead ? Bytes{0} : tfrecord_length(head);
     if (!length && at == 0)
-      builder.refuse(path, "this is no TFRecord file; write the format it has");
+      builder.refuse(path, "it is not a TFRecord file; write the format that it has");
     const Bytes left = file.size() - at;
     if (!length) {
       what = "damaged";
@@ -183,7 +184,7 @@ void read_tfrecords(IndexBuilder& builder, DatasetFile& file, std::string_view p
       if (!sound)
         builder.note(fmt::format("{}: record {} is corrupt: {}", path, builder.samples() - first,
                                  parts.problem()));
-      // The checksum stands for the payload.
+      // The checksum is added to the version instead of the payload.
       builder.content.add(load<std::uint32_t>(record, bytes - kTfRecordTail));
       const auto label = stored_label(RecordKind::example, parts);
       builder.add_sample(at, bytes, label.value_or(kNoLabel));
@@ -217,7 +218,7 @@ class PackedShards {
     }
     if (head.fields != header.fields || head.classes != header.classes)
       builder_.refuse(path,
-                      "its fields or classes are others than those of the files before it; "
+                      "its fields or classes differ from those of the files before it; "
                       "keep it in a folder of its own");
     read_entries(file, path, footer, at);
     last_ = path;

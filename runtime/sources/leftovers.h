@@ -1,4 +1,5 @@
-// What is written beside its place, before it gets its name, by processes that were killed then.
+// Removes files that were left behind. A file is written under a temporary name and gets its own
+// name when it is whole; if the process is killed meanwhile, the temporary file stays.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +7,8 @@
 
 namespace batchflow {
 
-// Removes files and folders of `folder` whose names are `prefix` and the id of a process that is no
-// more.
+// Removes files and folders in `folder` with names made of `prefix` and the id of a process that
+// has ended.
 void remove_leftovers(const std::filesystem::path& folder, const std::string& prefix);
 
 }  // namespace batchflow

@@ -9,7 +9,8 @@
 namespace batchflow {
 namespace {
 
-// The format that most of the bytes are in; where no ending tells, what the first file begins like.
+// The format that has most of the bytes, by endings of names. If no ending is known, the format
+// that the first bytes of the first file show.
 const SourceFormat& guess_format(const IndexBuilder& builder, const Listing& listing, bool& all) {
   const auto& table = source_format_table();
   if (builder.options.tokens_per_sample > 0) return source_format(builder.options.name, "tokens");
@@ -19,7 +20,7 @@ const SourceFormat& guess_format(const IndexBuilder& builder, const Listing& lis
     const std::string_view path = listing.path(file);
     if (path.ends_with(".tar.gz") || path.ends_with(".tgz")) zipped += listing.files[file].bytes;
     for (std::size_t i = 0; i < table.size(); ++i)
-      // One more, so that empty files count, too.
+      // The 1 is added so that empty files count, too.
       if (table[i].takes && table[i].takes(path)) bytes[i] += listing.files[file].bytes + 1;
   }
   const auto most = std::max_element(bytes.begin(), bytes.end());
@@ -40,14 +41,14 @@ FileWalk make_walk(IndexBuilder& builder, const std::uint64_t& found) {
   FileWalk walk;
   walk.refuses_closed = builder.options.refuses_closed;
   walk.hold = [&](std::int64_t bytes) {
-    if (bytes < 0) return builder.let_go(static_cast<Bytes>(-bytes));
+    if (bytes < 0) return builder.release(static_cast<Bytes>(-bytes));
     builder.hold(static_cast<Bytes>(bytes));
     builder.tick(found, 0);
   };
   return walk;
 }
 
-// Also tells what of it not everybody may read, where that is asked for.
+// Where that is asked for, it also reports a path that not all users may read.
 void walk_all(FileWalk& walk, IndexBuilder& builder) {
   try {
     walk.run(builder.root);
@@ -89,7 +90,7 @@ Taken choose_format(IndexBuilder& builder, const Listing& listing) {
     builder.refuse(
         options.root.string(),
         listing.links > 0
-            ? fmt::format("there are no files but {} links, which are followed only to files of "
+            ? fmt::format("there are no files, only {} links, which are followed only to files of "
                           "the dataset itself; write the folder that holds the data",
                           listing.links)
             : "there are no files; write the folder that holds the data");
@@ -135,18 +136,18 @@ void take_files(IndexBuilder& builder, const Listing& listing, const Taken& take
     std::sort(head.classes.begin(), head.classes.end());
   }
   if (passed_over > 0)
-    builder.note(fmt::format("{} files that are no {} are passed over, {} for one", passed_over,
+    builder.note(fmt::format("{} files are not {} and are passed over, such as {}", passed_over,
                              taken.format->name, example));
   if (listing.links > 0)
     builder.note(
-        fmt::format("{} links that lead to folders, out of the data set or to nothing are "
+        fmt::format("{} links that lead to folders, out of the dataset or to nothing are "
                     "passed over",
                     listing.links));
   if (listing.specials > 0)
     builder.note(fmt::format("{} devices, pipes and sockets are passed over", listing.specials));
 }
 
-bool still_true(const SourceOptions& options, const DataRoot& root, const IndexHead& head) {
+bool is_unchanged(const SourceOptions& options, const DataRoot& root, const IndexHead& head) {
   const Taken taken{&source_format(options.name, head.format), head.takes_all, head.takes_nested};
   if (!options.format.empty() && options.format != head.format) return false;
   IndexBuilder reporter(options, root);

@@ -1,5 +1,5 @@
-// Which files there are, and which of them are the dataset: the first half of indexing, and all
-// that is done at a start where nothing has changed.
+// Finds the files of a dataset. This is the first half of indexing. Where nothing has changed since
+// the index was made, it is all that a service does when it starts.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace batchflow {
 
-// All files there are, before a format takes its own.
+// All files below the root, also those that do not belong to the dataset.
 struct Listing {
   struct File {
     std::uint64_t path_end;
@@ -44,7 +44,8 @@ struct Taken {
   }
 };
 
-// What tells whether the dataset is as it was: cheap, and asked at every start.
+// A hash of names, sizes and times of files. It is cheap, and shows at every start whether the
+// dataset has changed.
 class ListingHash {
  public:
   explicit ListingHash(const SourceOptions& options) {
@@ -70,12 +71,13 @@ class ListingHash {
 };
 
 Listing list_files(IndexBuilder& builder);
-// By SourceOptions::format, or by what is there. Throws DatasetError.
+// Chooses the format that SourceOptions::format names, or one that fits the files. Throws
+// DatasetError.
 Taken choose_format(IndexBuilder& builder, const Listing& listing);
-// Gives the files that are taken to the builder.
+// Adds the files that belong to the dataset to the builder.
 void take_files(IndexBuilder& builder, const Listing& listing, const Taken& taken);
 
-// Is the dataset what the index with this head was made from?
-bool still_true(const SourceOptions& options, const DataRoot& root, const IndexHead& head);
+// Whether the dataset has not changed since the index with this head was made.
+bool is_unchanged(const SourceOptions& options, const DataRoot& root, const IndexHead& head);
 
 }  // namespace batchflow

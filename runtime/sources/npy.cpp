@@ -124,12 +124,12 @@ std::string read_literal(std::string_view text, NpyHeader& header) {
   const auto element = element_of(type);
   if (!element)
     return fmt::format(
-        "its type {} is none that a batch can have; save array.astype('<i8') or "
+        "a batch cannot have its type {}; save array.astype('<i8') or "
         "another of |u1 |i1 <u2 <i2 <i4 <i8 <f2 <f4 <f8",
         type);
   if (shape->empty()) return "it is a single number; save an array with one row a sample";
   if (*fortran && shape->size() > 1)
-    return "its columns stand one after the other; save numpy.ascontiguousarray(array)";
+    return "it is stored by columns; save numpy.ascontiguousarray(array)";
   header.type = *element;
   header.rows = shape->front();
   header.shape.assign(shape->begin() + 1, shape->end());
@@ -140,14 +140,15 @@ std::string read_literal(std::string_view text, NpyHeader& header) {
 
 std::string read_npy_header(ByteView& file, NpyHeader& header) {
   const auto seen = file.view(0, 12);
-  if (!as_text(seen).starts_with(kMagic)) return "this is no NumPy file; write the format it has";
+  if (!as_text(seen).starts_with(kMagic))
+    return "it is not a NumPy file; write the format that it has";
   if (seen.size() < 12) return std::string(kDamaged);
   const auto version = std::to_integer<unsigned>(seen[6]);
   const std::size_t begin = version == 1 ? 10 : 12;
   const std::size_t length =
       version == 1 ? load<std::uint16_t>(seen, 8) : load<std::uint32_t>(seen, 8);
   if (version < 1 || version > 3)
-    return fmt::format("it is of version {}, this program reads 1 to 3; save it again", version);
+    return fmt::format("it has version {}, and this program reads 1 to 3; save it again", version);
   if (length > kHeaderMost) return std::string(kDamaged);
   const auto text = file.view(begin, length);
   if (text.size() < length) return std::string(kDamaged);

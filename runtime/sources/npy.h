@@ -15,8 +15,8 @@ struct NpyHeader {
   Bytes data = 0;                    // where the first row begins
 };
 
-// Of version 1, 2 or 3. Empty, or what is wrong and what to write; the file may have fewer bytes
-// than the header says.
+// Reads a header of version 1, 2 or 3. Answers what is wrong and what to do; empty: nothing. The
+// file may have fewer bytes than the header says.
 std::string read_npy_header(ByteView& file, NpyHeader& header);
 
 }  // namespace batchflow

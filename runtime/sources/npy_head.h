@@ -1,4 +1,4 @@
-// What stands before the numbers of an array in a NumPy file.
+// Makes the header of a NumPy file, which comes before the numbers of the array.
 #pragma once
 
 #include <fmt/format.h>

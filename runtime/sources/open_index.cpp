@@ -1,5 +1,4 @@
-// From a dataset's place to its index: the one that is kept, if the dataset is as it was, or a new
-// one.
+// Opens a dataset's index: the one that was kept, if the dataset has not changed, or a new one.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -24,7 +23,7 @@ IndexParts build(const SourceOptions& options, const DataRoot& root) {
       {
         const Listing listing = list_files(builder);
         take_files(builder, listing, choose_format(builder, listing));
-        builder.let_go(listing.held());
+        builder.release(listing.held());
       }
       source_format(options.name, builder.parts.head.format).index(builder);
       if (builder.samples() == 0)
@@ -44,7 +43,7 @@ IndexParts build(const SourceOptions& options, const DataRoot& root) {
   }
 }
 
-// By what is open, and not by a path that may lead elsewhere by now.
+// The name is made from the open root, not from a path that may lead elsewhere by now.
 std::filesystem::path index_path(const SourceOptions& options, const DataRoot& root) {
   ContentHash hash;
   hash.add(path_of(root.folder.get()));
@@ -56,7 +55,7 @@ std::filesystem::path index_path(const SourceOptions& options, const DataRoot& r
   return options.index_folder / fmt::format("{:016x}.bfindex", hash.digest());
 }
 
-// Brings the index to its file, whole or not at all. Answers what went wrong.
+// Writes the index to its file, whole or not at all. Answers what went wrong; empty: nothing.
 std::string keep(const IndexParts& parts, const std::filesystem::path& path,
                  const StopAsked& stop) {
   constexpr std::size_t kAtOnce = std::size_t{64} << 20;
@@ -72,7 +71,7 @@ std::string keep(const IndexParts& parts, const std::filesystem::path& path,
   write_index(parts, [&](std::span<const std::byte> bytes) {
     while (!bytes.empty() && problem.empty()) {
       if (stop && stop()) {
-        problem = "the service ends, or nobody waits for it";
+        problem = "the service ends, or no job waits for it";
         return;
       }
       const ssize_t written = write(fd.get(), bytes.data(), std::min(bytes.size(), kAtOnce));
@@ -112,9 +111,9 @@ std::unique_ptr<SampleIndex> open_index(const SourceOptions& options) {
     path = index_path(options, root);
     if (auto bytes = IndexBytes::map(path)) {
       auto kept = show(options, std::move(bytes), {}, problem);
-      if (kept && still_true(options, root, kept->view().head())) return kept;
+      if (kept && is_unchanged(options, root, kept->view().head())) return kept;
       if (!kept)
-        notes.push_back(fmt::format("{}: {}; the index was made anew", path.string(), problem));
+        notes.push_back(fmt::format("{}: {}; the index was made again", path.string(), problem));
     }
   }
   const IndexParts parts = build(options, root);
@@ -124,8 +123,9 @@ std::unique_ptr<SampleIndex> open_index(const SourceOptions& options) {
       if (auto bytes = IndexBytes::map(path))
         if (auto kept = show(options, std::move(bytes), notes, problem)) return kept;
     }
-    notes.push_back(fmt::format("{}: the index cannot be kept ({}), and is made anew at each start",
-                                path.string(), problem.empty() ? std::strerror(errno) : problem));
+    notes.push_back(
+        fmt::format("{}: the index cannot be kept ({}), and is made again at each start",
+                    path.string(), problem.empty() ? std::strerror(errno) : problem));
   }
   std::vector<std::byte> memory;
   write_index(parts, [&](std::span<const std::byte> bytes) { append(memory, bytes); });

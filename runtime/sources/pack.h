@@ -1,4 +1,4 @@
-// Writes the packed format of docs/packed.md: from values, or from any dataset.
+// Writes the packed format of docs/packed.md, from values or from any dataset.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,9 @@ struct PackOptions {
   Bytes shard_bytes = Bytes{1} << 30;
 };
 
-// A shard has its name only when it is whole, and the last one says that it is: what an interrupted
-// packing leaves is never taken for a dataset. All throws are DatasetError.
+// Writes shards. A shard gets its name only when it is whole, and the last shard says that it is
+// the last. So files of an interrupted packing are never taken for a dataset. Functions throw only
+// DatasetError.
 class PackWriter {
  public:
   PackWriter(PackOptions options, BatchSpec fields, std::vector<std::string> classes);
@@ -30,10 +31,10 @@ class PackWriter {
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
 
-  // One value a field, in order: its elements, of a ragged field whole rows. A field `label` of
-  // type i64 without a shape is the sample's label in the index, too.
+  // One value for each field, in order: its elements; for a ragged field whole rows. A field
+  // `label` of type i64 without a shape is also the sample's label in the index.
   void add(std::span<const std::span<const std::byte>> values);
-  // Must be called, after at least one record.
+  // Must be called at the end. REQUIRES: at least one record was added
   void close();
 
   std::uint64_t records() const { return records_; }
@@ -51,14 +52,14 @@ class PackWriter {
   std::vector<std::byte> buffer_;
   std::vector<std::byte> payload_;
   std::vector<std::byte> index_;  // of the open shard
-  Bytes written_ = 0;             // of the open shard, what is buffered included
+  Bytes written_ = 0;             // of the open shard, with those in buffer_
   std::uint64_t shard_records_ = 0;
   std::uint64_t records_ = 0;
 };
 
-// Packs a dataset: a whole file becomes the field `bytes`, a label the field `label`, all else
-// keeps its fields. `left_out`: the keys of samples that are corrupt, in ascending order. Throws
-// DatasetError, also for one that is corrupt and not among them.
+// Packs a dataset. A whole file becomes the field `bytes`, a label the field `label`; other samples
+// keep their fields. `left_out` are the keys of corrupt samples, in ascending order. Throws
+// DatasetError, also for a corrupt sample that is not among them.
 void pack_dataset(const SampleIndex& index, int root, const PackOptions& options,
                   const std::vector<std::uint64_t>& left_out, const std::function<bool()>& stop,
                   const IndexProgress& progress);

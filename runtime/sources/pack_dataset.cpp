@@ -13,10 +13,10 @@ class Packing {
  public:
   Packing(const SampleIndex& index, const std::vector<std::uint64_t>& left_out)
       : index_(index), left_out_(left_out) {
-    // What is packed has its label among its fields.
+    // A packed sample has its label among its fields already.
     labelled_ = index.kind() != RecordKind::packed;
     each([&](SampleId sample) {
-      // None of the field's values could mean "none".
+      // With a sample without a label there is no such field: no value of it could mean "none".
       if (!index.label(sample)) labelled_ = false;
       longest_ = std::max(longest_, index.extent(sample).bytes);
       ++samples_;
@@ -59,7 +59,7 @@ class Packing {
   }
 
  private:
-  // In ascending order of keys.
+  // Calls `take` for each sample to pack, in ascending order of keys.
   template <class Take>
   void each(Take take) const {
     auto left_out = left_out_.begin();
@@ -78,7 +78,7 @@ class Packing {
       spec.fields = {{"bytes", ElementType::u8, {std::max<Bytes>(longest_, 1)}, true}};
     if (spec.fields.empty())
       throw DatasetError(
-          fmt::format("{}: samples make no records as they are stored; `batchflowctl verify` says "
+          fmt::format("{}: samples as they are stored cannot be packed; `batchflowctl verify` says "
                       "why",
                       index_.name()));
     if (!labelled_) return spec;

@@ -41,13 +41,14 @@ std::vector<std::byte> encode_packed_header(const PackedHeader& header) {
 std::string read_packed_header(ByteView& file, PackedHeader& header, Bytes& header_bytes) {
   const ByteSpan seen = file.view(0, kPackedPreamble);
   if (!as_text(seen).starts_with(kPackedMagic))
-    return "this is no packed file; write the format it has";
+    return "it is not a packed file; write the format that it has";
   if (seen.size() < kPackedPreamble) return "it ends within its header; pack it again";
   const std::vector<std::byte> preamble(seen.begin(), seen.end());
   const auto version = load<std::uint32_t>(preamble, 8);
   if (version != kPackedVersion)
-    return fmt::format("it is packed in version {}, this program reads version {}; pack it again",
-                       version, kPackedVersion);
+    return fmt::format(
+        "it is packed in version {}, and this program reads version {}; pack it again", version,
+        kPackedVersion);
   const auto length = load<std::uint32_t>(preamble, 12);
   if (length > kPackedHeaderMost) return "its header is damaged; pack it again";
   const ByteSpan body = file.view(kPackedPreamble, length);
@@ -56,7 +57,7 @@ std::string read_packed_header(ByteView& file, PackedHeader& header, Bytes& head
   if (checksum != load<std::uint32_t>(preamble, 16) || !take_header(body, header))
     return "its header is damaged; pack it again";
   if (std::string problem = header.fields.problem(); !problem.empty())
-    return fmt::format("its header cannot be ({}); pack it again", problem);
+    return fmt::format("its header is wrong ({}); pack it again", problem);
   header_bytes = kPackedPreamble + length;
   return {};
 }

@@ -25,7 +25,7 @@ inline constexpr std::size_t kPackedEntry = 28;
 inline constexpr std::size_t kPackedFooter = 40;
 inline constexpr std::int64_t kNoLabel = INT64_MIN;
 
-// What stands at the beginning of a shard.
+// The header of a shard.
 struct PackedHeader {
   BatchSpec fields;
   std::vector<std::string> classes;
@@ -40,7 +40,7 @@ struct PackedEntry {
   std::uint32_t checksum = 0;
 };
 struct PackedFooter {
-  std::uint64_t index = 0;    // where the index begins
+  std::uint64_t index = 0;    // the offset of the index
   std::uint64_t records = 0;  // how many entries it has
   std::uint32_t index_checksum = 0;
   bool last_shard = false;
@@ -50,7 +50,7 @@ void put_packed_entry(const PackedEntry& entry, std::vector<std::byte>& out);
 PackedEntry packed_entry(std::span<const std::byte> bytes);
 void put_packed_footer(const PackedFooter& footer, std::vector<std::byte>& out);
 
-// What a shard holds beside its records, checked. Each answers what is wrong, or nothing.
+// Read and check the header and the footer of a shard. They answer what is wrong; empty: nothing.
 std::string read_packed_header(ByteView& file, PackedHeader& header, Bytes& header_bytes);
 std::string read_packed_footer(ByteView& file, PackedFooter& footer);
 

@@ -68,7 +68,7 @@ bool RecordParts::find(RecordKind kind, ByteSpan record, const BatchSpec& stored
       found = add(stored.fields[0].name, stored.fields[0].type, record);
       break;
   }
-  // Only now does what was written out stay where it is.
+  // From here on the memory of numbers that were written out does not move.
   for (const Written& written : written_)
     parts_[written.part].bytes = {numbers_.data() + written.at, parts_[written.part].bytes.size()};
   if (!found) parts_.clear();
@@ -131,7 +131,7 @@ bool RecordParts::add_feature(std::string_view name, ByteSpan feature) {
   return kind.ok() || fail("a feature of the tf.train.Example is damaged");
 }
 
-// Numbers stand in one run, or each in a field of its own; integers in seven bits a byte.
+// Numbers are in one run, or each is in a field of its own. Integers have seven bits in each byte.
 bool RecordParts::add_numbers(std::string_view name, ElementType type, ByteSpan list) {
   if (wanted_ == Numbers::left_out) {
     left_out_ += list.size() * (type == ElementType::f32 ? 1 : sizeof(std::int64_t));
@@ -158,7 +158,7 @@ bool RecordParts::add_numbers(std::string_view name, ElementType type, ByteSpan 
   }
   if (!ok || !values.ok()) return fail("a list of numbers of the tf.train.Example is damaged");
   written_.push_back({parts_.size(), begin});
-  // The place follows; until then only its size is right.
+  // Until find() ends, only the size of this part is right.
   return add(name, type, ByteSpan(numbers_).subspan(begin));
 }
 

@@ -1,9 +1,8 @@
-// How fields are found in a stored sample, whatever kind of record it is: the first thing a
-// pipeline does.
+// Finds the fields in a stored sample, for every kind of record. A pipeline does this first.
 //
-// The parts lie in the record itself wherever they can; only numbers that are stored in another
-// form are written out. One for each worker: after the largest record has been seen, nothing is
-// allocated. Records come from files and are checked: what is wrong with one is an answer.
+// The parts stay in the record itself where possible; only numbers that are stored in another form
+// are written out. Each worker has its own RecordParts, which allocates nothing after it has seen
+// the largest record. Records come from files and are checked; a corrupt one is a normal answer.
 #pragma once
 
 #include <cstddef>
@@ -85,16 +84,16 @@ class RecordParts {
   std::string_view problem_;
 };
 
-// A whole number in digits, as in a `.cls` member, blanks behind it aside.
+// A whole number in digits, as in a `.cls` member. Blanks after it are ignored.
 std::optional<std::int64_t> label_in_digits(std::string_view text);
 
-// The field that a label becomes, wherever it stands: in a folder's name, a `.cls`, a feature.
+// The field of a label, whether it comes from a folder's name, a `.cls` member or a feature.
 inline constexpr std::string_view kLabelField = "label";
 // Whether that field stands for a part of this name, where samples have labels.
 bool is_label_part(RecordKind kind, std::string_view name);
 
-// The label a record carries: `image/class/label` or `label` of an example, `cls` of a tar, `label`
-// of a packed record. Empty: none, or it is no whole number.
+// The label in a record: `image/class/label` or `label` of an example, `cls` of a tar, `label` of a
+// packed record. None where there is none, or it is not a whole number.
 std::optional<std::int64_t> stored_label(RecordKind kind, const RecordParts& parts);
 
 }  // namespace batchflow

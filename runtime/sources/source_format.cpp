@@ -27,7 +27,7 @@ bool ends_with(std::string_view path, std::initializer_list<std::string_view> en
   return false;
 }
 
-// Those that torchvision's ImageFolder takes.
+// The endings that torchvision's ImageFolder takes.
 bool is_picture(std::string_view path) {
   return ends_with(path,
                    {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"});

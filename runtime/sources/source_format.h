@@ -1,6 +1,7 @@
-// The formats datasets come in, as a table: what files each takes and how it indexes them.
+// The formats of datasets, as a table: which files each takes, and how it indexes them.
 //
-// To add one: write its function beside its like in index_*.cpp, and its line in source_format.cpp.
+// To add a format, write its function in index_files.cpp or index_shards.cpp, and its line in
+// source_format.cpp.
 #pragma once
 
 #include <string_view>
@@ -13,18 +14,19 @@ namespace batchflow {
 struct SourceFormat {
   std::string_view name;
   std::string_view reads;
-  // By a file's ending; null: it is chosen only when asked for, or when nothing else fits.
+  // Whether a file is of this format, by the ending of its name. Null: the format is taken only
+  // when it is asked for, or when no other fits.
   bool (*takes)(std::string_view path);
-  // By a file's first bytes; null: they tell nothing.
+  // The same by the file's first bytes; null: they show nothing.
   bool (*begins)(ByteView& file);
   // Folders at the root are classes, if there are any.
   bool classes;
-  // Completes the builder's parts. Its files are there.
+  // Completes the builder's parts. The builder has the files already.
   void (*index)(IndexBuilder& builder);
 };
 
 const std::vector<SourceFormat>& source_format_table();
-// Throws DatasetError with the nearest name for one that is not there.
+// Throws DatasetError, which says the nearest name, for an unknown one.
 const SourceFormat& source_format(std::string_view dataset, std::string_view name);
 
 void index_whole_files(IndexBuilder& builder);

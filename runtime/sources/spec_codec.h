@@ -1,4 +1,4 @@
-// Fields and lists of names as bytes: in headers of packed files and in index files.
+// Fields and lists of names as bytes, for headers of packed files and for index files.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ void put_text(std::string_view text, ByteWriter& out);
 void put_texts(const std::vector<std::string>& texts, ByteWriter& out);
 void put_spec(const BatchSpec& spec, ByteWriter& out);
 
-// For bytes nobody vouches for; `in` says whether they were sound. A spec may still be one that no
+// These read untrusted bytes; `in` says whether they were sound. The spec may still be one that no
 // batch can have.
 std::string take_text(ByteReader& in);
 std::vector<std::string> take_texts(ByteReader& in);

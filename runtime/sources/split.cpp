@@ -13,14 +13,14 @@
 namespace batchflow {
 namespace {
 
-// Keys of the whole, in ascending order: a run of them, or a list.
+// Keys in the whole dataset, in ascending order: consecutive ones, or a list.
 class Keys {
  public:
   Keys(std::uint64_t first, std::uint64_t last) : first_(first), count_(last - first + 1) {}
   explicit Keys(std::vector<std::uint64_t> list) : count_(list.size()), list_(std::move(list)) {}
   std::uint64_t size() const { return count_; }
-  std::uint64_t operator[](std::uint64_t place) const {
-    return list_.empty() ? first_ + place : list_[place];
+  std::uint64_t operator[](std::uint64_t index) const {
+    return list_.empty() ? first_ + index : list_[index];
   }
   const std::vector<std::uint64_t>& list() const { return list_; }
   Bytes memory_bytes() const { return list_.capacity() * sizeof(std::uint64_t); }
@@ -40,7 +40,8 @@ class SplitIndex final : public SampleIndex {
         keys_(std::move(keys)),
         classes_(whole_->classes()) {}
 
-  // Folders below the split's are its classes; with a file beside them it has none.
+  // The folders below the split's folder become its classes. If there is a file beside them, the
+  // split has no labels.
   void classify_below(std::size_t prefix) {
     classes_.clear();
     const auto below = [&](std::uint64_t key) {
@@ -70,15 +71,15 @@ class SplitIndex final : public SampleIndex {
   std::uint64_t samples() const override { return keys_.size(); }
   const BatchSpec& stored_fields() const override { return whole_->stored_fields(); }
   const std::vector<std::string>& classes() const override { return classes_; }
-  Extent extent(SampleId sample) const override { return whole_->extent(of(sample)); }
+  Extent extent(SampleId sample) const override { return whole_->extent(key_in_whole(sample)); }
   std::optional<std::int64_t> label(SampleId sample) const override {
     if (unlabelled_) return std::nullopt;
-    if (labels_.empty()) return whole_->label(of(sample));
+    if (labels_.empty()) return whole_->label(key_in_whole(sample));
     BF_CHECK(sample.value < labels_.size());
     return labels_[sample.value];
   }
   std::string sample_name(SampleId sample) const override {
-    return whole_->sample_name(of(sample));
+    return whole_->sample_name(key_in_whole(sample));
   }
   std::uint32_t files() const override { return whole_->files(); }
   std::string_view path(std::uint32_t file) const override { return whole_->path(file); }
@@ -91,7 +92,7 @@ class SplitIndex final : public SampleIndex {
   std::vector<std::string> notes() const override { return whole_->notes(); }
 
  private:
-  SampleId of(SampleId sample) const {
+  SampleId key_in_whole(SampleId sample) const {
     BF_CHECK(sample.value < keys_.size());
     return SampleId(keys_[sample.value]);
   }
@@ -101,7 +102,7 @@ class SplitIndex final : public SampleIndex {
   Digest version_;
   Keys keys_;
   std::vector<std::string> classes_;
-  std::vector<std::uint32_t> labels_;  // where they are others than the whole's
+  std::vector<std::uint32_t> labels_;  // empty: they are those of the whole dataset
   bool unlabelled_ = false;
 };
 
@@ -117,7 +118,7 @@ std::vector<bool> listed(const SampleIndex& whole, const SplitRule& rule, Conten
   if (!file)
     throw DatasetError(
         fmt::format("{}: cannot be read; write a file of names, one a line", rule.subset.string()));
-  std::unordered_map<std::string, int> wanted;  // line by name; negative once it was found
+  std::unordered_map<std::string, int> wanted;  // by name, the line; negative if it was found
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     if (line.ends_with('\r')) line.pop_back();
@@ -170,8 +171,8 @@ bool in_range(const std::optional<SplitRule::Range>& range, std::uint64_t value)
   return !range || (value >= range->first && value <= range->last);
 }
 
-// Where nothing has to be asked of each sample.
-bool is_run(const SampleIndex& whole, const SplitRule& rule) {
+// Whether the rule can be decided without a look at each sample.
+bool is_range(const SampleIndex& whole, const SplitRule& rule) {
   return whole.uniform_bytes() && rule.folder.empty() && rule.subset.empty() &&
          rule.classes.empty() && !rule.fraction && in_range(rule.bytes, *whole.uniform_bytes());
 }
@@ -187,17 +188,17 @@ std::optional<SplitRule::Range> read_range(ConfigSection& section, std::string_v
   const auto last = parse(dash == std::string::npos ? std::string_view("")
                                                     : std::string_view(text).substr(dash + 1));
   if (!first || !last || *first > *last)
-    section.refuse(key, fmt::format("'{}' is no range", text), example);
+    section.refuse(key, fmt::format("'{}' is not a range", text), example);
   return SplitRule::Range{*first, *last};
 }
 
-// All that the rule lets in; a subset's lines are part of the version.
+// All samples for which the rule holds. The lines of a subset's file become part of the version.
 Keys chosen_keys(const SampleIndex& whole, const SplitRule& rule, ContentHash& version,
                  const SplitBounds& bounds) {
   const SplitRule::Range range = rule.keys.value_or(SplitRule::Range());
   const std::uint64_t end =
       range.last < whole.samples() ? range.last + 1 : whole.samples();  // behind the last
-  if (range.first < end && is_run(whole, rule)) return Keys(range.first, end - 1);
+  if (range.first < end && is_range(whole, rule)) return Keys(range.first, end - 1);
   const std::string prefix = folder_prefix(rule);
   std::vector<bool> in_subset;
   if (!rule.subset.empty()) in_subset = listed(whole, rule, version);
@@ -246,7 +247,7 @@ SplitRule read_split_rule(ConfigSection& section) {
   rule.bytes = read_range(section, "bytes", parse_bytes, "write 1kb-1mb");
   if (section.has("fraction")) rule.fraction = section.ratio("fraction", {});
   if (section.has("part") && !rule.fraction)
-    section.refuse("part", "a part of what is not said", "write fraction: 0.9, too");
+    section.refuse("part", "it needs a fraction", "write fraction: 0.9, too");
   rule.rest = section.one_of("part", {"first", "rest"}, 0) == 1;
   rule.classes = section.texts("classes");
   return rule;

@@ -70,7 +70,7 @@ Bytes StoredIndex::file_bytes(std::uint32_t file) const {
 
 namespace {
 
-// Those beyond are counted as one: a name is anything.
+// Further endings are counted together, since names of files may end in anything.
 constexpr std::size_t kEndingsMost = 256;
 constexpr std::size_t kEndingMost = 16;
 
@@ -125,7 +125,7 @@ std::optional<Bytes> StoredIndex::uniform_bytes() const {
 }
 
 Catalogue StoredIndex::catalogue_of(const SampleIndex& index, const StopAsked& stop) {
-  // Numbers beyond this are no classes, but something else that is predicted.
+  // Larger labels are no classes; a model predicts something else.
   constexpr std::int64_t kClassesMost = 1 << 24;
   Catalogue::Parts parts;
   parts.name = index.name();

@@ -11,11 +11,11 @@
 
 namespace batchflow {
 
-// Bytes that stay where they are.
+// Bytes in memory or in a mapped file, which do not move.
 class IndexBytes {
  public:
   explicit IndexBytes(std::vector<std::byte> memory) : memory_(std::move(memory)) {}
-  // Maps a file; null, and errno, when it cannot be.
+  // Maps a file; null, with errno, where it cannot be mapped.
   static std::unique_ptr<IndexBytes> map(const std::filesystem::path& file);
   ~IndexBytes();
   IndexBytes(const IndexBytes&) = delete;
@@ -55,8 +55,8 @@ class StoredIndex final : public SampleIndex {
 
   const IndexView& view() const { return view_; }
 
-  // The catalogue of any index. Labels are in it where each sample has one that can be a class.
-  // Throws DatasetError, also when it is to stop.
+  // The catalogue of any index. It has labels where each sample has one that can be a class. Throws
+  // DatasetError, also when it is to stop.
   static Catalogue catalogue_of(const SampleIndex& index, const StopAsked& stop = {});
 
  private:

@@ -8,7 +8,7 @@ namespace {
 
 using ByteSpan = std::span<const std::byte>;
 
-// Places in a header.
+// Offsets in a header.
 constexpr std::size_t kName = 0, kNameBytes = 100, kSize = 124, kSizeBytes = 12, kSum = 148,
                       kSumBytes = 8, kType = 156, kMagic = 257, kPrefix = 345, kPrefixBytes = 155;
 
@@ -63,7 +63,7 @@ std::optional<std::uint64_t> decimal(std::string_view text) {
 
 }  // namespace
 
-// What headers before a member's own say of it.
+// What extension headers say about the member after them.
 struct TarWalker::Extension {
   std::string_view name;
   std::optional<std::uint64_t> bytes;
@@ -117,7 +117,7 @@ TarStep TarWalker::next(TarMember& member) {
     const bool extends = std::string_view("LKxgVNX").find(type) != std::string_view::npos;
     if (type == 'S') return TarStep::damaged;  // sparse: its bytes are not those of the file
     if (!extends && told.bytes) bytes = told.bytes;
-    // Links tell the size of what they lead to, and bring nothing of it.
+    // The header of a link has the size of the file it leads to, but no bytes of it follow.
     if (type >= '1' && type <= '6') bytes = 0;
     const std::uint64_t data = at + kBlock;
     const bool cut = *bytes > bytes_.size() || data > bytes_.size() - *bytes;
@@ -130,7 +130,7 @@ TarStep TarWalker::next(TarMember& member) {
     }
     member = {{}, told.name, at_, data, *bytes, type == '0' || type == '\0' || type == '7'};
     if (member.name.empty()) {
-      // The header is shown until the next call, which is the next step's.
+      // The header's bytes stay until the next call of view(), which is in the next step.
       member.name = text_at(header, kName, kNameBytes);
       // GNU's own format ("ustar  ") keeps other things where POSIX has the prefix.
       if (as_text(header.subspan(kMagic, 6)) == std::string_view("ustar\0", 6))

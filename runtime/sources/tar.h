@@ -1,8 +1,8 @@
 // The members of a tar file, one after the other: ustar, GNU long names and sizes, PAX `path` and
 // `size`.
 //
-// For bytes nobody vouches for: each step moves on by at least one header, no name is longer than
-// kNameMost, and no member is answered that is not there as a whole.
+// The bytes are untrusted. Each step moves on by at least one header, no name is longer than
+// kNameMost, and only members that are there as a whole are answered.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@
 namespace batchflow {
 
 struct TarMember {
-  std::string_view folder;  // stands before `name`, with a slash between; mostly empty
-  std::string_view name;    // the base name is always wholly in here
-  std::uint64_t begin = 0;  // of its first header
+  std::string_view folder;  // comes before `name`, with a slash between them; mostly empty
+  std::string_view name;    // always has all of the base name
+  std::uint64_t begin = 0;  // the offset of its first header
   std::uint64_t data = 0;
   Bytes bytes = 0;
   bool regular = false;  // neither a folder nor a link nor a device
@@ -27,8 +27,8 @@ struct TarMember {
 enum class TarStep : std::uint8_t {
   member,
   end,
-  cut,      // the file ends within what begins at at()
-  damaged,  // at at() there is no header
+  cut,      // the file ends within the member that begins at at()
+  damaged,  // there is no header at at()
 };
 
 class TarWalker {
@@ -36,15 +36,16 @@ class TarWalker {
   static constexpr std::size_t kBlock = 512;
   static constexpr Bytes kNameMost = 64 << 10;
 
-  // `long_name` keeps a long name until the next step; null when what `bytes` shows stays.
+  // `long_name` keeps a long name until the next step. Null: the bytes that `bytes` gives stay.
   TarWalker(ByteView& bytes, std::string* long_name) : bytes_(bytes), long_name_(long_name) {}
 
-  // Names in `member` stay until the next step. Of a member whose bytes were cut it still says the
-  // name; where not even that is there, it is empty.
+  // Names in `member` stay until the next step. If a member's bytes were cut, it still has its
+  // name; if the name was cut, too, it is empty.
   TarStep next(TarMember& member);
   // Where the next member begins.
   std::uint64_t at() const { return at_; }
-  // After TarStep::end: there was a mark of it. Without one, more may have been cut off.
+  // After TarStep::end: whether a mark of the end was there. Without one, members may have been cut
+  // off.
   bool end_marked() const { return end_marked_; }
 
  private:
@@ -57,8 +58,8 @@ class TarWalker {
   bool end_marked_ = false;
 };
 
-// How WebDataset divides a member's name: `a/b.c.jpg` is part `c.jpg` of sample `a/b`. False for a
-// name that belongs to no sample: no dot, or nothing before it.
+// Divides a member's name as WebDataset does: `a/b.c.jpg` is part `c.jpg` of sample `a/b`. False
+// for a name that belongs to no sample, since it has no dot or nothing before the dot.
 bool split_member_name(std::string_view name, std::size_t& key_bytes, std::string_view& part);
 
 }  // namespace batchflow

@@ -13,13 +13,14 @@ namespace batchflow {
 inline constexpr std::size_t kTfRecordHead = 12;
 inline constexpr std::size_t kTfRecordTail = 4;
 
-// TensorFlow stores checksums so, lest one be computed over another.
+// TensorFlow stores checksums in this form, so that no checksum is computed over another.
 std::uint32_t masked_crc32c(std::span<const std::byte> bytes);
 
-// Of the payload; empty where the checksum does not fit. REQUIRES: head has kTfRecordHead bytes
+// The length of the payload; none where its checksum does not fit.
+// REQUIRES: head has kTfRecordHead bytes
 std::optional<Bytes> tfrecord_length(std::span<const std::byte> head);
 
-// The payload of a whole record; empty where it is damaged.
+// The payload of a whole record; none where the record is damaged.
 std::optional<std::span<const std::byte>> tfrecord_payload(std::span<const std::byte> record);
 
 }  // namespace batchflow

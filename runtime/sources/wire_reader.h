@@ -1,5 +1,5 @@
-// The wire format of protocol buffers, as far as tf.train.Example needs it. Never reads beyond its
-// end; a field that does not fit ends the reading with ok() false.
+// Reads the wire format of protocol buffers, as far as tf.train.Example needs it. It never reads
+// beyond its end. After a field that does not fit, ok() is false and no more fields follow.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ class WireReader {
 
   std::uint64_t field() const { return field_; }
   std::uint8_t type() const { return type_; }
-  // The value: of kVarint its number, of all others its bytes.
+  // The value of the field: number() for kVarint, bytes() for all other types.
   std::uint64_t number() const { return number_; }
   std::span<const std::byte> bytes() const { return bytes_; }
 
-  // Is it the bytes of field `field`?
+  // Whether this is field number `field` and holds bytes.
   bool is(std::uint64_t field) const { return field_ == field && type_ == kBytes; }
 
-  // A number off the front of `bytes`; false where there is none.
+  // Takes a number from the front of `bytes`; false where there is none.
   static bool take_varint(std::span<const std::byte>& bytes, std::uint64_t& value);
 
  private:

@@ -41,7 +41,7 @@ Image make_image(Bytes bytes, Fill&& fill) {
   std::string problem;
   image.file = make_memory_file("batchflow-plugin", bytes, problem);
   Mapping memory;
-  if (image.file) memory = Mapping::of(image.file, bytes, true, problem);
+  if (image.file) memory = Mapping::map_file(image.file, bytes, true, problem);
   if (!memory) throw StepError(problem);
   fill(memory.memory());
   ContentHash hash;

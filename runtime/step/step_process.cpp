@@ -140,7 +140,7 @@ bool StepProcess::make_areas(Bytes input, Bytes output) {
   areas_file_ = make_memory_file("batchflow-step", input_bytes_ + output_bytes_, problem_);
   if (!areas_file_ || !seal(areas_file_, false, problem_)) return false;
   areas_file_ = moved_up(std::move(areas_file_));
-  areas_ = Mapping::of(areas_file_, input_bytes_ + output_bytes_, true, problem_);
+  areas_ = Mapping::map_file(areas_file_, input_bytes_ + output_bytes_, true, problem_);
   if (!areas_) return false;
   // Without it, writing to a page the machine has no memory for would end this process.
   const std::span<std::byte> memory = areas_.memory();

@@ -1,6 +1,6 @@
-// Which pages of a range are free: handed out in runs, the smallest that suffices first, and joined
-// with their neighbours when they come back. Used for staging memory, kept samples and the spill
-// file; not thread-safe.
+// Which pages of a range are free. They are taken in runs, from the smallest free run that is large
+// enough; a run that is given back is joined with free neighbours. This is for staging memory, kept
+// samples and the spill file. It is not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class Extents {
     if (pages > 0) add(0, pages);
   }
 
-  // The first of `count` pages in a row; empty if there is no such run.
+  // Takes a run of `count` pages and answers the first; none if no run is that long.
   std::optional<Page> take(Page count) {
     const auto fit = sizes_.lower_bound({count, 0});
     if (fit == sizes_.end()) return std::nullopt;
@@ -34,7 +34,7 @@ class Extents {
     return first;
   }
 
-  // REQUIRES: they were taken
+  // REQUIRES: the pages were taken
   void give_back(Page first, Page count) {
     const auto after = free_.lower_bound(first);
     if (after != free_.begin()) {
@@ -63,8 +63,8 @@ class Extents {
     sizes_.erase({count, first});
   }
 
-  std::map<Page, Page> free_;              // first page and how many
-  std::set<std::pair<Page, Page>> sizes_;  // how many, and the first page
+  std::map<Page, Page> free_;              // by first page, the number of pages
+  std::set<std::pair<Page, Page>> sizes_;  // number of pages, and the first page
 };
 
 }  // namespace batchflow

@@ -15,7 +15,7 @@ LargeFiles::~LargeFiles() {
 }
 
 unsigned LargeFiles::acquire(const ReadPiece& piece, bool direct) {
-  if (const auto known = places_.find(piece.file); known != places_.end()) {
+  if (const auto known = indices_.find(piece.file); known != indices_.end()) {
     File& file = files_[known->second];
     ++file.users;
     file.used = ++now_;
@@ -26,46 +26,47 @@ unsigned LargeFiles::acquire(const ReadPiece& piece, bool direct) {
       std::min_element(files_.begin(), files_.end(),
                        [&](const File& a, const File& b) { return rank(a) < rank(b); });
   BF_CHECK(oldest->users == 0);
-  const auto place = static_cast<unsigned>(oldest - files_.begin());
-  forget(place);
-  File& file = files_[place];
+  const auto index = static_cast<unsigned>(oldest - files_.begin());
+  forget(index);
+  File& file = files_[index];
   file.id = piece.file;
   file.root = piece.root;
   file.direct = direct;
   file.users = 1;
   file.used = ++now_;
-  places_.emplace(piece.file, place);
-  return place;
+  indices_.emplace(piece.file, index);
+  return index;
 }
 
-void LargeFiles::opened(unsigned place, int fd) {
-  File& file = files_[place];
+void LargeFiles::opened(unsigned index, int fd) {
+  File& file = files_[index];
   file.is_opening = false;
   file.in_table = ring_.has_files() &&
-                  io_uring_register_files_update(&ring_.get(), first_ + place, &fd, 1) == 1;
-  file.file = file.in_table ? static_cast<int>(first_ + place) : fd;
+                  io_uring_register_files_update(&ring_.get(), first_ + index, &fd, 1) == 1;
+  file.file = file.in_table ? static_cast<int>(first_ + index) : fd;
   if (file.in_table) ::close(fd);  // the table keeps the file open
 }
 
-void LargeFiles::forget(unsigned place) {
-  File& file = files_[place];
+void LargeFiles::forget(unsigned index) {
+  File& file = files_[index];
   if (file.in_table) {
     int none = -1;
-    io_uring_register_files_update(&ring_.get(), first_ + place, &none, 1);
+    io_uring_register_files_update(&ring_.get(), first_ + index, &none, 1);
   } else if (file.file >= 0) {
     ::close(file.file);
   }
-  if (const auto known = places_.find(file.id); known != places_.end() && known->second == place) {
-    places_.erase(known);
+  if (const auto known = indices_.find(file.id);
+      known != indices_.end() && known->second == index) {
+    indices_.erase(known);
   }
-  const unsigned users = file.users;  // of one that cannot be opened: they are about to be told
+  const unsigned users = file.users;  // reads of a file that cannot be opened release it later
   file = File();
   file.users = users;
 }
 
 void LargeFiles::close_root(int root) {
-  for (unsigned place = 0; place < files_.size(); ++place) {
-    if (files_[place].root == root && files_[place].users == 0) forget(place);
+  for (unsigned index = 0; index < files_.size(); ++index) {
+    if (files_[index].root == root && files_[index].users == 0) forget(index);
   }
 }
 

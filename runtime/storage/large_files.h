@@ -1,5 +1,5 @@
-// The files that a ring keeps open, a bounded number: in the ring's table where there is one, else
-// by descriptor.
+// The large files that the reader by io_uring keeps open: a bounded number, in the kernel's table
+// of files where there is one, else by descriptor.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/storage/read_engine.h"
-#include "runtime/storage/ring.h"
+#include "runtime/storage/uring.h"
 
 namespace batchflow {
 
@@ -16,37 +16,38 @@ class LargeFiles {
   struct File {
     std::uint64_t id = 0;
     int root = -1;
-    int file = -1;  // a descriptor, or a place in the ring's table
+    int file = -1;  // a descriptor, or an index in the table of files
     bool in_table = false;
     bool direct = true;
-    bool is_new = true;      // somebody must open it
-    bool is_opening = true;  // the reads in `waiting` wait for that
+    bool is_new = true;      // the first read must open it
+    bool is_opening = true;  // the reads in `waiting` wait until it is open
     unsigned tries = 0;
     unsigned users = 0;
     std::uint64_t used = 0;
     std::vector<unsigned> waiting;
   };
 
-  // Places [first, first + count) of the ring's table are for these files. REQUIRES: there are
-  // never `count` users
-  LargeFiles(Ring& ring, unsigned first, unsigned count)
+  // Entries [first, first + count) of the table of files are for these files.
+  // REQUIRES: fewer than `count` files are in use at any time
+  LargeFiles(Uring& ring, unsigned first, unsigned count)
       : ring_(ring), first_(first), files_(count) {}
   ~LargeFiles();
 
-  // A place of the file, for one user more; the file not used for longest gives way to a new one.
+  // Answers the index of the file, which has one more user until release(). A new file replaces the
+  // file that was not used for longest.
   unsigned acquire(const ReadPiece& piece, bool direct);
-  void release(unsigned place) { --files_[place].users; }
-  File& operator[](unsigned place) { return files_[place]; }
-  void opened(unsigned place, int fd);
-  // It cannot be opened: the next one who wants it tries anew.
-  void forget(unsigned place);
+  void release(unsigned index) { --files_[index].users; }
+  File& operator[](unsigned index) { return files_[index]; }
+  void opened(unsigned index, int fd);
+  // The file cannot be opened: the next read that needs it tries again.
+  void forget(unsigned index);
   void close_root(int root);
 
  private:
-  Ring& ring_;
+  Uring& ring_;
   const unsigned first_;
-  std::vector<File> files_;  // those never used have root -1
-  std::unordered_map<std::uint64_t, unsigned> places_;
+  std::vector<File> files_;                              // root -1: an entry that was never used
+  std::unordered_map<std::uint64_t, unsigned> indices_;  // by the file's id
   std::uint64_t now_ = 0;
 };
 

@@ -20,11 +20,11 @@ int flags(bool direct) {
 }
 
 int openat2(int root, const char* path, open_how how) {
-  how.flags |= O_CLOEXEC;  // which a ring refuses for its own table of files
+  how.flags |= O_CLOEXEC;  // io_uring refuses it for files in its table, so it is added here
   return static_cast<int>(::syscall(SYS_openat2, root, path, &how, sizeof how));
 }
 
-// Kernels before 5.6 and some sandboxes have no openat2; EPERM is what sandboxes say.
+// Kernels before 5.6 and some sandboxes have no openat2; sandboxes answer EPERM.
 bool has_openat2() {
   static const bool has = [] {
     const int fd = openat2(AT_FDCWD, ".", {.flags = O_PATH, .mode = 0, .resolve = 0});
@@ -35,8 +35,8 @@ bool has_openat2() {
   return has && !BF_FAILPOINT("storage.openat2.missing");
 }
 
-// Folder by folder, following nothing.
-int open_walking(int root, std::string_view path, bool direct) {
+// Opens the path folder by folder, and follows no link.
+int open_by_folders(int root, std::string_view path, bool direct) {
   if (path.starts_with('/')) return errno = EXDEV, -1;
   int folder = root;
   for (;;) {
@@ -51,7 +51,7 @@ int open_walking(int root, std::string_view path, bool direct) {
       errno = ENAMETOOLONG;
     } else {
       name[part.copy(name, sizeof name - 1)] = 0;
-      // A double slash names the folder itself.
+      // An empty name, from a double slash, means the folder itself.
       next = ::openat(folder, part.empty() && !last ? "." : name,
                       O_NOFOLLOW | O_CLOEXEC | (last ? flags(direct) : O_PATH | O_DIRECTORY));
     }
@@ -75,9 +75,9 @@ open_how how_beneath(bool direct, bool follows_links) {
 Opened open_beneath(int root, const char* path, bool direct, bool follows_links) {
   for (int tries = 0; tries < 16; ++tries) {
     const int fd = has_openat2() ? openat2(root, path, how_beneath(direct, follows_links))
-                                 : open_walking(root, path, direct);
+                                 : open_by_folders(root, path, direct);
     if (fd >= 0) return {.fd = fd, .error = 0};
-    // EAGAIN: something was renamed while `..` was followed.
+    // EAGAIN: a folder was renamed while `..` was followed.
     if (errno != EAGAIN && errno != EINTR) break;
   }
   return {.fd = -1, .error = errno};

@@ -1,5 +1,4 @@
-// Opening a file below a root without leaving it, and without waiting for anything but the file
-// system.
+// Opens a file below a root, never one outside it, and waits for nothing but the file system.
 #pragma once
 
 #include <linux/openat2.h>
@@ -8,19 +7,20 @@
 
 namespace batchflow {
 
-// For openat2, by the ring or by a thread. O_NONBLOCK, lest a FIFO waits for its writer.
+// What openat2 is called with, by io_uring or by a thread. It has O_NONBLOCK, since opening a FIFO
+// would wait for a writer.
 open_how how_beneath(bool direct, bool follows_links = true);
 
 struct Opened {
   int fd = -1;
   int error = 0;  // errno; then there is no fd
 };
-// EINVAL when `direct` and the file has no O_DIRECT.
+// EINVAL: `direct` was asked for, and the file cannot be opened with O_DIRECT.
 Opened open_beneath(int root, const char* path, bool direct, bool follows_links = true);
 
-// Whether what was opened so is a file to read, and what `guard` wants where it is not null, by 0
-// or errno. Then O_NONBLOCK is taken off: with it a ring answers EAGAIN on file systems that know
-// no other answer to "not at once".
+// Checks that `fd` is a regular file, and satisfies `guard` where that is not null. Answers 0 or
+// errno. It clears O_NONBLOCK: with it io_uring answers EAGAIN on file systems that cannot read at
+// once.
 int admit(int fd, bool direct, const ReadGuard* guard = nullptr);
 
 }  // namespace batchflow

@@ -15,8 +15,8 @@
 namespace batchflow {
 namespace {
 
-constexpr int kTries = 16;              // of EINTR and EAGAIN
-constexpr std::size_t kOpenFiles = 64;  // large ones
+constexpr int kTries = 16;              // after EINTR and EAGAIN
+constexpr std::size_t kOpenFiles = 64;  // large files that stay open
 
 struct File {
   File(int f, bool d) : fd(f), direct(d) {}
@@ -45,7 +45,7 @@ OpenedFile open_file(const ReadPiece& piece, bool direct) {
   return {.file = std::move(file), .error = 0};
 }
 
-// Large files stay open; the one not used for longest is closed first.
+// Large files stay open; the file that was not used for longest is closed first.
 class OpenFiles {
  public:
   OpenedFile get(const ReadPiece& piece, bool direct) {
@@ -57,9 +57,9 @@ class OpenFiles {
         return {.file = found->second.file, .error = 0};
       }
     }
-    OpenedFile opened = open_file(piece, direct);  // perhaps twice at once; one is kept
+    OpenedFile opened = open_file(piece, direct);  // two threads may open it; one file is kept
     if (opened.file == nullptr) return opened;
-    FilePointer closed_last;  // closing may take long: not under the lock
+    FilePointer closed_last;  // closed after the lock is released, since closing may take long
     const std::lock_guard lock(mutex_);
     if (files_.size() >= kOpenFiles) {
       const auto oldest = std::min_element(
@@ -87,7 +87,8 @@ class OpenFiles {
   std::uint64_t now_ = 0;
 };
 
-// EINVAL: this file cannot be read with O_DIRECT after all.
+// Reads or writes all of the piece, and answers errno. EINVAL: the file cannot be read with
+// O_DIRECT.
 int move_all(int fd, Progress& progress) {
   int tries = kTries;
   for (;;) {
@@ -107,8 +108,8 @@ int move_all(int fd, Progress& progress) {
 class PreadPool final : public Reader {
  public:
   PreadPool(const ReadEngineOptions& options, std::shared_ptr<Staging> staging,
-            std::shared_ptr<Delivery> delivery)
-      : options_(options), staging_(std::move(staging)), delivery_(std::move(delivery)) {}
+            std::shared_ptr<ResultQueue> done_queue)
+      : options_(options), staging_(std::move(staging)), done_queue_(std::move(done_queue)) {}
 
   void start(const std::shared_ptr<PreadPool>& self) {
     for (unsigned i = 0; i < options_.threads; ++i) threads_.start([self] { self->work(); });
@@ -146,7 +147,7 @@ class PreadPool final : public Reader {
       const bool begin = !ending_;
       lock.unlock();
       const ReadResult result = progress.result(begin ? read(progress) : ECANCELED);
-      delivery_->add({&result, 1});
+      done_queue_->add({&result, 1});
       lock.lock();
     }
   }
@@ -165,15 +166,15 @@ class PreadPool final : public Reader {
     if (opened.file == nullptr) return opened.error;
     const int error = move_all(opened.file->fd, progress);
     if (error != EINVAL || !opened.file->direct) return error;
-    // Whoever asked may be gone by now, and the path with them.
+    // When the engine ends, the path may be gone.
     if (is_ending()) return ECANCELED;
     const OpenedFile buffered = open_file(piece, false);
     return buffered.file == nullptr ? buffered.error : move_all(buffered.file->fd, progress);
   }
 
   const ReadEngineOptions options_;
-  const std::shared_ptr<Staging> staging_;  // what threads that are left behind write to
-  const std::shared_ptr<Delivery> delivery_;
+  const std::shared_ptr<Staging> staging_;  // threads that are left behind write to it
+  const std::shared_ptr<ResultQueue> done_queue_;
   OpenFiles files_;
   std::mutex mutex_;
   std::condition_variable filled_;
@@ -185,8 +186,8 @@ class PreadPool final : public Reader {
 }  // namespace
 
 Started start_pool(const ReadEngineOptions& options, std::shared_ptr<Staging> staging,
-                   std::shared_ptr<Delivery> delivery) {
-  auto pool = std::make_shared<PreadPool>(options, std::move(staging), std::move(delivery));
+                   std::shared_ptr<ResultQueue> done_queue) {
+  auto pool = std::make_shared<PreadPool>(options, std::move(staging), std::move(done_queue));
   pool->start(pool);
   return {.reader = pool, .description = fmt::format("pread: {} threads", options.threads)};
 }

@@ -22,16 +22,16 @@ class Engine final : public ReadEngine {
  public:
   Engine(const ReadEngineOptions& options, Done done)
       : staging_(std::make_shared<Staging>(options.staging)),
-        delivery_(std::make_shared<Delivery>(std::move(done))) {
+        done_queue_(std::make_shared<ResultQueue>(std::move(done))) {
     Started ring{.reader = nullptr, .description = ""};
     if (options.engine != "pread") {
-      ring = start_ring(options, staging_, delivery_);
+      ring = start_uring(options, staging_, done_queue_);
       if (ring.reader == nullptr && options.engine == "io_uring") {
         throw std::runtime_error(
             fmt::format("the kernel refuses io_uring: {}; write auto or pread", ring.description));
       }
     }
-    Started started = ring.reader ? ring : start_pool(options, staging_, delivery_);
+    Started started = ring.reader ? ring : start_pool(options, staging_, done_queue_);
     reader_ = std::move(started.reader);
     description_ = std::move(started.description);
     if (!ring.reader && !ring.description.empty()) {
@@ -41,7 +41,7 @@ class Engine final : public ReadEngine {
   }
   ~Engine() override {
     reader_->end();
-    delivery_->close();
+    done_queue_->close();
   }
 
   std::string_view description() const override { return description_; }
@@ -60,7 +60,7 @@ class Engine final : public ReadEngine {
 
  private:
   std::shared_ptr<Staging> staging_;
-  std::shared_ptr<Delivery> delivery_;
+  std::shared_ptr<ResultQueue> done_queue_;
   std::shared_ptr<Reader> reader_;
   std::string description_;
 };
@@ -71,8 +71,8 @@ void check(bool good, std::string_view what) {
 
 }  // namespace
 
-// Four lanes, so that the multiplications of one do not wait for another's. Each step can be undone
-// by who knows the word, so no single word is lost.
+// There are four lanes, so that the multiplications of one do not wait for those of another. With
+// the word known each step can be undone, so a difference in a single word is never lost.
 Digest checksum(const std::byte* bytes, Bytes count) {
   std::uint64_t lanes[4] = {count, kGolden, ~count, ~kGolden};
   const auto add = [](std::uint64_t& lane, const std::byte* from, Bytes length) {

@@ -1,14 +1,14 @@
-// Reads pieces of files into memory, and writes to the spill file, many at a time: by io_uring on a
-// thread of its own, or by a pool of threads that call pread where the kernel refuses a ring.
+// Reads pieces of files into memory, and writes to the spill file, many at a time. It uses io_uring
+// on a thread of its own. Where the kernel refuses io_uring, a pool of threads calls pread.
 //
-// A file is named by the dataset's root, an open directory, and a path below it. Links and `..` are
-// followed as long as they stay below the root, else the error is EXDEV; where the kernel has no
-// openat2 no link is followed (ELOOP) and no `..` (EXDEV). Only regular files are read: a directory
-// is EISDIR, a FIFO, socket or character device ENXIO, without waiting for its other end. (A block
-// device answers to O_DIRECT as a file does, so it is read as one; only root can make one.)
+// A file is named by the dataset's root, which is an open folder, and a path below it. Links and
+// `..` are followed as long as they stay below the root; if they leave it, the error is EXDEV.
+// Where the kernel has no openat2, links (ELOOP) and `..` (EXDEV) are not followed at all. Only
+// regular files are read: a folder gives EISDIR; a FIFO, socket or character device gives ENXIO,
+// without waiting for its other end. (With O_DIRECT a block device behaves like a file, so it is
+// read as one; only root can make one.)
 //
-// Memory that reads land in is the engine's own: staging areas, handed out whole, aligned for
-// O_DIRECT.
+// Reads go to staging memory, which belongs to the engine and is aligned for O_DIRECT.
 #pragma once
 
 #include <chrono>
@@ -24,30 +24,29 @@
 
 namespace batchflow {
 
-// What a file must be beyond a regular one below its root: its path may lead elsewhere than when it
-// was indexed.
+// Further conditions for a file, since its path may lead to another file than when it was indexed.
 struct ReadGuard {
-  bool is_public = false;                // everybody on the machine may read it, else EACCES
-  std::uint64_t device = 0, number = 0;  // this very file, else ESTALE; 0: any
+  bool is_public = false;                // all users of the machine may read it, else EACCES
+  std::uint64_t device = 0, number = 0;  // it is this file, else ESTALE; number 0: any file
 };
 
-// One piece of one file: below a root, or (`fd`) of a file that whoever asks keeps open, which may
-// be written, too, and whose pieces come with a checksum. With O_DIRECT whole sectors are read
-// around it: `to` begins at a multiple of 4096 and has `room` >= room_for(offset, bytes); the bytes
-// asked for are at `to + lead(offset)`.
+// One piece of one file. The file is below a root, or the caller keeps it open (`fd`); an open file
+// may also be written, and its pieces get a checksum. With O_DIRECT whole sectors around the piece
+// are read. So `to` must begin at a multiple of 4096 and have room_for(offset, bytes) bytes; the
+// bytes of the piece are at `to + lead(offset)`.
 struct ReadPiece {
-  int fd = -1;         // of an open file; then nothing is opened
-  bool write = false;  // from `to`, to that file
-  int root = -1;       // of the dataset
+  int fd = -1;         // of a file that is open; then `root`, `path` and `file` are not used
+  bool write = false;  // writes from `to` to the open file
+  int root = -1;       // the open root of the dataset
   const char* path = nullptr;
-  const ReadGuard* guard = nullptr;  // then no link is followed, either
-  std::uint64_t file = 0;   // names the file among all of all roots; large ones stay open by it
-  bool whole_file = false;  // opened, read, closed at once: small files
+  const ReadGuard* guard = nullptr;  // if there is one, no link is followed
+  std::uint64_t file = 0;   // a number that no other file of any root has; large files stay open
+  bool whole_file = false;  // for small files, which are opened, read and closed at once
   std::uint64_t offset = 0;
   Bytes bytes = 0;
-  bool is_last = false;  // `to` has room for one more, which is told of if the file has it
+  bool is_last = false;  // `to` has room for one more byte; the result counts it if the file has it
   std::byte* to = nullptr;
-  std::uint64_t tag = 0;  // for whoever asked
+  std::uint64_t tag = 0;  // comes back in the result
 };
 constexpr Bytes kSector = 4096;
 constexpr Bytes lead(std::uint64_t offset) {
@@ -59,52 +58,52 @@ constexpr Bytes room_for(std::uint64_t offset, Bytes bytes) {
 
 struct ReadResult {
   std::uint64_t tag = 0;
-  int error = 0;  // errno; 0: all bytes are there. EIO and its like are worth another try
-  // What was read; less than asked for at the end of a file that has shrunk, one more where the
-  // last was to be and the file has grown.
+  int error = 0;  // errno; 0: the read succeeded. After EIO and the like another try may succeed
+  // How many bytes were read. A file that has shrunk has fewer than asked for. A piece with is_last
+  // has one more where the file has grown.
   Bytes bytes = 0;
-  Digest sum = 0;  // of these bytes, if the piece was of an open file
+  Digest sum = 0;  // the checksum of these bytes, if the piece was of an open file
 };
-// What `sum` is. Of two runs of bytes that differ in one 64-bit word it always differs.
+// Two runs of bytes that differ in one 64-bit word always have different checksums.
 Digest checksum(const std::byte* bytes, Bytes count);
 
 struct ReadEngineOptions {
   std::string engine = "auto";  // auto, io_uring, pread
   unsigned depth = 32;          // reads at once
-  bool direct = true;           // O_DIRECT where the file system knows it
+  bool direct = true;           // use O_DIRECT where the file system has it
   unsigned threads = 8;         // of the pool
   Bytes staging = Bytes{256} << 20;
-  // How long destruction waits for reads under way; then their thread and the staging memory are
-  // left behind, since nothing ends a read from a file server that hangs.
+  // How long the destructor waits for reads under way. After that their thread and the staging
+  // memory are left behind, since a read from a file server that hangs cannot be ended.
   std::chrono::milliseconds end_within{5000};
   friend bool operator==(const ReadEngineOptions&, const ReadEngineOptions&) = default;
 };
 
 class ReadEngine {
  public:
-  // Called on a thread of the engine's, with everything that came back at once; never twice at the
-  // same time, and never after the engine's destruction. It must not wait for anything long, and
-  // may call submit, stage and unstage.
+  // Gets the results, many at a time, on a thread of the engine. It is never called twice at the
+  // same time, and never after the engine's destructor. It must not wait for long; it may call
+  // submit, stage and unstage.
   using Done = std::function<void(std::span<const ReadResult>)>;
 
-  // Reads not begun end with ECANCELED.
+  // Reads that were not begun end with ECANCELED.
   virtual ~ReadEngine() = default;
-  // `io_uring`, or `pread` and why: for people.
+  // For people: `io_uring`, or `pread` with the reason.
   virtual std::string_view description() const = 0;
-  // Paths, roots and guards live until their pieces are done. From any thread. Never blocks: what
-  // is beyond the depth waits inside.
+  // Any thread may call it. It never blocks: reads beyond the depth wait in the engine.
+  // REQUIRES: paths, roots and guards live until their pieces are done
   virtual void submit(std::span<const ReadPiece> pieces) = 0;
-  // Staging memory of at least so many bytes, aligned to 4096; null when there is none now.
+  // Staging memory of at least so many bytes, aligned to 4096. Null when none is free now.
   // REQUIRES: bytes <= staging_bytes()
   virtual std::byte* stage(Bytes bytes) = 0;
   virtual void unstage(std::byte* memory) = 0;
   virtual Bytes staging_bytes() const = 0;
-  // Forgets open files of a root, whose number may then come back for another. REQUIRES: no read of
-  // it is under way
+  // Closes the files of a root that are kept open. After that the root's descriptor number may be
+  // used for another root. REQUIRES: no read of the root is under way
   virtual void close_root(int root) = 0;
 };
 
-// Throws std::runtime_error when what `options` asks for by name is not to be had.
+// Throws std::runtime_error where the engine that `options` names cannot be made.
 std::unique_ptr<ReadEngine> make_read_engine(const ReadEngineOptions& options,
                                              ReadEngine::Done done);
 

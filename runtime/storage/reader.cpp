@@ -25,7 +25,7 @@ ReadResult Progress::result(int error) const {
   const Bytes before = lead(piece_.offset);
   const Bytes most = piece_.bytes + (piece_.is_last ? 1 : 0);
   const Bytes bytes = got_ <= before ? 0 : std::min(most, got_ - before);
-  // A file that takes no more, and says nothing.
+  // The file took fewer bytes, and there was no error: the disk is full.
   if (error == 0 && piece_.write && bytes < piece_.bytes) error = ENOSPC;
   if (error != 0) return {.tag = piece_.tag, .error = error, .bytes = 0, .sum = 0};
   return {.tag = piece_.tag,
@@ -49,31 +49,31 @@ int moved_as(const ReadPiece& piece, int answer) {
   if (answer <= 0) return answer;
   const auto whole = static_cast<Bytes>(answer);
   const Bytes shorter = BF_FAILPOINT_SHORT("storage.read.short", whole);
-  // In whole sectors, as the kernel does it.
+  // The kernel reads whole sectors, too.
   return shorter == whole || shorter < kSector ? answer
                                                : static_cast<int>(shorter / kSector * kSector);
 }
 
-void Delivery::add(std::span<const ReadResult> results) {
+void ResultQueue::add(std::span<const ReadResult> results) {
   std::unique_lock lock(mutex_);
   waiting_.insert(waiting_.end(), results.begin(), results.end());
-  if (delivering_) return;
-  delivering_ = true;
+  if (is_calling_) return;
+  is_calling_ = true;
   while (!waiting_.empty() && !closed_) {
-    handed_.swap(waiting_);
+    passed_.swap(waiting_);
     lock.unlock();
-    done_(handed_);
+    done_(passed_);
     lock.lock();
-    handed_.clear();
+    passed_.clear();
   }
-  delivering_ = false;
+  is_calling_ = false;
   idle_.notify_all();
 }
 
-void Delivery::close() {
+void ResultQueue::close() {
   std::unique_lock lock(mutex_);
   closed_ = true;
-  idle_.wait(lock, [&] { return !delivering_; });
+  idle_.wait(lock, [&] { return !is_calling_; });
 }
 
 void Threads::start(std::function<void()> body) {
@@ -83,7 +83,7 @@ void Threads::start(std::function<void()> body) {
   }
   threads_.emplace_back([state = state_, body = std::move(body)]() mutable {
     body();
-    body = nullptr;  // lets go of what it kept alive
+    body = nullptr;  // releases what it owns
     const std::lock_guard lock(state->mutex);
     --state->running;
     state->changed.notify_all();

@@ -1,4 +1,5 @@
-// What both ways of reading share: how far a piece has come, and how results are told.
+// What both readers share, the one by io_uring and the pool: the progress of a piece, the queue of
+// results, and threads that may be left behind.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 
 namespace batchflow {
 
-// A piece being read, by whole sectors from the one its first byte lies in.
+// A piece that is being read, in whole sectors, from the sector that holds its first byte.
 class Progress {
  public:
   static constexpr Bytes kMostAtOnce = Bytes{1} << 30;  // a read's length has 31 bits
@@ -33,28 +34,28 @@ class Progress {
     Bytes length = 0;
   };
   Next next() const;
-  // `moved` bytes came of next(), or went. Whether that is all: what was asked for, or the end of
-  // the file.
+  // `moved` bytes of next() were read or written. Answers whether the piece is complete, also where
+  // that is because the file has ended.
   bool advance(Bytes moved);
   ReadResult result(int error) const;
 
  private:
-  // Again from the beginning of the sector in which a read or write ended.
+  // A further read or write begins at the sector in which the last one ended.
   Bytes at() const { return got_ / kSector * kSector; }
 
   ReadPiece piece_;
-  Bytes got_ = 0;  // from the first sector's beginning
+  Bytes got_ = 0;  // counted from the beginning of the first sector
 };
 
-// What open, and reading or writing the piece, answered, or what failpoints make of it: >= 0, or
-// -errno.
+// The answer of opening a file, and of reading or writing a piece, as failpoints change it: >= 0,
+// or -errno.
 int opened_as(int answer);
 int moved_as(const ReadPiece& piece, int answer);
 
-// Calls Done, for one thread at a time: with everything that came while it was called before.
-class Delivery {
+// Calls Done on one thread at a time. Results that come meanwhile wait, and are its next call.
+class ResultQueue {
  public:
-  explicit Delivery(ReadEngine::Done done) : done_(std::move(done)) {}
+  explicit ResultQueue(ReadEngine::Done done) : done_(std::move(done)) {}
 
   void add(std::span<const ReadResult> results);
   // After this Done is not called.
@@ -64,16 +65,18 @@ class Delivery {
   const ReadEngine::Done done_;
   std::mutex mutex_;
   std::condition_variable idle_;
-  std::vector<ReadResult> waiting_, handed_;
-  bool delivering_ = false;
+  std::vector<ReadResult> waiting_;
+  std::vector<ReadResult> passed_;  // to Done, at this moment
+  bool is_calling_ = false;
   bool closed_ = false;
 };
 
-// Threads that are waited for within a bound. Their bodies keep alive what they use.
+// Threads that are waited for no longer than a bound. The functions they run own what they use.
 class Threads {
  public:
   void start(std::function<void()> body);
-  // False: some have not ended, and are left to themselves. At most once, after the last start.
+  // False: some threads have not ended, and are left running. REQUIRES: called at most once, after
+  // the last start()
   bool end_within(std::chrono::milliseconds bound);
 
  private:
@@ -86,23 +89,24 @@ class Threads {
   std::vector<std::thread> threads_;
 };
 
-// The ring or the pool. Its threads share it with the engine, so that those left behind have it.
+// The reader by io_uring, or the pool. Its threads share the ownership of it with the engine, so
+// that threads which are left behind can go on to use it.
 class Reader {
  public:
   virtual ~Reader() = default;
   virtual void submit(std::span<const ReadPiece> pieces) = 0;
   virtual void close_root(int root) = 0;
-  // Begins nothing more, tells ECANCELED for what was not begun, and waits for the rest.
+  // Begins no more reads, ends those that were not begun with ECANCELED, and waits for the others.
   virtual void end() = 0;
 };
 
 struct Started {
-  std::shared_ptr<Reader> reader;  // null: it cannot be had
-  std::string description;         // or why not
+  std::shared_ptr<Reader> reader;  // null: it cannot be used
+  std::string description;         // or the reason why it cannot be used
 };
-Started start_ring(const ReadEngineOptions& options, std::shared_ptr<Staging> staging,
-                   std::shared_ptr<Delivery> delivery);
+Started start_uring(const ReadEngineOptions& options, std::shared_ptr<Staging> staging,
+                    std::shared_ptr<ResultQueue> done_queue);
 Started start_pool(const ReadEngineOptions& options, std::shared_ptr<Staging> staging,
-                   std::shared_ptr<Delivery> delivery);
+                   std::shared_ptr<ResultQueue> done_queue);
 
 }  // namespace batchflow

@@ -37,7 +37,7 @@ Staging::Staging(Bytes bytes) : pages_(pages_for(bytes)), free_(pages_) {
         fmt::format("no staging memory of {} bytes: {}; write less", bytes, std::strerror(errno)));
   }
   begin_ = static_cast<std::byte*>(memory);
-  ::madvise(memory, this->bytes(), MADV_HUGEPAGE);  // fewer pages to register; not needed
+  ::madvise(memory, this->bytes(), MADV_HUGEPAGE);  // then there are fewer pages to register
   ::madvise(memory, this->bytes(), MADV_DONTFORK);
 }
 
@@ -61,7 +61,7 @@ void Staging::give_back(std::byte* memory) {
   const std::lock_guard lock(mutex_);
   const auto taken = taken_.find(at / Extents::kPage);
   BF_CHECK_MSG(memory >= begin_ && at % Extents::kPage == 0 && taken != taken_.end(),
-               "this staging memory is nobody's");
+               "this staging memory was not taken");
   free_.give_back(taken->first, taken->second);
   taken_.erase(taken);
 }

@@ -1,6 +1,7 @@
-// The arena that reads land in, and who has which part of it.
+// Staging memory, into which reads go, and which parts of it are taken.
 //
-// In pages of 4 KiB, any size up to all of it, in O(log n), from any thread.
+// Parts have whole pages of 4 KiB, up to all of the memory. Any thread may take and give back a
+// part, in O(log n).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace batchflow {
 
 class Staging {
  public:
-  // Throws std::runtime_error when there is not so much memory.
+  // Throws std::runtime_error where there is not so much memory.
   explicit Staging(Bytes bytes);
   ~Staging();
   Staging(const Staging&) = delete;
@@ -23,7 +24,7 @@ class Staging {
 
   // Null when no part of that size is free. REQUIRES: bytes <= bytes()
   std::byte* take(Bytes bytes);
-  // REQUIRES: `memory` came from take, and has not been given back since
+  // REQUIRES: `memory` came from take(), and was not given back since
   void give_back(std::byte* memory);
 
   std::byte* begin() const { return begin_; }
@@ -39,7 +40,7 @@ class Staging {
   const Page pages_;
   std::mutex mutex_;
   Extents free_;
-  std::unordered_map<Page, Page> taken_;  // first page and how many
+  std::unordered_map<Page, Page> taken_;  // by first page, the number of pages
 };
 
 }  // namespace batchflow

@@ -11,7 +11,7 @@ std::string EpochCheck::add(const bf_batch& batch) {
   std::string wrong;
   for (std::uint32_t i = 0; i < batch.samples; ++i) {
     if ((batch.marks[i] & (BF_MARK_FILLER | BF_MARK_REHEARSED)) != 0) continue;
-    const std::uint64_t sample = batch.wanted[i];  // another may stand in for it
+    const std::uint64_t sample = batch.wanted[i];  // another sample may replace it
     if (sample >= samples_) {
       wrong = fmt::format("sample {} of {} was delivered", sample, samples_);
     } else if (epoch.had[sample]) {

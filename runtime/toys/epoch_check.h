@@ -1,4 +1,4 @@
-// Whether a job is handed each sample once an epoch, by nothing but the ids its ranks see.
+// Checks that a job gets each sample once an epoch, only by the sample keys that its ranks see.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,12 @@ namespace batchflow {
 
 class EpochCheck {
  public:
-  // `whole`: all of `samples` must have come when the epoch ends, and not only none twice.
+  // `whole`: all of `samples` must have come when the epoch ends. Otherwise it only checks that no
+  // sample comes twice.
   EpochCheck(std::uint64_t samples, std::uint32_t ranks, bool whole)
       : samples_(samples), ranks_(ranks), whole_(whole) {}
 
-  // By any rank's thread. Answers what is wrong; empty: nothing.
+  // Any rank's thread may call it. Answers what is wrong; empty: nothing.
   std::string add(const bf_batch& batch);
 
  private:
@@ -30,7 +31,7 @@ class EpochCheck {
   const std::uint32_t ranks_;
   const bool whole_;
   std::mutex mutex_;
-  std::map<std::uint32_t, Epoch> epochs_;  // that are not over
+  std::map<std::uint32_t, Epoch> epochs_;  // those that are not over
 };
 
 }  // namespace batchflow

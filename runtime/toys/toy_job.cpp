@@ -21,14 +21,14 @@ double seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// In slices, so that whoever is told to stop does.
+// Sleeps in slices, so that `stop` is noticed.
 void sleep_until(Clock::time_point until, const std::function<bool()>& stop) {
   constexpr auto kSlice = std::chrono::milliseconds(50);
   while (!stop() && Clock::now() < until)
     std::this_thread::sleep_until(std::min(until, Clock::now() + kSlice));
 }
 
-// What one rank has seen.
+// The times of one rank.
 struct RankTimes {
   Clock::duration compute{0}, stall{0}, idle{0}, first_compute{0};
   std::optional<Clock::time_point> first_batch, first_step;
@@ -38,7 +38,7 @@ class Job {
  public:
   Job(const ToyJob& plan, ToyOutcome& outcome, Clock::time_point zero,
       const std::function<bool()>& stop)
-      : plan_(plan), out_(outcome), zero_(zero), stop_(stop), in_step_(plan.ranks) {}
+      : plan_(plan), out_(outcome), zero_(zero), stop_(stop), step_end_(plan.ranks) {}
 
   void run() {
     const Clock::time_point start = Clock::now();
@@ -51,14 +51,14 @@ class Job {
     for (std::thread& other : others) other.join();
     sum_up(start, times);
   }
-  // From another thread: ends its waits for batches.
+  // Ends the job's waits for batches. Another thread calls it.
   void interrupt() {
     const std::lock_guard lock(mutex_);
     for (bf_loader* loader : loaders_) bf_loader_interrupt(loader);
   }
 
  private:
-  // Ends on its own within the client's bounds, and soon after `stop`.
+  // It ends within the bounds of the client library, and soon after `stop`.
   void train(std::uint32_t rank, Clock::time_point start, RankTimes& times) {
     bf_loader* loader = open(rank);
     while (loader && !stop_() && !left(start)) {
@@ -78,14 +78,14 @@ class Job {
       bf_batch_release(loader, batch.handle);
       const Clock::time_point computed = Clock::now();
       times.compute += computed - came;
-      in_step_.arrive_and_wait();
+      step_end_.arrive_and_wait();
       times.idle += Clock::now() - computed;
       if (!times.first_step) {
         times.first_step = Clock::now();
         times.first_compute = times.compute;
       }
     }
-    in_step_.arrive_and_drop();
+    step_end_.arrive_and_drop();
     if (!loader) return;
     {
       const std::lock_guard lock(mutex_);
@@ -123,7 +123,7 @@ class Job {
     bf_loader_info_get(loader, &info);
     const std::lock_guard lock(mutex_);
     loaders_.push_back(loader);
-    // A weighted order is drawn with replacement: nothing is promised of its ids.
+    // A weighted order is drawn with replacement: it does not promise each sample once.
     if (!check_ && plan_.order != BF_WEIGHTED)
       check_.emplace(info.dataset_samples, plan_.ranks, !plan_.drop_last);
     return loader;
@@ -156,7 +156,7 @@ class Job {
     if (out_.wrong.empty()) out_.wrong = why;
   }
 
-  // Means over the ranks, as a simulated job's.
+  // Takes the means over the ranks, as for simulated jobs.
   void sum_up(Clock::time_point start, const std::vector<RankTimes>& times) {
     JobResult& result = out_.result;
     const Clock::time_point end = Clock::now();
@@ -191,10 +191,10 @@ class Job {
   ToyOutcome& out_;
   const Clock::time_point zero_;
   const std::function<bool()>& stop_;
-  std::barrier<> in_step_;  // ranks of a job step together, as those of a real one
+  std::barrier<> step_end_;  // the ranks of a job wait for each other at the end of each step
   std::mutex mutex_;
   std::optional<EpochCheck> check_;
-  std::vector<bf_loader*> loaders_;  // that are open
+  std::vector<bf_loader*> loaders_;  // those that are open
 };
 
 }  // namespace
@@ -209,7 +209,7 @@ std::vector<ToyOutcome> run_toys(std::span<const ToyJob> jobs, std::uint32_t gpu
   std::mutex mutex;
   std::condition_variable ended;
   std::uint32_t free = gpus;
-  // Until so many are free, or somebody says stop.
+  // Waits until so many GPUs are free, or `stop` answers true.
   const auto wait_for = [&](std::unique_lock<std::mutex>& lock, std::uint32_t ranks) {
     while (!stop() && free < ranks) ended.wait_for(lock, std::chrono::milliseconds(50));
   };

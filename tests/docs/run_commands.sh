@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # run_commands.sh DOCUMENT: runs the commands of its `sh` blocks, as a reader would type them, in a
-# folder of their own. `./dev test` is what runs this, so of it, only that the script knows it is
-# checked; benchmarks are only listed. A reader of docs/policy-guide.md has added its examples to a
-# copy of the tree. Exits 77 (skipped) where batchflow-sim is not built.
+# folder of their own. `./dev test` runs this script, so `./dev` commands are only checked to exist;
+# benchmarks are only listed. Examples of docs/policy-guide.md are added to a copy of the tree, as a
+# reader would do. Exits 77 (skipped) where batchflow-sim is not built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [ -x build/release/bin/batchflow-sim ] || { echo "skipped: $1: batchflow-sim is not built"; exit 77; }

@@ -43,7 +43,7 @@ inline void fuzz(Fuzzer* fuzzer, std::string_view name, std::uint64_t seeds, con
   const std::vector<std::string> corpus = read_corpus(name);
   REQUIRE_FALSE(corpus.empty());
   const auto run = [&](const std::string& bytes) {
-    // Exactly as long, so that a sanitizer sees a step beyond the end.
+    // The copy is exactly as long, so that a sanitizer sees a read beyond its end.
     const std::vector<std::uint8_t> input(bytes.begin(), bytes.end());
     fuzzer(input.data(), input.size());
   };

@@ -1,11 +1,11 @@
-"""count.py REPORT LOG: what a run of ctest comes to, counted by test case. ./dev test calls it.
+"""count.py REPORT LOG: the outcome of a run of ctest, counted by test case. ./dev test calls it.
 
-REPORT is ctest's JUnit file; LOG is its LastTest.log, which alone has the whole of what the tests
-have printed. Prints `PASSED FAILED SKIPPED`, then a line for each test case that was skipped, with
-its reason. A skip that no line of tests/skips.txt allows is a failure.
+REPORT is ctest's JUnit file. LOG is its LastTest.log, since only that has all output of the tests.
+It prints `PASSED FAILED SKIPPED`, then a line for each test case that was skipped, with its reason.
+A skip that no line of tests/skips.txt allows is a failure.
 
 A ctest that says how many test cases it has run (doctest's summary, tests/python/run.py) counts as
-so many, any other as one.
+so many; any other counts as one.
 """
 
 import re

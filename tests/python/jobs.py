@@ -128,7 +128,7 @@ def spawned_keys(loader, out):
 
 
 def ddp_script(root, gloo):
-    """What a data-parallel script does, by PyTorch's loaders and by BatchFlow's."""
+    """A data-parallel script, with PyTorch's loaders and with BatchFlow's."""
     import warnings
 
     import torch

@@ -1,5 +1,5 @@
-"""Folders of pictures of which each pixel says which picture it is, so that what a loader gives can
-be compared with what PyTorch's gives, picture by picture."""
+"""Folders of pictures in which each pixel names its picture, so that a loader's pictures can be
+compared with those of PyTorch's loader."""
 
 from PIL import Image
 

@@ -1,4 +1,4 @@
-"""What the tests of the Python package share: a service of their own, data whose every byte is
+"""Shared by the tests of the Python package: a service of their own, data in which every byte is
 known, and jobs in processes of their own."""
 
 import json
@@ -118,7 +118,7 @@ class Served(Folder):
         os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
 
     def check_content(self, batch):
-        """Every number of a batch is what its keys say."""
+        """Checks that every number of a batch belongs to its keys."""
         rows = batch[0].tolist()
         keys = batch.sample_keys.tolist()
         self.assertEqual(len(rows), len(keys))
@@ -142,7 +142,7 @@ def start_job(name, *arguments, **environment):
 
 
 def result(job, seconds=120):
-    """What the job's function returned."""
+    """The result of the job's function."""
     out, err = job.communicate(timeout=seconds)
     if job.returncode != 0:
         raise AssertionError(f"the job ended with {job.returncode}: {err.decode()[-3000:]}")

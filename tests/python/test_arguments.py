@@ -48,18 +48,18 @@ class Arguments(Folder):
         for kind, text, named in (
                 (ValueError, "batch_size should be from 1", {"batch_size": 0}),
                 (TypeError, "batch_size should be an integer", {"batch_size": 1.5}),
-                (ValueError, "a object cannot be asked by the service", {"sampler": object()}),
+                (ValueError, "the service cannot use a object", {"sampler": object()}),
                 (ValueError, "the service decides what is in a batch", {"batch_sampler": [[1]]}),
                 (ValueError, "order='random': write strict", {"order": "random"}),
                 (ValueError, "contradicts shuffle=False", {"order": "strict", "shuffle": False}),
                 (ValueError, "contradicts shuffle=True", {"order": "sequential", "shuffle": True}),
                 (ValueError, "rank 2 of 2 does not exist", {"rank": 2, "world_size": 2}),
                 (ValueError, "rank and world_size belong together", {"rank": 2}),
-                (ValueError, "cache_limit='64 apples' is no size", {"cache_limit": "64 apples"}),
+                (ValueError, "cache_limit='64 apples' is not a size", {"cache_limit": "64 apples"}),
                 (ValueError, "epochs should be from 1", {"epochs": 0}),
                 (TypeError, "collate_fn should be a function", {"collate_fn": 3}),
                 (ValueError, "shuffle_seed should be from 0", {"shuffle_seed": -1}),
-                (ValueError, "cache_limit=0 is no size", {"cache_limit": 0}),
+                (ValueError, "cache_limit=0 is not a size", {"cache_limit": 0}),
                 (ValueError, "corrupt_ratio_max should be a part of all samples, from 0 to 1",
                  {"corrupt_ratio_max": 5}),
                 (ValueError, "timeout should be at most 100000000 seconds, but got timeout=inf",
@@ -99,7 +99,7 @@ class Arguments(Folder):
         self.assertEqual(read("rows", seed=5, shuffle=True).shuffle_seed, 5)
         self.assertEqual(read("rows", prefetch_batches=4).credits, 5)
         self.assertEqual(read("rows", batches_ahead=4).credits, 5)
-        with self.assertRaisesRegex(TypeError, "'seed' is another word for 'shuffle_seed'"):
+        with self.assertRaisesRegex(TypeError, "'seed' means the same as 'shuffle_seed'"):
             read("rows", seed=5, shuffle_seed=4)
 
     def test_what_has_no_meaning_is_said_once(self):
@@ -144,7 +144,7 @@ class Arguments(Folder):
         self.assertEqual(read("rows", generator=generator).order, "sequential")
         with self.assertRaisesRegex(ValueError, "device='gpu': .*device"):
             read("rows", device="gpu")
-        with self.assertRaisesRegex(ValueError, "a WeightedRandomSampler cannot be asked"):
+        with self.assertRaisesRegex(ValueError, "the service cannot use a WeightedRandomSampler"):
             read("rows", sampler=WeightedRandomSampler([1.0], 1))
 
 
@@ -155,7 +155,7 @@ class Identity(Folder):
         self.assertEqual(ranks.find_rank(None, None, True, launched), (3, 8))
         self.assertEqual(ranks.find_rank(None, None, False, launched), (0, 1))  # as in PyTorch
         self.assertEqual(ranks.find_rank(None, None, True, {}), (0, 1))
-        with self.assertRaisesRegex(ValueError, "are no numbers"):
+        with self.assertRaisesRegex(ValueError, "are not numbers"):
             ranks.find_rank(None, None, True, {"RANK": "x", "WORLD_SIZE": "8"})
 
     def test_what_is_said_of_ranks_is_what_counts(self):

@@ -1,4 +1,4 @@
-"""Batches: the memory that they lie in, who may write to it, and what they can be turned into."""
+"""Batches: their memory, when it may be written to, and what they can be converted to."""
 
 import copy
 import gc
@@ -155,7 +155,7 @@ assert not faulthandler.is_enabled()
         unused, later = batch[0].__dlpack__(), batch[0].__dlpack__()
         self.assertEqual(len(dlpack._alive), begin + 2)
         del unused
-        tensor = torch.from_dlpack(batch[0])  # an export, which looks for what is left of others
+        tensor = torch.from_dlpack(batch[0])  # an export drops capsules that were never consumed
         self.assertEqual(len(dlpack._alive), begin + 2)
         self.assertTrue(torch.equal(torch.utils.dlpack.from_dlpack(later), tensor))
         del later, tensor

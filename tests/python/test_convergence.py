@@ -14,7 +14,7 @@ BENCH = HERE.parent.parent / "tools" / "bench"
 
 
 def interpreter():
-    """One that has what this takes, perhaps since the benchmark has been run."""
+    """A Python that has all that this needs, perhaps since the benchmark was run before."""
     build = Path(os.environ["BATCHFLOW_DAEMON"]).parent.parent
     for python in (sys.executable, str(build / "python" / "convergence" / "bin" / "python")):
         if os.path.exists(python) and subprocess.run(

@@ -1,4 +1,4 @@
-"""The Python of docs/python.md does what the page says."""
+"""The Python code in docs/python.md does what the page says."""
 
 import os
 import re

@@ -32,7 +32,7 @@ class Embedded(Folder):
         return rows * width * 8
 
     def end(self):
-        """What is left when a test fails, too."""
+        """Ends services also when a test fails."""
         for process in self.daemons():
             os.kill(process, signal.SIGKILL)
 
@@ -146,7 +146,7 @@ class Embedded(Folder):
     def test_what_stands_in_the_way_is_said(self):
         self.rows(400, 8)
         with self.assertRaisesRegex(batchflow.NoServiceError, "no service answers"):
-            next(iter(batchflow.DataLoader("rows")))  # a name: nobody knows what it is
+            next(iter(batchflow.DataLoader("rows")))  # a name, and there is no service to know it
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.data.parent)
         with self.assertRaisesRegex(batchflow.NoServiceError, f"write './{self.data.name}'"):
@@ -227,7 +227,7 @@ embedded.ensure()  # is there when the script ends
                 with batchflow.DataLoader(self.data, **options) as loader:
                     len(loader)
         (only,) = said
-        self.assertIn("target_workers were decided by who started the service", str(only.message))
+        self.assertIn("target_workers have no effect: they were decided", str(only.message))
         self.assertTrue(only.filename.endswith("test_embedded.py"), only.filename)
 
     def test_a_rank_waits_for_the_others_once(self):

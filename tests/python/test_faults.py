@@ -1,4 +1,4 @@
-"""What dies, and what must not grow."""
+"""Services and jobs that die, and memory that must not grow."""
 
 import json
 import signal
@@ -19,12 +19,12 @@ class Held(Served):
         with batchflow.DataLoader(str(data), 20) as loader:
             held = next(iter(loader))
         self.assertEqual([job["left"] for job in self.daemon.status()["jobs"]], [True])
-        # It reads no more: who comes now has what is there now.
+        # The job that has left reads no more, so a new job gets the dataset as it is now.
         write_rows(data / "rows.npy", 1500)
         keys = [key for batch in batchflow.DataLoader(str(data), 20, True)
                 for key in self.check_content(batch)]
         self.assert_whole(keys, 1500)
-        # Nobody waits for it, and what is held stays what it was.
+        # The service does not wait for the job that has left, and the held batch stays as it was.
         self.assertEqual(self.daemon.kill(signal.SIGTERM), 0)
         self.assertIn("drained: no job is left", self.daemon.log.read_text())
         self.check_content(held)
@@ -89,7 +89,7 @@ class Killed(Served):
                     other.kill()
                     other.communicate()
         loader.close()
-        del batch  # which a job has until nobody holds it
+        del batch  # until then the job holds it
         wait_until(lambda: not self.daemon.status()["jobs"], 10, "the job's end")
 
     def test_a_job_killed_in_mid_epoch_goes_on_from_what_it_saved(self):

@@ -58,7 +58,7 @@ class Loader(Served):
         loader = batchflow.DataLoader("rows", 100, True, epochs=3)
         epochs = [batch.epoch for batch in loader.epochs()]
         self.assertEqual(epochs, [0] * 20 + [1] * 20 + [2] * 20)
-        # The hint is no bound: who iterates once more has a fourth epoch.
+        # The hint is not a bound: one more iteration is a fourth epoch.
         self.assertEqual({batch.epoch for batch in loader}, {3})
 
     def test_an_epoch_that_was_left_early_is_followed_by_the_next_and_set_epoch_says_which(self):
@@ -163,7 +163,7 @@ class Loader(Served):
                 pass
         with self.assertRaisesRegex(ValueError, "2 keys and 1 scores"):
             loader.report_scores([1, 2], [1.0])
-        with self.assertRaisesRegex(ValueError, "among -1 to 2; keys are 0 to 1999"):
+        with self.assertRaisesRegex(ValueError, "among keys -1 to 2 is one of no sample; keys are 0"):
             loader.report_scores([-1, 2], [1.0, 1.0])
         with self.assertRaisesRegex(RuntimeError, "order='weighted'"):
             batchflow.DataLoader("rows").report_scores([1], [1.0])
@@ -176,7 +176,7 @@ class Loader(Served):
             return {key for batch in batches for key in batch.sample_keys.tolist()}
         first = loader()
         first.report_scores(range(5, self.ROWS), [0.0] * (self.ROWS - 5))
-        self.assertLessEqual(drawn(first), set(range(5)))  # told before the first epoch
+        self.assertLessEqual(drawn(first), set(range(5)))  # reported before the first epoch
         for _ in first:
             break  # the rest of this epoch is not wanted
         self.assertLessEqual(drawn(first), set(range(5)))
@@ -217,7 +217,7 @@ class BesideTorch(Served):
         wrapped = torch.utils.data.DataLoader(batchflow.iterable_dataset(loader), batch_size=None)
         self.assertIsInstance(wrapped.dataset, torch.utils.data.IterableDataset)
         self.assertEqual(len(wrapped), len(loader))
-        # PyTorch makes lists of tuples, so what is known beside the fields is lost...
+        # PyTorch makes lists of tuples, so keys and marks are lost...
         first = [row[0] // 7 for (data,) in wrapped for row in data.tolist()]
         self.assert_whole(set(first))
         # ... unless its collate_fn leaves them alone.
@@ -234,7 +234,7 @@ class BesideTorch(Served):
         for sampler in (SequentialSampler(range(10)), DistributedSampler(range(10), 1, 0)):
             loader = batchflow.DataLoader("rows", 64, sampler=sampler)
             for _ in range(2):
-                with self.assertRaisesRegex(ValueError, f"what the {type(sampler).__name__} goes "
+                with self.assertRaisesRegex(ValueError, f"the {type(sampler).__name__} goes "
                                             "over has 10 samples, and the service finds 2000"):
                     len(loader)
         wait_until(lambda: not self.daemon.status()["jobs"], 10, "their jobs' end")

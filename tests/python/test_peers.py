@@ -34,7 +34,7 @@ class Peers(Folder):
         (run,) = ours["runs"]
         self.assertEqual([run[name] for name in ("samples", "epochs", "missing", "repeated",
                                                  "unknown")], [96, 2, 0, 0, 0])
-        # With the epoch before those that are measured, and what lay ready when the jobs left.
+        # This counts the epoch before the measured ones, and blocks that were ready when jobs left.
         self.assertGreaterEqual(run["delivered_samples"], 192)
         for other in others:  # where PyTorch is installed
             self.assertEqual(other["runs"][0]["samples"], 96, done.stdout)

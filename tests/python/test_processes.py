@@ -24,7 +24,7 @@ except ImportError:
 
 
 class Waiting(Served):
-    """Ranks whose other rank does not come, or does not go on."""
+    """A rank waits for another that does not join, or does not go on."""
 
     def options(self, rank):
         return {"batch_size": 10, "shuffle": True, "rank": rank, "world_size": 2, "job_name": "w"}
@@ -60,7 +60,8 @@ class Waiting(Served):
 
 
 class CtrlC(Served):
-    """Python drops what is raised where an object ends, so no line of it may run there."""
+    """Python drops exceptions that are raised while an object is destroyed, so no line of Python
+    may run then."""
 
     def setUp(self):
         super().setUp()
@@ -157,7 +158,7 @@ class Processes(Served):
         context = multiprocessing.get_context("spawn")
         out = context.Queue()
         loader = batchflow.DataLoader("rows", 64, True, shuffle_seed=3)
-        next(iter(loader))  # what was begun here stays here
+        next(iter(loader))  # the job that begins here stays in this process
         child = context.Process(target=spawned_keys, args=(loader, out))
         child.start()
         keys = out.get(timeout=60)

@@ -44,7 +44,7 @@ class Ranks(Served):
         jobs = [start_job("slow_rank", "rows", {**options, "rank": rank}, 0 if rank < 2 else 8, 12)
                 for rank in range(2)]
         wait_until(lambda: any(job["ranks_here"] == 2 for job in self.daemon.status()["jobs"]))
-        time.sleep(6)  # is what they are to say that they have waited for
+        time.sleep(6)  # the others must report this wait
         jobs.append(start_job("slow_rank", "rows", {**options, "rank": 2}, 8, 12))
         said = [job.communicate(timeout=120)[1].decode() for job in jobs]
         for rank in range(2):

@@ -173,7 +173,7 @@ class Scripts(Folder):
                 next(iter(batchflow.DataLoader(data, 8, shuffle)))
         data = self.data()
         data.samples = [(str(self.folder / "elsewhere.png"), 0)] * PICTURES
-        with self.assertRaisesRegex(ValueError, "elsewhere.png, which does not lie in its root"):
+        with self.assertRaisesRegex(ValueError, "elsewhere.png, which is not in its root"):
             next(iter(batchflow.DataLoader(data, 8, True)))
 
     def test_a_loader_or_getitem_of_its_own_is_refused(self):
@@ -312,7 +312,7 @@ class Scripts(Folder):
         self.assert_same_samples(theirs, epoch_of(
             batchflow.DataLoader(shard.parent, 8, True, pipeline=transform)))
 
-    # ------------------------------------------------------------------------- what is no picture --
+    # ------------------------------------------------------------------------------ no pictures --
 
     def said_by(self, use):
         with warnings.catch_warnings(record=True) as said:
@@ -353,7 +353,7 @@ class Scripts(Folder):
                                     r"PNG, and dataset '.*' holds .wav \(6\)"):
             len(batchflow.DataLoader(root, 3, pipeline=self.data().transform))
 
-    # ------------------------------------------------------------------------ what a loader tells --
+    # ---------------------------------------------------------------- attributes and information --
 
     def test_attributes_are_pytorchs(self):
         data = self.data()

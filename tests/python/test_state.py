@@ -84,7 +84,7 @@ class Resume(Served):
         loader = batchflow.DataLoader("rows", 50, True)
         with self.assertRaisesRegex(TypeError, "a dict, not list"):
             loader.load_state_dict([])
-        with self.assertRaisesRegex(ValueError, "no state of batchflow.DataLoader .it has model"):
+        with self.assertRaisesRegex(ValueError, "not a state of batchflow.DataLoader .it has model"):
             loader.load_state_dict({"model": 1})
         state = {"v": 1, "order": "relaxed", "dataset": "0" * 16, "samples": 5, "seed": 1,
                  "epoch": 0, "consumed": 0}

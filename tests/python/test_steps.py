@@ -110,7 +110,7 @@ class Steps(Served):
         self.assertEqual(len(set(kinds)), len(kinds))
 
     def script(self, code, pipeline="[work]"):
-        """A script in a process of its own; what it prints."""
+        """Runs a script in a process of its own. Answers its output."""
         file = self.folder / "script.py"
         file.write_text("import batchflow, numpy as np, os, time\n\n" + textwrap.dedent(code) +
                         textwrap.dedent(f"""
@@ -169,7 +169,7 @@ class Steps(Served):
         done = self.script("""
             @batchflow.step
             def work(row):
-                if row[15] != 0:  # not so of the zeros by which it is asked what it makes
+                if row[15] != 0:  # not for the zeros with which its output type is found out
                     os._exit(9)
                 return row
             """)
@@ -340,7 +340,7 @@ class GivenBack(Served):
 
 @needs("numpy")
 class Packing(unittest.TestCase):
-    """What can be taken along to another process, and what cannot."""
+    """Which functions can be packed for another process, and which cannot."""
 
     def script(self, code):
         """Ends with `work` being packed."""

@@ -102,7 +102,7 @@ class Mapping(unittest.TestCase):
                      "bilinear", "transform 1, RandomRotation: the service has no such step",
                      "transform 4, Lambda: the service has no such step",
                      "transform 5, ColorJitter: it changes the colours of what are no bytes",
-                     "transform 7, Resize: it resizes what are no bytes any more"):
+                     "transform 7, Resize: it resizes what are not bytes any more"):
             self.assertIn(part, text)
         for transform, why in ((T.Normalize(MEAN, STD), "before ToTensor"),
                                (T.Resize(8, max_size=10), "max_size"),
@@ -138,7 +138,7 @@ class Pictures(Folder):
                 T.Compose([T.Resize((40, 50)), T.ToTensor()]),
                 T.Compose([T.CenterCrop((60, 90)), T.PILToTensor()])):
             data = datasets.ImageFolder(str(self.root), transform)
-            # The data set of a PyTorch script says all the service needs.
+            # The dataset object of a PyTorch script has all that the service needs.
             loader = batchflow.DataLoader(data, 5, service=self.daemon.socket)
             self.assertEqual(loader.classes, data.classes)
             seen = 0
@@ -165,7 +165,7 @@ class Pictures(Folder):
 
         data = datasets.ImageFolder("pictures", transform)
         self.assertEqual(classes_of(data), ["cat", "dog"])
-        data.classes = ["dog", "cat"]  # as in PyTorch: what a script calls them
+        data.classes = ["dog", "cat"]  # the script's names for them, as in PyTorch
         self.assertEqual(classes_of(data), ["dog", "cat"])
         shutil.copytree(self.root / "cat", self.folder / "more" / "fish")
         for linked in ("cat", "dog"):

@@ -1,4 +1,4 @@
-"""What a type checker makes of the package, where it is installed: pip install mypy"""
+"""The package under a type checker, where that is installed: pip install mypy"""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-// Streams of frames: how the bytes arrive does not change what they are.
+// Frames one after another: they are the same, in whatever pieces their bytes arrive.
 #include <algorithm>
 #include <cstring>
 #include <string>

@@ -1,4 +1,4 @@
-// Index files whose checksum fits: whatever is accepted answers within the files it names.
+// Index files with the right checksum: the answers of an accepted one are within its files.
 #include <filesystem>
 #include <string>
 

@@ -1,8 +1,9 @@
-// Journals as they are replayed: a damaged one is refused in words, and whatever one says that is
-// whole, an engine that is told so goes on.
+// Journals in replay: a damaged journal is refused with a message, and with any events of a whole
+// journal the engine goes on.
 //
-// An input is a journal; or, since damage to one is found by its checksums, what its frames hold:
-// four bytes of length and as many of each, the first its header. These are put into frames here.
+// An input is a journal, or the contents of its frames, since checksums would find damage to a
+// journal: four bytes of length and as many bytes for each, the header first. They are put into
+// frames here.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -35,7 +36,8 @@ std::vector<std::byte> framed(std::span<const std::byte> input) {
   return log;
 }
 
-// Goes on beyond the first difference: whoever makes a journal can make its digests, too.
+// It goes on beyond the first difference: an attacker who makes a journal can make its digests,
+// too.
 void replay_all(std::span<const std::byte> log) {
   JournalReader journal(log, "journal");
   if (!journal.has_header()) return;

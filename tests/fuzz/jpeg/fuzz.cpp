@@ -1,5 +1,5 @@
-// JPEGs: whatever the input, a part is what the whole has there and what libjpeg alone makes of it,
-// and all of these are corrupt or none is.
+// JPEGs: for any input, a decoded part equals that part of the whole picture and of libjpeg's, and
+// either all three are corrupt or none is.
 #include <cstring>
 
 #include "core/check.h"
@@ -19,8 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool good = decoder->decode(whole(extent), all).width != 0;
   BF_CHECK(library->open(bytes, limits));
   const bool taken = library->decode(whole(extent), reference).width != 0;
-  // libjpeg-turbo takes codes that are not there for some, unless they are near an end, and makes
-  // of two 0xff before a zero sometimes what it makes of one.
+  // libjpeg-turbo accepts codes that do not exist, unless they are near an end. Sometimes it takes
+  // two bytes 0xff before a zero for one.
   constexpr std::uint8_t kTwice[] = {0xff, 0xff, 0};
   BF_CHECK(taken == good || (taken && (decoder->problem().ends_with("bad Huffman code") ||
                                        memmem(data, size, kTwice, sizeof kTwice))));

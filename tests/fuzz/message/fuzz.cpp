@@ -1,4 +1,5 @@
-// Messages: each decoder takes any bytes, and what it takes is said again in the same words.
+// Messages: each decoder takes any bytes, and a message that it accepts is encoded to the same text
+// again.
 #include <string>
 #include <string_view>
 

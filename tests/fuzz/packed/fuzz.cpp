@@ -1,4 +1,4 @@
-// Packed files: as they are, with a header whose checksum fits, and as a record of fields.
+// Packed files: the input itself, the input as a header with the right checksum, and as a record.
 #include "core/check.h"
 #include "core/frame_log.h"
 #include "runtime/sources/packed.h"

@@ -1,6 +1,6 @@
-// What comes over TCP: the first byte says from whom. From a job, to the service's relay, whose
-// token has been believed; or from a service, to a job's proxy. Whatever it is, both end, and the
-// rings and batches that come out of it are sound.
+// Bytes over TCP. The first byte says which side gets the others: the service's relay, from a job
+// that has shown a token; or a job's proxy, from a service. Whatever the bytes are, both sides end,
+// and the records and batches they pass on are sound.
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -47,13 +47,13 @@ void send_all(const Descriptor& socket, std::span<const std::uint8_t> bytes) {
   }
 }
 
-// Admits the job as a service does, and reads what the relay passes on.
+// Admits the job as a service does, and reads the records that the relay passes on.
 void from_job(std::span<const std::uint8_t> bytes) {
   Pair tcp, local;
   Channel service(std::move(local.other));
   std::atomic<std::size_t> large_frames{0};
-  Relay relay(std::make_unique<Stream>(std::move(tcp.other)), Channel(std::move(local.one)), "fuzz",
-              large_frames);
+  Relay relay(std::make_unique<TcpChannel>(std::move(tcp.other)), Channel(std::move(local.one)),
+              "fuzz", large_frames);
   std::string problem;
   RingFiles files = make_rings(kRing, problem);
   Pace pace = Pace::make(problem);
@@ -68,7 +68,7 @@ void from_job(std::span<const std::uint8_t> bytes) {
   const int numbers[] = {files.service_file.get(), files.job_file.get(), files.doorbell.get(),
                          pace.file().get()};
   BF_CHECK(service.send(encode(answer), numbers, soon()));
-  // From when it passes this on the relay takes records.
+  // The relay takes records as soon as it has passed this on.
   char first;
   BF_CHECK(recv(tcp.one.get(), &first, 1, 0) == 1);
   send_all(tcp.one, bytes);
@@ -80,16 +80,16 @@ void from_job(std::span<const std::uint8_t> bytes) {
     BF_CHECK(said == "hello" || said == "join" || said == "leave" || said == "sample_name" ||
              said == "class_name");
   }
-  RingReader up(files.rings.up());
-  UpMessage message;
+  RingReader up(files.rings.from_job());
+  JobMessage message;
   while (const auto record = up.next()) {
-    BF_CHECK(read_up(*record, message, problem));
-    BF_CHECK(message.up.kind != UpKind::unmapped);
+    BF_CHECK(read_job_record(*record, message, problem));
+    BF_CHECK(message.record.kind != JobRecordKind::unmapped);
   }
   BF_CHECK(!up.broken());
 }
 
-// Where proxies connect to, and what shows them that it is believed.
+// The address to which proxies connect, and the token that they show.
 struct Listener {
   Descriptor socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   std::string address;
@@ -114,12 +114,12 @@ struct Listener {
 };
 
 void check_batches(const Rings& rings, Bytes slab) {
-  RingReader down(rings.down());
-  DownRecord record;
+  RingReader down(rings.to_job());
+  ServiceMessage record;
   std::string problem;
   while (const auto bytes = down.next()) {
-    BF_CHECK(read_down(*bytes, record, problem));
-    if (record.kind != DownKind::batch) continue;
+    BF_CHECK(read_service_record(*bytes, record, problem));
+    if (record.kind != ServiceRecordKind::batch) continue;
     BF_CHECK(record.batch.samples <= kBatch && record.batch.offset < slab);
   }
   BF_CHECK(!down.broken());
@@ -136,14 +136,14 @@ void from_service(std::span<const std::uint8_t> bytes) {
   request.dataset = "rows";
   request.batch_samples = kBatch;
   BF_CHECK(loader.send(encode(request), {}, soon()));
-  // Once it has passed this on the proxy knows how large batches are.
+  // The proxy knows the size of batches as soon as it has passed this on.
   const std::size_t before = encode(request).size() + 16;
   std::string passed;
   while (passed.size() < before || passed.find("\"join\"") == passed.npos) {
-    char some[4096];
-    const ssize_t got = recv(service.get(), some, sizeof some, 0);
+    char part[4096];
+    const ssize_t got = recv(service.get(), part, sizeof part, 0);
     BF_CHECK(got > 0);
-    passed.append(some, static_cast<std::size_t>(got));
+    passed.append(part, static_cast<std::size_t>(got));
   }
   send_all(service, bytes);
   shutdown(service.get(), SHUT_WR);

@@ -1,5 +1,5 @@
-// What another process may leave in a ring: the first bytes are its tail and its head, the others
-// its records. Every record that comes out is read as both kinds.
+// A ring that another process has written: the first bytes of the input are its tail and its head,
+// the others its records. Every record is read both as one to a job and as one from a job.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -29,13 +29,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   reader_page.head = words[1];
   const RingMemory ring{&writer_page, &reader_page, records};
   RingReader reader(ring);
-  DownRecord down;
-  UpMessage up;
+  ServiceMessage down;
+  JobMessage up;
   std::string problem;
   std::uint64_t read = 0;
   while (const auto record = reader.next()) {
     BF_CHECK(++read <= kRingLeast / 8);
-    if (read_down(*record, down, problem) && down.kind == DownKind::batch) {
+    if (read_service_record(*record, down, problem) && down.kind == ServiceRecordKind::batch) {
       std::uint64_t samples = 0;
       for (const Slice& slice : down.own()) samples += slice.to - slice.from;
       BF_CHECK(samples == down.batch.samples && samples <= down.batch.slot_samples);
@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       BF_CHECK(again.size() == record->size() &&
                std::memcmp(again.data(), record->data(), again.size()) == 0);
     }
-    if (read_up(*record, up, problem)) BF_CHECK(up.scores.size() <= kScoresMost);
+    if (read_job_record(*record, up, problem)) BF_CHECK(up.scores.size() <= kScoresMost);
   }
   reader.free_read();
 

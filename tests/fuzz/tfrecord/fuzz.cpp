@@ -1,4 +1,5 @@
-// Records as they are; and as payloads whose checksums fit, so that tf.train.Example is reached.
+// Records: the input itself, and the input as a payload with the right checksums, which reaches
+// tf.train.Example.
 #include "core/check.h"
 #include "runtime/sources/byte_view.h"
 #include "runtime/sources/record.h"
@@ -25,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     total += part.bytes.size();
     for (const std::byte byte : part.bytes) sum += std::to_integer<std::uint64_t>(byte);
   }
-  // A number takes at least one byte there and eight here; strings may be told twice.
+  // A number takes at least one byte there and eight here; a string may be counted twice.
   BF_CHECK(total <= 8 * size && sum <= 255 * total);
   stored_label(RecordKind::example, parts);
   return 0;

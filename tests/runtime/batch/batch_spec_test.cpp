@@ -99,7 +99,7 @@ TEST_CASE("samples of several blocks are gathered into one, ragged rows end to e
   CHECK(at<std::int64_t>(slot, batch.fields[2].offsets + 8 * 5) == rows);
 }
 
-TEST_CASE("what no batch can be like is said") {
+TEST_CASE("fields that no batch can have are refused by name") {
   BatchSpec spec;
   CHECK(spec.problem() == "a batch needs at least one field");
   spec = pictures_and_words();
@@ -113,7 +113,7 @@ TEST_CASE("what no batch can be like is said") {
   CHECK(spec.problem() == "field 'image' takes more than 68719476736 bytes a sample");
   spec = pictures_and_words();
   spec.fields[2].shape.clear();
-  CHECK(spec.problem() == "field 'words' is ragged and has no dimension to be so in");
+  CHECK(spec.problem() == "field 'words' is ragged and has no dimension that could differ");
 }
 
 TEST_CASE("element types have names") {

@@ -1,6 +1,6 @@
-// A service that speaks the protocol over a real socket and real rings, and knows no engine: it
-// numbers batches itself, from the state it is handed. It can be told to die before anything it
-// says.
+// A service that speaks the protocol over a real socket and real rings, without an engine. It makes
+// batches itself, from the state that it is given. A script can let it die before each of its
+// messages and records.
 #pragma once
 
 #include <fcntl.h>
@@ -35,17 +35,19 @@ struct Script {
   std::uint32_t lane_blocks = 2;
   std::uint32_t epochs = 2;
   std::uint32_t credits = 3;
-  int die_before = kNever;  // the how manieth thing it says is said no more
+  int die_before = kNever;  // it ends instead of sending its n-th message or record
   bool refuses_in_mid_run = false;
-  std::uint64_t silent_from = kNever;  // gives no step from here on; the first is 100
-  std::uint64_t repeats_at = kNever;   // gives the samples of the step before again
+  std::uint64_t silent_from = kNever;  // it gives no step from here on; the first is 100
+  std::uint64_t repeats_at = kNever;   // it gives the samples of the step before again
   int lie = 0;                         // about step 103; see tell_lie
+  std::uint32_t protocol = kProtocolVersion;
+  bool refuses_protocol = false;
 };
 
 struct Seen {
   std::optional<JoinRequest> request;
   bool had_folder = false;
-  std::vector<UpRecord> consumed;
+  std::vector<JobRecord> consumed;
   std::vector<std::uint64_t> released;
   std::vector<Score> scores;
   std::uint64_t wanted = 0;
@@ -101,7 +103,11 @@ class FakeService {
     const auto hello = channel_.receive(soon());
     std::string problem;
     if (!hello || !decode_hello(hello->text, problem)) return false;
-    if (!say(encode(Welcome{kProtocolVersion, "test", "fake"}))) return false;
+    if (script_.refuses_protocol) {
+      say(encode(Refused{"protocol", "the service speaks version 4, and the client version 3"}));
+      return false;
+    }
+    if (!say(encode(Welcome{script_.protocol, "test", "fake"}))) return false;
     const auto join = channel_.receive(soon());
     if (!join) return false;
     seen_.request = decode_join(join->text, seen_.problem);
@@ -120,12 +126,12 @@ class FakeService {
     std::string problem;
     files_ = make_rings(kRingLeast, problem);
     pace_ = Pace::make(problem);
-    down_ = std::make_unique<RingWriter>(files_.rings.down());
-    up_ = std::make_unique<RingReader>(files_.rings.up());
+    down_ = std::make_unique<RingWriter>(files_.rings.to_job());
+    up_ = std::make_unique<RingReader>(files_.rings.from_job());
     layout_ = BlockLayout(spec_, 2 * request.batch_samples);
     const Bytes bytes = layout_.bytes * kSlots;
     slab_file_ = make_memory_file("fake-slab", bytes, problem);
-    slab_ = Mapping::of(slab_file_, bytes, true, problem);
+    slab_ = Mapping::map_file(slab_file_, bytes, true, problem);
     seal(slab_file_, true, problem);
     for (std::uint32_t i = 0; i < kSlots; ++i) free_.push_back(i);
 
@@ -149,7 +155,7 @@ class FakeService {
     return say(encode(admission), descriptors) && say(encode(SlabMessage{1, bytes}), slab);
   }
 
-  // Slices of the next batch, and what they make of the position.
+  // The slices of the next batch, which are added to the position.
   std::vector<Slice> next_slices() {
     const std::uint64_t left = script_.samples - position_.consumed();
     std::uint64_t need = std::min<std::uint64_t>(seen_.request->batch_samples, left);
@@ -269,14 +275,14 @@ class FakeService {
   bool hear() {
     std::string problem;
     while (const auto bytes = up_->next()) {
-      UpMessage message;
-      if (!read_up(*bytes, message, problem)) seen_.problem = problem;
-      const UpRecord& up = message.up;
-      if (up.kind == UpKind::wanted) credits_ += up.credits, seen_.wanted += up.credits;
-      if (up.kind == UpKind::consumed) seen_.consumed.push_back(up);
-      if (up.kind == UpKind::scores)
+      JobMessage message;
+      if (!read_job_record(*bytes, message, problem)) seen_.problem = problem;
+      const JobRecord& up = message.record;
+      if (up.kind == JobRecordKind::wanted) credits_ += up.credits, seen_.wanted += up.credits;
+      if (up.kind == JobRecordKind::consumed) seen_.consumed.push_back(up);
+      if (up.kind == JobRecordKind::scores)
         seen_.scores.insert(seen_.scores.end(), message.scores.begin(), message.scores.end());
-      if (up.kind != UpKind::released) continue;
+      if (up.kind != JobRecordKind::released) continue;
       seen_.released.push_back(up.step);
       const auto slot = std::find_if(slots_.begin(), slots_.end(),
                                      [&](const auto& s) { return s.first == up.step; });
@@ -284,7 +290,7 @@ class FakeService {
         seen_.problem = "released what was not given";
         continue;
       }
-      // What a user no longer holds changes at once.
+      // The memory of a released batch changes at once.
       std::memset(slab_.memory().data() + layout_.bytes * slot->second, 0xee, layout_.bytes);
       free_.push_back(slot->second);
       slots_.erase(slot);
@@ -313,15 +319,15 @@ class FakeService {
         }
         if (script_.refuses_in_mid_run && step_ == 103) {
           channel_.send(encode(Refused{"storage_failed", "the disk is gone"}), {}, soon());
-          record(bytes_of(FinishedRecord{DownKind::refused}));
+          record(bytes_of(FinishedRecord{ServiceRecordKind::refused}));
           finished = true;
           break;
         }
         if (!send_batch()) return;
         --credits_;
         if (position_.consumed() == 0 &&
-            !record(bytes_of(
-                EpochEndedRecord{DownKind::epoch_ended, position_.epoch() - 1, script_.samples})))
+            !record(bytes_of(EpochEndedRecord{ServiceRecordKind::epoch_ended, position_.epoch() - 1,
+                                              script_.samples})))
           return;
       }
       if (!up_->fall_asleep()) continue;

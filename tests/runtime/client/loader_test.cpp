@@ -1,5 +1,6 @@
-// The C interface: what a loader gives, where it goes on, and what it refuses.
+// The C interface: the batches of a loader, where it goes on, and what it refuses.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <cmath>
@@ -10,7 +11,7 @@
 using namespace batchflow;
 using namespace batchflow::test;
 
-TEST_CASE("client: two epochs in each order; what is told to the service adds up") {
+TEST_CASE("client: two epochs in each order; the records for the service add up") {
   for (const bf_order order : {BF_RELAXED, BF_STRICT, BF_SEQUENTIAL}) {
     Address place;
     Script script;
@@ -38,7 +39,7 @@ TEST_CASE("client: two epochs in each order; what is told to the service adds up
   }
 }
 
-TEST_CASE("client: who holds everything gets copies, and never waits for himself") {
+TEST_CASE("client: a program that holds all batches gets copies, and never waits for itself") {
   Address place;
   Services services(place, {Script()});
   bf_loader* loader = open(options_for(place));
@@ -105,7 +106,7 @@ TEST_CASE("client: a state goes on where it was taken, at another batch size") {
   }
 }
 
-TEST_CASE("client: names, scores, and what is known of the data") {
+TEST_CASE("client: names, scores, and information about the data") {
   Address place;
   Services services(place, {Script()});
   bf_loader_options options = options_for(place);
@@ -167,7 +168,28 @@ TEST_CASE("client: a child of fork cannot use a loader, and harms it not") {
   CHECK(services.end().front().released.size() == 20);
 }
 
-TEST_CASE("client: arguments that cannot be meant are refused with what to write") {
+TEST_CASE("client: a service with another protocol ends the attempt, and both numbers are named") {
+  Address address;
+  Script other;
+  other.protocol = kProtocolVersion + 1;
+  Script refuses;
+  refuses.refuses_protocol = true;
+  Services services(address, {other, refuses});
+  const bf_loader_options options = options_for(address);
+  bf_loader* loader = nullptr;
+  CHECK(bf_loader_open(&options, &loader) == BF_PROTOCOL);
+  const std::string compared = bf_last_error();
+  CHECK_MESSAGE(compared.find(fmt::format("speaks version {} of the protocol, and this library",
+                                          kProtocolVersion + 1)) != std::string::npos,
+                compared);
+  CHECK_MESSAGE(compared.find(fmt::format("speaks version {}; install", kProtocolVersion)) !=
+                    std::string::npos,
+                compared);
+  CHECK(bf_loader_open(&options, &loader) == BF_PROTOCOL);
+  CHECK(std::string(bf_last_error()) == "the service speaks version 4, and the client version 3");
+}
+
+TEST_CASE("client: wrong arguments are refused, and the error says what to write") {
   bf_loader* loader = nullptr;
   const auto refused = [&](auto change, std::string_view remedy) {
     bf_loader_options options = BF_LOADER_OPTIONS_INIT;

@@ -1,5 +1,5 @@
-// What tests of the C interface share: services that do as a script says, and loaders that read
-// all.
+// Shared by tests of the C interface: services that follow a script, and loaders that read all
+// batches.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -65,7 +65,7 @@ inline bf_loader* open(const bf_loader_options& options) {
   return loader;
 }
 
-// Everything in the batch is what its keys say.
+// Checks that all values in the batch belong to its keys.
 inline void check_content(const bf_batch& batch) {
   REQUIRE(batch.fields == 3);
   for (std::uint32_t i = 0; i < batch.samples; ++i) {

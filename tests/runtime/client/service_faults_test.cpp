@@ -1,5 +1,5 @@
-// A service that dies whenever it can, is silent, or says what cannot be: every sample comes once
-// an epoch, nothing waits without a bound, and what is held stays as it is.
+// A service that dies at any moment, is silent, or sends what cannot be right. Every sample still
+// comes once an epoch, every wait is bounded, and held batches stay as they are.
 #include <doctest/doctest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What comes instead of the batch after so many.
+// The status after so many batches.
 bf_status fails_after(bf_loader* loader, int expected) {
   bf_batch batch = BF_BATCH_INIT;
   bf_status status;
@@ -113,7 +113,7 @@ TEST_CASE("client: nothing waits without a bound") {
   CHECK(loader == nullptr);
 
   options = options_for(place);
-  options.timeout_s = 0.2;  // nobody accepts
+  options.timeout_s = 0.2;  // no service accepts
   CHECK(bf_loader_open(&options, &loader) == BF_NO_SERVICE);
 
   Address other;
@@ -187,7 +187,7 @@ TEST_CASE("client: a service that gives the same samples twice is found out") {
   bf_loader_close(loader);
 }
 
-TEST_CASE("client: a record or a slot that cannot be is not believed; the loader joins anew") {
+TEST_CASE("client: a record or a slot that cannot be is refused, and the loader joins again") {
   for (int lie = 1; lie <= FakeService::kLies; ++lie) {
     CAPTURE(lie);
     Address place;
@@ -204,7 +204,7 @@ TEST_CASE("client: a record or a slot that cannot be is not believed; the loader
   }
 }
 
-TEST_CASE("client: what the service refuses is told in its words") {
+TEST_CASE("client: a refusal of the service is the error, in its words") {
   Address place;
   Script script;
   script.refuses_in_mid_run = true;

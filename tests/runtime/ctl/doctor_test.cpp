@@ -36,7 +36,7 @@ json status(double up_s, double samples, json stall_s) {
              {"stall_s", std::move(stall_s)}}}}};
 }
 
-// Ten seconds with two ranks: what they waited is of twenty.
+// Ten seconds with two ranks, so that waiting is a part of twenty seconds.
 Diagnosis judged(const json& stall_s, double samples = 1000) {
   const auto found = ctl::diagnose(status(10, 0, json::object()), status(20, samples, stall_s), "");
   REQUIRE(found.size() == 1);
@@ -54,7 +54,7 @@ bool has(const std::vector<std::string>& texts, const std::string& part) {
 TEST_CASE("a job that only waits is not said to be given nothing") {
   const Diagnosis waiting = judged({{"storage", 20.0}});
   CHECK(has(waiting.facts, "it takes 100 samples/s, and computes next to nothing"));
-  CHECK(has(judged({{"storage", 20.0}}, 0).facts, "it was given nothing in this time"));
+  CHECK(has(judged({{"storage", 20.0}}, 0).facts, "it got no batch in this time"));
 }
 
 TEST_CASE("the stage that took most of the waits is the slow link") {
@@ -87,10 +87,10 @@ TEST_CASE("a twentieth of the time is no stall; all of it is not divided by noth
   CHECK(judged({{"storage", 1.1}}).link == "storage");
   const Diagnosis all = judged({{"storage", 20.0}}, 0);
   CHECK(all.stalled == 1);
-  CHECK(has(all.facts, "it was given nothing in this time"));
+  CHECK(has(all.facts, "it got no batch in this time"));
 }
 
-TEST_CASE("answers of another version, or of nobody, are no crash") {
+TEST_CASE("answers of another version, or empty ones, are no crash") {
   CHECK(ctl::diagnose(json::object(), json::object(), "").empty());
   CHECK(ctl::diagnose({{"jobs", 3}}, {{"jobs", {1, "x", nullptr}}}, "").empty());
   const json odd = {{"jobs", {{{"id", 1}, {"name", "train"}, {"stall_s", 7}}}}};
@@ -99,7 +99,7 @@ TEST_CASE("answers of another version, or of nobody, are no crash") {
   CHECK(ctl::explain_text(json::object(), json::object(), "") == "no jobs\n");
 }
 
-TEST_CASE("what is wrong with the node is told beside") {
+TEST_CASE("problems of the node are listed, too") {
   json before = status(10, 0, json::object());
   json now = status(20, 1000, json::object());
   CHECK(ctl::node_remarks(before, now).empty());

@@ -38,7 +38,7 @@ TEST_CASE("a folder is packed into shards of the size asked for, and holds the s
   CHECK(index->classes() == std::vector<std::string>{"cat", "dog"});
 }
 
-TEST_CASE("what verify calls corrupt is left out and named, and where a file was cut") {
+TEST_CASE("samples that verify calls corrupt are left out and named, and where a file was cut") {
   const Folder data, place, streams;
   const auto jpeg = [](std::uint64_t seed) {
     const Encoded encoded = encode_jpeg(40, 30, {}, seed);

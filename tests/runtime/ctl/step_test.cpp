@@ -1,4 +1,4 @@
-// `batchflowctl step new`: what it writes is built by the command that it prints, and is a plugin.
+// `batchflowctl step new`: the command that it prints builds the plugin that it writes.
 #include "doctest/doctest.h"
 #include "runtime/step/step_plugin.h"
 #include "tests/runtime/ctl/program.h"
@@ -30,12 +30,12 @@ TEST_CASE("a new step is built by the command that is printed") {
                     doctest::Contains("reach is '300'; write a whole number from 0 to 255"));
 }
 
-TEST_CASE("what can be no name of a step is refused") {
+TEST_CASE("names that a step cannot have are refused") {
   const Folder streams;
   for (const char* name : {"", "3d", "a b", "a/b", "../a", "x.so", "-"}) {
     CAPTURE(name);
     const Outcome outcome = run_ctl({"step", "new", "--", name}, streams.path());
     CHECK(outcome.code == 2);
-    CHECK(outcome.err.find("is no name for a step") != std::string::npos);
+    CHECK(outcome.err.find("a step cannot be called") != std::string::npos);
   }
 }

@@ -113,7 +113,7 @@ TEST_CASE("members of a tar are decoded by their names") {
   CHECK(report.findings.at(0).why == "jpg: neither JPEG nor PNG");
 }
 
-TEST_CASE("what cannot be read is told apart from what is corrupt, after three tries") {
+TEST_CASE("unreadable samples differ from corrupt ones, after three tries") {
   const Folder data;
   for (int i = 0; i < 3; ++i) data.write(fmt::format("{}.jpg", i), jpeg(i));
   const auto index = open_index(source(data.path()));

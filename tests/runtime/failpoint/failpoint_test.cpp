@@ -69,7 +69,7 @@ TEST_CASE("off, nothing happens and nothing is counted") {
   CHECK(count_of("test.first").reached == 0);
 }
 
-TEST_CASE("a place fails when it is told to, and no other does") {
+TEST_CASE("a failpoint fails when it is configured to, and no other does") {
   const Configured configured("test.first=fail");
   CHECK(struck(100) == 100);
   CHECK_FALSE(second());
@@ -142,7 +142,7 @@ TEST_CASE("kill kills") {
   CHECK(WTERMSIG(status) == SIGKILL);
 }
 
-TEST_CASE("a process that nobody can ask reports to a file, each time anew") {
+TEST_CASE("a process that cannot be asked appends each report to a file") {
   std::string name = "/tmp/batchflow-report-XXXXXX";
   close(mkstemp(name.data()));
   {
@@ -152,7 +152,7 @@ TEST_CASE("a process that nobody can ask reports to a file, each time anew") {
     struck(1);
     report_failpoints();
   }
-  report_failpoints();  // off: nobody reads it any more
+  report_failpoints();  // it is off, and does nothing
   std::ifstream in(name);
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) {
@@ -170,11 +170,11 @@ TEST_CASE("all at once, and single ones otherwise") {
   CHECK(count_of("test.first").reached == 7);
 }
 
-TEST_CASE("what cannot be is refused, and nothing changes") {
+TEST_CASE("a wrong configuration is refused, and nothing changes") {
   const Configured configured("test.first=fail");
   CHECK(problem("test.frist=fail") ==
         "BATCHFLOW_FAILPOINTS: `test.frist=fail`: did you mean test.first?");
-  CHECK(problem("nonsense=fail").find("no such place") != std::string::npos);
+  CHECK(problem("nonsense=fail").find("no such failpoint") != std::string::npos);
   CHECK(problem("test.first").find("write name=action") != std::string::npos);
   CHECK(problem("test.first=explode").find("no such action") != std::string::npos);
   CHECK(problem("test.first=fail:2").find("from 0 to 1") != std::string::npos);

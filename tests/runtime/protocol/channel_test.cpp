@@ -72,7 +72,7 @@ TEST_CASE("channel: each descriptor belongs to the frame it was sent with") {
   CHECK(frames == 400);
 }
 
-TEST_CASE("channel: what was said before it was closed is heard by who has something to say") {
+TEST_CASE("channel: a frame that was sent before the channel closed is received after a send") {
   Pair pair;
   CHECK(pair.right.send("not you", {}, in(1s)));
   pair.right.close("over");
@@ -84,7 +84,7 @@ TEST_CASE("channel: what was said before it was closed is heard by who has somet
   CHECK_FALSE(pair.left.receive(in(1s)));
 }
 
-TEST_CASE("channel: who does not read, does not write or writes nonsense is left in bounded time") {
+TEST_CASE("channel: a peer that does not read or write, or writes nonsense, costs a bounded time") {
   {
     Pair pair;
     const auto begin = Channel::Clock::now();
@@ -100,7 +100,7 @@ TEST_CASE("channel: who does not read, does not write or writes nonsense is left
     Pair pair;
     REQUIRE(::send(pair.raw, "\xff\xff\xff\xff", 4, 0) == 4);
     CHECK_FALSE(pair.right.receive(in(1s)));
-    CHECK(pair.right.problem() == "a message of no possible length");
+    CHECK(pair.right.problem() == "a message has a length that no message can have");
   }
   {
     Pair pair;

@@ -7,7 +7,7 @@ using namespace batchflow::test;
 
 extern "C" Fuzzer fuzz_frame, fuzz_message, fuzz_ring;
 
-TEST_CASE("protocol: damaged frames, messages and rings harm nobody") {
+TEST_CASE("protocol: damaged frames, messages and rings do no harm") {
   const auto run = [](Fuzzer* fuzzer, const char* name) {
     fuzz(fuzzer, name, 5000, "test_protocol", "protocol: damaged*");
   };

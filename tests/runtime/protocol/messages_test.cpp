@@ -1,7 +1,9 @@
-// Messages and records: what is said is understood, and what cannot be meant is told apart.
+// Messages and records: what one side writes the other reads, and bytes that cannot be right are
+// refused.
 #include "runtime/protocol/messages.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <limits>
 #include <string>
@@ -12,7 +14,7 @@ using namespace batchflow;
 
 namespace {
 
-// What a join says with one field in place of another.
+// A join message in which one field has another value.
 std::string join_with(std::string_view field, std::string_view value) {
   JoinRequest request;
   request.dataset = "things";
@@ -50,7 +52,7 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   CHECK(encode(*read) == encode(request));
 }
 
-TEST_CASE("messages: what cannot be meant is refused by name") {
+TEST_CASE("messages: wrong values are refused by name") {
   std::string problem;
   const auto says = [&](const std::string& frame, std::string_view what) {
     problem.clear();
@@ -69,12 +71,23 @@ TEST_CASE("messages: what cannot be meant is refused by name") {
   says(join_with("weight", "-1"), "'weight'");
   says(join_with("weight", "1e999"), "number");
   says(join_with("drop_last", "1"), "true or false");
-  says(join_with("type", "\"leave\""), "'join' is due");
+  says(join_with("type", "\"leave\""), "its type is 'leave', not 'join'");
   says(std::string(500'000, '['), "deep");
   says("[]", "not an object");
   says("", "message");
   says("{\"type\":\"join\"", "message");
   says("\"\xff\"", "message");
+}
+
+TEST_CASE("messages: a long text of the other side still fits a frame when it is quoted") {
+  std::string problem;
+  const std::string text(kFrameMost, 'x');
+  CHECK(message_type(fmt::format(R"({{"type":"{}"}})", text), problem).empty());
+  CHECK(problem.size() < 1000);
+  const std::string hello = R"({{"type":"hello","protocol":3,"version":"{}"}})";
+  CHECK_FALSE(decode_hello(fmt::format(fmt::runtime(hello), text), problem));
+  CHECK(decode_hello(fmt::format(fmt::runtime(hello), "0.2.0"), problem));
+  CHECK(encode(Refused{"bad_request", std::string(kFrameMost, '\x01')}).size() <= kFrameMost);
 }
 
 TEST_CASE("messages: ratios of corrupt samples are parts of the whole") {
@@ -107,14 +120,14 @@ TEST_CASE("messages: what is asked about samples and waits, and its answers") {
   CHECK(answer->message == "");  // none holds it up
 }
 
-TEST_CASE("messages: strings that are no text are sent as what can be read of them") {
+TEST_CASE("messages: strings that are not UTF-8 are sent with their bad bytes replaced") {
   std::string problem;
   const auto read = decode_refused(encode(Refused{"bad", "file \xff is odd"}), problem);
   REQUIRE_MESSAGE(read, problem);
   CHECK(read->message == "file \xef\xbf\xbd is odd");
 }
 
-TEST_CASE("messages: an admission whose batches nobody could have is refused") {
+TEST_CASE("messages: an admission with impossible batches is refused") {
   JoinAnswer admission;
   admission.dataset_samples = 10;
   admission.credits = 2;
@@ -138,13 +151,13 @@ TEST_CASE("records: counts that do not add up are refused") {
   batch.fillers = 1;
   batch.own = 2;
   std::vector<std::byte> bytes;
-  DownRecord out;
+  ServiceMessage out;
   std::string problem;
   const auto reads = [&](auto change) {
     BatchRecord changed = batch;
     change(changed);
     write_batch(changed, slices, bytes);
-    return read_down(bytes, out, problem);
+    return read_service_record(bytes, out, problem);
   };
   REQUIRE_MESSAGE(reads([](auto&) {}), problem);
   REQUIRE(out.slices.size() == 2);
@@ -163,7 +176,7 @@ TEST_CASE("records: counts that do not add up are refused") {
   CHECK_FALSE(reads([](auto& b) { b.whole_step = 2; }));
   write_batch(batch, slices, bytes);
   for (std::size_t size = 0; size < bytes.size(); ++size)
-    CHECK_FALSE(read_down(std::span(bytes).first(size), out, problem));
+    CHECK_FALSE(read_service_record(std::span(bytes).first(size), out, problem));
 }
 
 TEST_CASE("records: of the slices of a step the batch's own are counted alone") {
@@ -178,9 +191,9 @@ TEST_CASE("records: of the slices of a step the batch's own are counted alone") 
   std::vector<std::byte> bytes;
   write_batch(batch, slices, bytes);
   CHECK(bytes.size() == batch_bytes(3));
-  DownRecord out;
+  ServiceMessage out;
   std::string problem;
-  REQUIRE_MESSAGE(read_down(bytes, out, problem), problem);
+  REQUIRE_MESSAGE(read_service_record(bytes, out, problem), problem);
   CHECK(out.slices.size() == 3);
   REQUIRE(out.own().size() == 1);
   CHECK(out.own()[0].to == 14);

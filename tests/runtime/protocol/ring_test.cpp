@@ -1,6 +1,5 @@
-// Rings: what is written is read, once and in turn; nobody sleeps through a record; and whatever
-// the other side writes into its pages, this one stays within its memory and says that the ring is
-// broken.
+// Rings: each record is read once and in turn, and no reader sleeps through one. Whatever the other
+// side writes into its pages, this side stays within its memory and says that the ring is broken.
 #include "runtime/protocol/ring.h"
 
 #include <doctest/doctest.h>
@@ -55,8 +54,8 @@ RingFileHead* head_of(const Mapping& file) {
 
 TEST_CASE("ring: a writer that writes while it is read is read so many records, and no more") {
   TwoSides sides;
-  RingWriter writer(sides.files.rings.down());
-  RingReader reader(sides.job.down());
+  RingWriter writer(sides.files.rings.to_job());
+  RingReader reader(sides.job.to_job());
   const std::vector<std::byte> record(8);
   const auto more = [&] {
     REQUIRE(writer.write(record));
@@ -80,8 +79,8 @@ TEST_CASE("ring: a writer that writes while it is read is read so many records, 
 
 TEST_CASE("ring: records of any size come out as they went in, both ways, over many rounds") {
   TwoSides sides;
-  const RingMemory ends[2][2] = {{sides.files.rings.down(), sides.job.down()},
-                                 {sides.job.up(), sides.files.rings.up()}};
+  const RingMemory ends[2][2] = {{sides.files.rings.to_job(), sides.job.to_job()},
+                                 {sides.job.from_job(), sides.files.rings.from_job()}};
   for (const auto& [writers, readers] : ends) {
     RingWriter writer(writers);
     RingReader reader(readers);
@@ -90,7 +89,7 @@ TEST_CASE("ring: records of any size come out as they went in, both ways, over m
     Random random(3);
     while (read < 2000) {
       while (written < 2000 && random.below(4) != 0 && writer.write(record_of(written))) ++written;
-      CHECK_FALSE(writer.publish());  // nobody sleeps
+      CHECK_FALSE(writer.publish());  // the reader does not sleep
       while (const auto record = reader.next()) {
         REQUIRE(equal(*record, record_of(read)));
         ++read;
@@ -106,8 +105,8 @@ TEST_CASE("ring: records of any size come out as they went in, both ways, over m
 TEST_CASE(
     "ring: nothing is seen before it is published, nothing is overwritten before it is freed") {
   TwoSides sides;
-  RingWriter writer(sides.files.rings.down());
-  RingReader reader(sides.job.down());
+  RingWriter writer(sides.files.rings.to_job());
+  RingReader reader(sides.job.to_job());
   const std::vector<std::byte> record(1000, std::byte{7});
   std::size_t room = 0;
   while (writer.write(record)) ++room;
@@ -122,10 +121,10 @@ TEST_CASE(
   CHECK(writer.write(record));
 }
 
-TEST_CASE("ring: who sleeps is woken, and a writer is told only of sleepers") {
+TEST_CASE("ring: a reader that sleeps is woken, and only then") {
   TwoSides sides;
-  RingWriter writer(sides.files.rings.down());
-  RingReader reader(sides.job.down());
+  RingWriter writer(sides.files.rings.to_job());
+  RingReader reader(sides.job.to_job());
   const std::vector<std::byte> record(8);
   CHECK(reader.fall_asleep());
   REQUIRE(writer.write(record));
@@ -196,13 +195,13 @@ TEST_CASE("ring: a number that cannot be right breaks the ring for good") {
   const std::vector<std::byte> record(100);
   const auto reads_after = [&](std::uint64_t tail, std::uint64_t size_word) {
     TwoSides sides;
-    RingReader reader(sides.files.rings.up());
+    RingReader reader(sides.files.rings.from_job());
     std::memcpy(sides.job.job_file.memory().data() + kRingRecordsAt, &size_word, sizeof size_word);
     head_of(sides.job.job_file)->writer.tail.store(tail);
     const bool found = reader.next().has_value();
     CHECK(reader.broken() == !found);
     // Put right, it stays broken.
-    RingWriter writer(sides.job.up());
+    RingWriter writer(sides.job.from_job());
     for (int i = 0; i < 2; ++i) REQUIRE(writer.write(record));
     writer.publish();
     CHECK(reader.next().has_value() == found);
@@ -222,7 +221,7 @@ TEST_CASE("ring: a number that cannot be right breaks the ring for good") {
 
   for (const std::uint64_t head : {~std::uint64_t{0}, kRingLeast + 8, std::uint64_t{4}}) {
     TwoSides sides;
-    RingWriter writer(sides.files.rings.down());
+    RingWriter writer(sides.files.rings.to_job());
     while (writer.write(record)) {
     }
     writer.publish();
@@ -234,7 +233,7 @@ TEST_CASE("ring: a number that cannot be right breaks the ring for good") {
   }
 }
 
-TEST_CASE("ring: a job that scribbles over its pages harms nobody but itself") {
+TEST_CASE("ring: a job that scribbles over its pages harms only itself") {
   std::uint64_t broken = 0;
   std::uint64_t records = 0;
   const auto begin = std::chrono::steady_clock::now();
@@ -266,8 +265,8 @@ TEST_CASE("ring: a job that scribbles over its pages harms nobody but itself") {
         if (random.below(20000) == 0) head->reader.head.store(some);
       }
     });
-    RingWriter writer(sides.files.rings.down());
-    RingReader reader(sides.files.rings.up());
+    RingWriter writer(sides.files.rings.to_job());
+    RingReader reader(sides.files.rings.from_job());
     const auto round_until = std::chrono::steady_clock::now() + 20ms;
     bool was_broken = false;
     while (std::chrono::steady_clock::now() < round_until) {
@@ -289,10 +288,10 @@ TEST_CASE("ring: a job that scribbles over its pages harms nobody but itself") {
   CHECK(records > 0);
 }
 
-TEST_CASE("ring files: the job can read the service's and no more, and nobody can resize either") {
+TEST_CASE("ring files: the job can only read the service's file, and neither can be resized") {
   TwoSides sides;
   std::string problem;
-  CHECK_FALSE(Mapping::of(sides.files.service_file, 4096, true, problem));
+  CHECK_FALSE(Mapping::map_file(sides.files.service_file, 4096, true, problem));
   CHECK(problem.find("cannot be mapped") != std::string::npos);
   const char byte = 1;
   CHECK(pwrite(sides.files.service_file.get(), &byte, 1, 0) == -1);
@@ -313,7 +312,7 @@ TEST_CASE("ring files: what is not a sealed file of that size is not mapped") {
   CHECK_FALSE(map_rings(sides.files.service_file, sides.files.doorbell, kRingLeast, problem));
   const Descriptor open = make_memory_file("open", kRingRecordsAt + kRingLeast, problem);
   CHECK_FALSE(map_rings(sides.files.service_file, open, kRingLeast, problem));
-  CHECK(problem == "a descriptor that is not a sealed memory file");
+  CHECK(problem == "a descriptor is not of a sealed memory file");
 }
 
 TEST_CASE(

@@ -7,7 +7,7 @@ using namespace batchflow::test;
 
 extern "C" Fuzzer fuzz_remote;
 
-TEST_CASE("remote: whatever the other side sends harms nobody, and ends") {
+TEST_CASE("remote: whatever the other side sends, it does no harm and ends") {
   fuzz(fuzz_remote, "remote", 150, "test_remote", "remote: whatever*");
 }
 

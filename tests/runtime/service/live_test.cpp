@@ -1,6 +1,9 @@
 #include <thread>
 
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/protocol/channel.h"
+#include "runtime/protocol/messages.h"
+#include "runtime/protocol/records.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/live.h"
 #include "tests/runtime/service/seen.h"
@@ -265,6 +268,59 @@ TEST_CASE("what cannot be served is refused with what to do") {
   plan = rows.plan();
   plan.state = "{\"no\": \"state\"}";
   CHECK(run_job(plan).wrong.find("state") != std::string::npos);
+}
+
+TEST_CASE("a client with another protocol is refused before anything else, by both numbers") {
+  Rows rows;
+  const LiveService service(rows.config);
+  std::string problem;
+  Channel client = Channel::connect(rows.config.socket, problem);
+  const auto soon = Channel::Clock::now() + std::chrono::seconds(20);
+  JoinRequest request;
+  request.dataset = "rows";
+  request.batch_samples = 32;
+  REQUIRE(client.send(encode(Hello{kProtocolVersion + 1, "0.9.9", 1, ""}), {}, soon));
+  REQUIRE(client.send(encode(request), {}, soon));
+  const auto frame = client.receive(soon);
+  REQUIRE(frame);
+  const auto refused = decode_refused(frame->text, problem);
+  REQUIRE_MESSAGE(refused, frame->text);
+  CHECK(refused->why == "protocol");
+  for (const std::string& part :
+       {fmt::format("speaks version {} of the protocol", kProtocolVersion),
+        fmt::format("the client 0.9.9 speaks version {}", kProtocolVersion + 1),
+        std::string("install the same version of both")})
+    CHECK_MESSAGE(refused->message.find(part) != std::string::npos, refused->message);
+  CHECK_FALSE(client.receive(soon));
+  CHECK_FALSE(client.is_open());
+  CHECK(command(rows.config.socket, "status").at("jobs").empty());
+}
+
+TEST_CASE("a name that is too long for an answer is refused, and the service goes on") {
+  Rows rows;
+  const LiveService service(rows.config);
+  const auto soon = Channel::Clock::now() + std::chrono::seconds(20);
+  // Messages of the greatest length that a frame may have: an answer that quotes them is longer.
+  JoinRequest request;
+  request.dataset = std::string(kFrameMost - encode(request).size(), 'x');
+  const auto filled = [](std::string_view begin, std::string_view end) {
+    return fmt::format("{}{}{}", begin, std::string(kFrameMost - begin.size() - end.size(), 'x'),
+                       end);
+  };
+  for (const std::string& text : {encode(request), filled(R"({"type":")", R"("})"),
+                                  filled(R"({"type":"hello","protocol":3,"version":")", R"("})"),
+                                  filled(R"({"type":"command","name":")", R"("})")}) {
+    REQUIRE(text.size() == kFrameMost);
+    std::string problem;
+    Channel client = Channel::connect(rows.config.socket, problem);
+    REQUIRE(client.send(encode(Hello{kProtocolVersion, "by hand", 1, ""}), {}, soon));
+    REQUIRE(client.receive(soon));
+    REQUIRE(client.send(text, {}, soon));
+    const auto frame = client.receive(soon);
+    REQUIRE(frame);
+    CHECK(frame->text.size() < kFrameMost);
+  }
+  CHECK(run_job(rows.plan()).wrong == "");
 }
 
 TEST_CASE("a job that began and cannot go on is told why at once, all ranks of it") {

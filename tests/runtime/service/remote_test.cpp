@@ -15,7 +15,7 @@
 #include "core/random.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/protocol/records.h"
-#include "runtime/remote/stream.h"
+#include "runtime/remote/tcp_channel.h"
 #include "runtime/remote/token.h"
 #include "tests/runtime/service/certificate.h"
 #include "tests/runtime/service/command.h"
@@ -198,7 +198,7 @@ TEST_CASE("by TLS: who is not believed is not spoken to, on either side") {
   setenv("BATCHFLOW_TLS_CA", (place.folder.path() / "none.pem").c_str(), 1);
   check_says(plan, "none.pem: No such file or directory; name a file of certificates");
   unsetenv("BATCHFLOW_TLS_CA");
-  check_says(plan_of(service, "tcp"), "this port speaks TLS alone; write tls://");
+  check_says(plan_of(service, "tcp"), "this port speaks only TLS; write tls://");
 }
 
 TEST_CASE("who speaks TLS to a port that does not is told what to write") {
@@ -236,7 +236,7 @@ TEST_CASE("a remote job names data sets, not paths of the service's machine") {
   JobPlan plan = plan_of(service);
   plan.dataset = place.folder.path() / "rows";
   plan.timeout_s = 5;
-  check_says(plan, "a job on another machine has no folders here to show");
+  check_says(plan, "a job on another machine cannot name a path of the service");
   plan.dataset = "rows";
   CHECK(run_job(plan).wrong == "");
 }
@@ -374,13 +374,13 @@ TEST_CASE("a remote rank is not ended by who names its job and process, and is b
     RemoteAddress address;
     std::string problem;
     REQUIRE(parse_remote(fmt::format("tcp://127.0.0.1:{}", service.tcp_port()), address, problem));
-    const auto soon = Stream::Clock::now() + 20s;
-    auto stream = Stream::connect(address, nullptr, soon, problem);
+    const auto soon = TcpChannel::Clock::now() + 20s;
+    auto stream = TcpChannel::connect(address, nullptr, soon, problem);
     REQUIRE(stream);
     REQUIRE(stream->write_text(token_message(kToken)));
     REQUIRE(stream->write_text(encode(Hello{kProtocolVersion, "by hand", request.pid, ""})));
     REQUIRE(stream->write_text(encode(request)));
-    Stream::Head head;
+    TcpChannel::Head head;
     for (heard.clear(); stream->read_head(head, soon);) {
       heard.resize(head.bytes);
       if (!stream->read(std::as_writable_bytes(std::span(heard)))) break;

@@ -196,7 +196,7 @@ TEST_CASE("a split that makes no sense is refused in words") {
   refused("train:most", "'most' is no rule");
   refused("train:0.9:fraction=0.8", "fraction is given twice");
   refused("train:frction=0.8", "fraction");
-  refused("train:keys=9-1", "'9-1' is no range");
+  refused("train:keys=9-1", "'9-1' is not a range");
   refused("train:0.9,split=train:rest", "two splits 'train'");
 }
 

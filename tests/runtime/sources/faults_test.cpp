@@ -1,4 +1,4 @@
-// What goes wrong at named places while a data set is indexed or packed.
+// Failures at failpoints while a dataset is indexed or packed.
 #include <signal.h>
 #include <sys/wait.h>
 

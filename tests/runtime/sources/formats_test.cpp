@@ -1,4 +1,4 @@
-// What each format's index says of data that the test wrote, sample by sample.
+// The index of each format, compared sample by sample with the data that the test wrote.
 #include <cstring>
 
 #include "doctest/doctest.h"
@@ -39,7 +39,7 @@ TEST_CASE("pictures: classes by folders, ascending bytes of paths, other files c
   for (std::uint64_t i = 0; i < 5; ++i) CHECK(index->label(SampleId(i)) == labels[i]);
   CHECK(index->extent(SampleId(0)).bytes == 0);
   CHECK(bytes_of(*index, data.path(), 4) == "nested");
-  CHECK(has_note(*index, "2 files that are no images are passed over, a/notes.txt for one"));
+  CHECK(has_note(*index, "2 files are not images and are passed over, such as a/notes.txt"));
   CHECK(has_note(*index, "class 'empty' (3) is empty"));
   const Catalogue catalogue = index->catalogue();
   CHECK(catalogue.samples() == 5);
@@ -58,7 +58,7 @@ TEST_CASE("pictures without folders have no classes") {
   CHECK_FALSE(index->label(SampleId(0)).has_value());
 }
 
-TEST_CASE("links stay inside; pipes and what leads out are passed over") {
+TEST_CASE("links stay inside; pipes and links that lead out are passed over") {
   Folder data, other;
   other.write("out.bin", "secret");
   data.write("in.bin", "inside");
@@ -157,7 +157,8 @@ TEST_CASE("parts of samples are fields: dense where all have as many, else ragge
   };
   CHECK(
       note(tfrecord(example(int_feature("x", {1}))) + tfrecord(example(float_feature("x", {1})))) ==
-      "as they are stored, samples make no batch: 'x' is i64 here and f32 there; a pipeline has "
+      "samples as they are stored cannot make a batch: 'x' is i64 here and f32 there; a pipeline "
+      "has "
       "to name the part that it works on (field: NAME)");
   std::string many;
   for (int i = 0; i < 65; ++i) many += int_feature(fmt::format("f{}", i), {1});
@@ -184,7 +185,7 @@ TEST_CASE("a tar that was cut: the samples before the cut are served, the cut is
   tar[2560 * 2 + 20] = 'X';  // a header that does not sum up
   data.write("cut.tar", tar + tar_end());
   const auto damaged = open_index(source(data.path()));
-  CHECK(names_of(*damaged) == Names{"0"});  // what is damaged may have been a part of 1
+  CHECK(names_of(*damaged) == Names{"0"});  // the damaged member may have been a part of 1
   CHECK(has_note(*damaged, "damaged at byte 5120"));
 
   data.write("cut.tar", "\x1f\x8b\x08 this is gzip");
@@ -273,15 +274,15 @@ TEST_CASE("NumPy: rows of all files end to end, versions 1 to 3, what cannot be 
       "data: c.npy: its rows are i16[3, 2], those of a.npy are i16[2, 3]; keep arrays of one type "
       "and shape in a folder");
   for (const auto& [bytes, says] :
-       {std::pair{npy(">f4", "(1, 1)", "1234"), "its type >f4 is none"},
-        {npy("<u8", "(1,)", "12345678"), "its type <u8 is none"},
+       {std::pair{npy(">f4", "(1, 1)", "1234"), "a batch cannot have its type >f4"},
+        {npy("<u8", "(1,)", "12345678"), "a batch cannot have its type <u8"},
         {npy("<f4", "(1, 2)", "12345678", 1, "True"), "numpy.ascontiguousarray"},
         {npy("<f4", "()", "1234"), "it is a single number"},
         {npy("<f4", "(1, 0)", ""), "a dimension of zero"},
         {npy("<f4", "(1, 1", "1234"), "its header is damaged"},
-        {npy("<f4", "(1,)", "1234", 4), "it is of version 4"},
+        {npy("<f4", "(1,)", "1234", 4), "it has version 4"},
         {std::string("\x93NUMPY\x01\x00\xff\xff{", 11), "its header is damaged"},
-        {std::string("not NumPy at all"), "this is no NumPy file"}}) {
+        {std::string("not NumPy at all"), "it is not a NumPy file"}}) {
     data.write("a.npy", bytes);
     const std::string error = error_of(source(data / "a.npy", "numpy"));
     CAPTURE(error);
@@ -315,7 +316,7 @@ TEST_CASE("tokens are cut into samples; the rest is named") {
         std::string::npos);
 }
 
-TEST_CASE("the format is found out, and can be said") {
+TEST_CASE("the format is found out, or given") {
   Folder data;
   data.write("part-a", tfrecord(example(int_feature("label", {1}))));
   auto index = open_index(source(data.path()));
@@ -325,7 +326,7 @@ TEST_CASE("the format is found out, and can be said") {
   CHECK(index->kind() == RecordKind::whole);
   CHECK(error_of(source(data.path(), "tfrecords")) ==
         "data: format 'tfrecords' is not known; write tfrecord");
-  CHECK(error_of(source(data.path(), "webdataset")).find("this is no tar file") !=
+  CHECK(error_of(source(data.path(), "webdataset")).find("it is not a tar file") !=
         std::string::npos);
   // Most bytes decide.
   data.write("more.tar", tar_member("a.jpg", std::string(9999, 'a')) + tar_end());

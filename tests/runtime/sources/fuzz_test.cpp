@@ -1,4 +1,4 @@
-// The parsers of this folder over damaged input. BATCHFLOW_WRITE_CORPUS=1 writes the corpora anew.
+// The parsers of this folder, on damaged input. BATCHFLOW_WRITE_CORPUS=1 writes the corpora again.
 #include <cstdlib>
 
 #include "runtime/sources/index_file.h"
@@ -66,10 +66,10 @@ void write_corpora() {
 
 }  // namespace
 
-TEST_CASE("damaged data sets are refused or read, within their bytes") {
+TEST_CASE("damaged datasets are refused or read, within their bytes") {
   if (std::getenv("BATCHFLOW_WRITE_CORPUS") != nullptr) write_corpora();
   const auto run = [](Fuzzer* fuzzer, const char* name) {
-    fuzz(fuzzer, name, 3000, "test_sources", "damaged data sets*");
+    fuzz(fuzzer, name, 3000, "test_sources", "damaged datasets*");
   };
   run(fuzz_tar, "tar");
   run(fuzz_tfrecord, "tfrecord");

@@ -1,4 +1,4 @@
-// When an index is taken from its file and when it is made anew; what a version depends on.
+// When an index is read from its file, and when it is made again; what a version depends on.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -40,7 +40,7 @@ bool is_kept(const SourceOptions& options, const Folder& indices) {
 
 }  // namespace
 
-TEST_CASE("an index is kept until a file of the data set changes") {
+TEST_CASE("an index is kept until a file of the dataset changes") {
   Folder data, indices;
   make(data);
   SourceOptions options = source(data.path());
@@ -83,7 +83,7 @@ TEST_CASE("a version is of names and contents: it moves with the data, and chang
   CHECK(open_index(source(renamed.path()))->version() != version);
 }
 
-TEST_CASE("a version of shards depends on every sample's name, place and label") {
+TEST_CASE("a version of shards depends on every sample's name, extent and label") {
   const auto version = [](std::string_view name, std::string_view label) {
     Folder data;
     data.write("x.tar", tar_member(std::string(name) + ".jpg", "1") +
@@ -95,7 +95,7 @@ TEST_CASE("a version of shards depends on every sample's name, place and label")
   CHECK(version("a", "1") != version("a", "2"));
 }
 
-TEST_CASE("a damaged index is made anew, and that is said; no leftovers stay") {
+TEST_CASE("a damaged index is made again, with a note; no leftovers stay") {
   Folder data, indices;
   make(data);
   SourceOptions options = source(data.path());
@@ -110,10 +110,10 @@ TEST_CASE("a damaged index is made anew, and that is said; no leftovers stay") {
     indices.write("below/" + file.filename().string(), wrong);
     const auto index = open_index(options);
     CHECK(index->version() == version);
-    CHECK(has_note(*index, "; the index was made anew"));
-    CHECK_FALSE(has_note(*open_index(options), "made anew"));
+    CHECK(has_note(*index, "; the index was made again"));
+    CHECK_FALSE(has_note(*open_index(options), "made again"));
   }
-  // What a process that is gone left behind.
+  // A temporary file of a process that has ended.
   const pid_t child = fork();
   if (child == 0) _exit(0);
   waitpid(child, nullptr, 0);
@@ -125,7 +125,7 @@ TEST_CASE("a damaged index is made anew, and that is said; no leftovers stay") {
   CHECK(files == 1);
 }
 
-TEST_CASE("where no index can be kept, it is in memory, and that is said") {
+TEST_CASE("an index that cannot be kept is in memory, with a note") {
   Folder data, indices;
   make(data);
   indices.write("file", "no folder");
@@ -150,7 +150,7 @@ TEST_CASE("an index that is shown stays as it was when another is made") {
   CHECK(after->sample_name(SampleId(0)) == "a/0.jpg");
 }
 
-TEST_CASE("indexing can be stopped, and tells how far it is") {
+TEST_CASE("indexing can be stopped, and reports its progress") {
   Folder data;
   for (int i = 0; i < 300; ++i) data.write(fmt::format("{}.jpg", i), "x");
   SourceOptions options = source(data.path());
@@ -163,7 +163,7 @@ TEST_CASE("indexing can be stopped, and tells how far it is") {
   CHECK_FALSE(heard.empty());
 }
 
-TEST_CASE("a data set that changes while it is indexed is indexed again, or refused") {
+TEST_CASE("a dataset that changes while it is indexed is indexed again, or refused") {
   Folder data;
   int runs = 0;
   const auto grow = [&] {

@@ -1,4 +1,4 @@
-// Packing and reading back: every field the same; what was interrupted is never taken for whole.
+// Packing and reading back: every field is the same, and an interrupted pack is never a dataset.
 #include "runtime/sources/pack.h"
 
 #include "doctest/doctest.h"
@@ -98,7 +98,7 @@ TEST_CASE("members and features become fields of their own") {
   CHECK(features.value(1, "tags") == little(std::int64_t{9}));
 }
 
-TEST_CASE("what is damaged, missing or interrupted says what to do") {
+TEST_CASE("errors for damaged, missing and interrupted files say what to do") {
   Folder data;
   write_pictures(data, 20);
   const auto from = open_index(source(data.path()));
@@ -141,7 +141,7 @@ TEST_CASE("what is damaged, missing or interrupted says what to do") {
   CHECK(error().find("it is not the last shard") != std::string::npos);
 }
 
-TEST_CASE("a writer that is not closed leaves no file that is taken for one") {
+TEST_CASE("a writer that is not closed leaves no file that is taken for a shard") {
   Folder folder;
   const BatchSpec spec{{{"n", ElementType::i64, {}, false}}};
   const std::int64_t number = 7;

@@ -91,7 +91,7 @@ TEST_CASE("a fraction and its rest are the whole; new samples move no old ones")
     CHECK((name == "train/ape/0.jpg" || std::count(first.begin(), first.end(), name) == 1));
 }
 
-TEST_CASE("a fraction of many is what it says") {
+TEST_CASE("a fraction of many samples has about that many") {
   Folder data;
   std::string tar;
   for (int i = 0; i < 4000; ++i) tar += tar_member(fmt::format("{:06}.x", i), "");
@@ -135,10 +135,10 @@ TEST_CASE("versions of splits depend on the whole's and on every part of the rul
   }
 }
 
-TEST_CASE("rules that cannot be are errors with their place") {
+TEST_CASE("wrong rules are errors with file and line") {
   const Whole whole;
   CHECK(whole.error("{keys: 5-2}")
-            .find("node.yaml:1: key 'keys': '5-2' is no range; write 0-49999") !=
+            .find("node.yaml:1: key 'keys': '5-2' is not a range; write 0-49999") !=
         std::string::npos);
   CHECK(whole.error("{bytes: big}").find("write 1kb-1mb") != std::string::npos);
   CHECK(whole.error("{part: rest}").find("write fraction: 0.9, too") != std::string::npos);

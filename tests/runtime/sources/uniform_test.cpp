@@ -1,5 +1,5 @@
-// Rows that are all alike cost nothing each, however many there are; and whatever is long to look
-// through ends when it is told to, or takes more memory than it may.
+// Rows of one size cost nothing each, however many there are. Long work ends when it is asked to,
+// or when it takes more memory than it may.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -77,7 +77,7 @@ TEST_CASE("two terabytes of tokens and 10^10 rows cost nothing for each of them"
   check_costs_nothing(*open_index(source(rows.path())), 10'000'000'000, 16);
 }
 
-TEST_CASE("a split of rows by their keys is what it was as a list") {
+TEST_CASE("a split of rows by their keys is the same as a list of them") {
   const Folder data;
   data.write("rows.npy", npy("<u2", "(100, 2)", std::string(400, 'x')));
   const std::shared_ptr<const SampleIndex> index = open_index(source(data.path()));
@@ -128,7 +128,7 @@ TEST_CASE("catalogues, sums and kept indices of many samples ask whether to stop
   CHECK_THROWS_WITH(StoredIndex::catalogue_of(*index, Asked().stop(1)),
                     doctest::Contains("stopped"));
   CHECK_THROWS_WITH(index->sums(Asked().stop(1)), doctest::Contains("stopped"));
-  CHECK(index->sums().total == 16u * kSamples);  // after one that was stopped
+  CHECK(index->sums().total == 16u * kSamples);  // after a call that was stopped
   // It is checked whole when it is taken from its file.
   Asked asked;
   options.stop = asked.stop(1);
@@ -154,7 +154,7 @@ TEST_CASE("an index takes no more memory than it may, whatever fills it") {
   CHECK(error_of(options).find("its index takes more than") != std::string::npos);
   options.memory_most = 1'000'000;
   CHECK(error_of(options) == "no error");
-  // What is given back counts no more: a folder after the other.
+  // Memory that was given back no longer counts: one folder after another.
   for (int i = 0; i < 20; ++i)
     for (int j = 0; j < 50; ++j) members.write(fmt::format("{:0>200}/{}.jpg", i, j), "x");
   options = source(members.path());
@@ -162,7 +162,7 @@ TEST_CASE("an index takes no more memory than it may, whatever fills it") {
   CHECK(error_of(options) == "no error");
 }
 
-TEST_CASE("what everybody could read when it was listed is read only as long as that is so") {
+TEST_CASE("a file that all users could read when it was listed is read only while they can") {
   const Folder data, outside;
   data.write("a.tfrecord", tfrecord("x"));
   data.write("b.tfrecord", tfrecord("y"));
@@ -180,7 +180,7 @@ TEST_CASE("what everybody could read when it was listed is read only as long as 
   CHECK_NOTHROW(DatasetFile(*root, "b.tfrecord", false));
 }
 
-TEST_CASE("a root is what was opened, wherever its path leads by now") {
+TEST_CASE("a root stays the folder that was opened, wherever its path leads now") {
   const Folder place;
   place.write("mine/a.tfrecord", tfrecord("x"));
   place.write("other/b.tfrecord", tfrecord("y"));
@@ -191,13 +191,13 @@ TEST_CASE("a root is what was opened, wherever its path leads by now") {
   std::filesystem::remove(place / "link");
   std::filesystem::create_symlink("other", place / "link");
   CHECK(open_index(options)->path(0) == "a.tfrecord");
-  // What is shown is that place, or none.
+  // A shown descriptor must be of that folder.
   const Descriptor mine(open((place / "mine").c_str(), O_RDONLY | O_CLOEXEC));
   CHECK(open_shown(place / "link", mine.get()) == nullptr);
   const auto shown = open_shown(place / "mine", mine.get());
   REQUIRE(shown);
   CHECK(path_of(shown->shown()) == path_of(mine.get()));
-  // So is a file that another has taken the place of.
+  // The same holds for a file that was replaced by another.
   options = source(place / "file.tfrecord");
   options.opened = open_data(options.root);
   place.write("new", tfrecord("a longer one"));

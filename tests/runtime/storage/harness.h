@@ -1,4 +1,4 @@
-// Files with known contents below a folder of their own, and an engine whose results are gathered.
+// Files with known contents in a folder of their own, and an engine with its results.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@
 
 namespace batchflow::test {
 
-// What stands at each place of a file, by its number.
+// The byte at offset `at` of a file, by the file's number.
 inline std::byte content(std::uint64_t file, std::uint64_t at) {
   return static_cast<std::byte>(hash(file, at / 8) >> (at % 8 * 8));
 }
@@ -71,7 +71,7 @@ class Folder {
     ::close(fd);
     if (written != static_cast<ssize_t>(bytes)) throw std::runtime_error("cannot write " + name);
   }
-  // O_DIRECT waits for what is not yet on the drive, file by file; better once.
+  // O_DIRECT would wait until each file is on the drive; it is faster to wait once for all.
   void settle() const {
     const int fd = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ::syncfs(fd);

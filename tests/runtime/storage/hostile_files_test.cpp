@@ -107,7 +107,7 @@ TEST_CASE("nothing leads out of the root") {
   });
 }
 
-TEST_CASE("a guarded file is read as long as it is what was meant") {
+TEST_CASE("a guarded file is read only while it is the same file") {
   const Folder folder;
   for (const char* name : {"public", "private"}) folder.write(name, 1, 100);
   fs::permissions(folder.path() / "public", fs::perms(0644));
@@ -193,7 +193,7 @@ TEST_CASE("FIFOs, sockets, devices and directories: neither waited for nor read"
   ::close(listener);
 }
 
-TEST_CASE("a file that is shorter than asked for ends with what there was") {
+TEST_CASE("of a file that is shorter than asked for, the bytes that are there are read") {
   const Folder folder;
   in_every_way([&](Gathered& gathered, bool whole) {
     std::uint64_t file = 10;
@@ -239,14 +239,14 @@ TEST_CASE("files of a file system without O_DIRECT are read all the same") {
       REQUIRE(read.bytes.size() == version.size());
       CHECK(std::memcmp(read.bytes.data(), version.data(), version.size()) == 0);
     }
-    // A root is forgotten with what was learnt of it.
+    // With a root all that was learnt about it is forgotten.
     gathered.engine().close_root(root);
     CHECK(gathered.read(root, "version", 0, 1000, whole).bytes.size() == version.size());
   });
   ::close(root);
 }
 
-TEST_CASE("close_root forgets what stayed open") {
+TEST_CASE("close_root closes the files that stayed open") {
   const Folder folder;
   for (const std::string& engine : test::engines()) {
     CAPTURE(engine);

@@ -195,7 +195,7 @@ TEST_CASE("more large files than stay open, again and again") {
   }
 }
 
-TEST_CASE("what cannot be is said") {
+TEST_CASE("wrong options are refused") {
   auto problem = [](ReadEngineOptions options) -> std::string {
     try {
       make_read_engine(options, [](auto) {});

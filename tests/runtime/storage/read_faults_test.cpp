@@ -70,7 +70,7 @@ Outcome read_all(const std::string& engine) {
   return outcome;
 }
 
-// Writes a file that is kept open, and reads what was written: pieces that fail say how.
+// Writes a file that is kept open, and reads it again. Pieces that fail have their errno.
 struct Kept {
   std::size_t full = 0, failed = 0, wrong = 0;
 };
@@ -136,7 +136,7 @@ TEST_CASE("writes to a file that is kept open fail each for itself") {
   }
 }
 
-TEST_CASE("reads and opens that fail are told of, and no others") {
+TEST_CASE("reads and opens that fail are reported, and no others") {
   for (const std::string& engine : test::engines()) {
     for (const char* where : {"storage.read.error", "storage.open.error"}) {
       CAPTURE(engine);
@@ -164,7 +164,7 @@ TEST_CASE("short reads go on, interrupted ones are tried again") {
   }
 }
 
-TEST_CASE("what is never ready is given up") {
+TEST_CASE("a file that is never ready is given up") {
   for (const std::string& engine : test::engines()) {
     CAPTURE(engine);
     const Failpoints configured("storage.read.again=fail");
@@ -189,7 +189,7 @@ TEST_CASE("no O_DIRECT, no table, no registered memory, a kernel without memory 
   }
 }
 
-TEST_CASE("what a root has refused once is not asked of it again, until it is closed") {
+TEST_CASE("a root is not asked again for what it has refused, until it is closed") {
   for (const std::string& engine : test::engines()) {
     if (engine == "pread") continue;  // remembers nothing
     // The other is never refused: so each is learnt from its own refusal.
@@ -236,7 +236,7 @@ TEST_CASE("staging that is exhausted, and memory that is not there") {
   CHECK_THROWS_AS(make_read_engine(test::small("auto"), [](auto) {}), std::runtime_error);
 }
 
-TEST_CASE("destroyed in the middle: each piece is told of once") {
+TEST_CASE("destroyed in the middle: each piece has one result") {
   for (const std::string& engine : test::engines()) {
     for (int round = 0; round < 20; ++round) {
       CAPTURE(engine);
@@ -268,8 +268,8 @@ TEST_CASE("a read that hangs is left behind after the bound, and says nothing la
   for (const std::string& engine : test::engines()) {
     CAPTURE(engine);
 #ifdef __SANITIZE_THREAD__
-    // Nobody joins that thread, and the next ring gets its pages anew: a race to a checker that
-    // does not see liburing's mmap.
+    // That thread is never joined, and the next io_uring gets its pages again. A checker that does
+    // not see liburing's mmap takes that for a race.
     if (engine == "io_uring") continue;
 #endif
     const Failpoints configured("storage.read.again=delay-700:1:1");

@@ -32,7 +32,7 @@ bool refuse(unsigned call, unsigned error) {
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-// What a thread does to itself ends with it.
+// What a thread changes for itself ends with the thread.
 void in_a_thread(const std::function<void()>& body) {
   std::thread(body).join();
 }

@@ -33,7 +33,7 @@ TEST_CASE("ranks that together have each sample once, in each epoch, are right")
   CHECK(check.add(Batch(1, {3, 4, 5}, true).batch) == "");
 }
 
-TEST_CASE("canary: a sample twice, never, or that there is not, is told") {
+TEST_CASE("canary: a sample that comes twice, never, or does not exist is found") {
   EpochCheck twice(3, 1, true);
   CHECK(twice.add(Batch(0, {0, 1}).batch) == "");
   CHECK(twice.add(Batch(0, {1, 2}, true).batch) == "sample 1 was delivered twice in epoch 0");

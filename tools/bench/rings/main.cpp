@@ -69,7 +69,7 @@ void hand_over(std::size_t records, unsigned pause_us, const char* what) {
   }
   const Rings job = map_rings(files.service_file, files.job_file, kRingLeast, problem);
   const pid_t service = in_another_process([&] {
-    RingWriter writer(files.rings.down());
+    RingWriter writer(files.rings.to_job());
     for (std::size_t i = 0; i < records; ++i) {
       if (pause_us != 0) usleep(pause_us);
       const std::uint64_t sent = now_ns();
@@ -80,7 +80,7 @@ void hand_over(std::size_t records, unsigned pause_us, const char* what) {
       if (writer.publish()) writer.wake();
     }
   });
-  RingReader reader(job.down());
+  RingReader reader(job.to_job());
   std::vector<std::uint64_t> times;
   while (times.size() < records) {
     if (!reader.wait(1'000'000'000)) break;

@@ -1,5 +1,5 @@
-// Bytes over TCP, by TLS where that is asked for, and the frames they carry. One thread may read
-// while others write. The other side may do anything: whatever cannot be right closes the stream.
+// Frames over TCP, with TLS where that is asked for. One thread may read while others write. The
+// other side may do anything: bytes that cannot be right close the channel.
 #pragma once
 
 #include <atomic>
@@ -30,14 +30,14 @@ struct RemoteAddress {
 // False, with the reason in `problem`.
 bool parse_remote(std::string_view address, RemoteAddress& out, std::string& problem);
 
-// Certificates: those a side shows, or those it believes.
+// Certificates: the one that a service shows, or those that a client trusts.
 class TlsContext {
  public:
   TlsContext() = default;
   // A service's own. Throws ConfigError.
   static TlsContext of_service(const std::string& certificate, const std::string& key);
-  // Who is believed: the authorities in the file, or the system's where it is empty. Empty, with
-  // the reason in `problem`.
+  // Trusts the authorities in the file, or those of the system where `authorities` is empty.
+  // Answers an empty context, with the reason in `problem`, where they cannot be read.
   static TlsContext of_client(const std::string& authorities, std::string& problem);
   explicit operator bool() const { return static_cast<bool>(context_); }
   ssl_ctx_st* get() const { return context_.get(); }
@@ -46,67 +46,70 @@ class TlsContext {
   std::shared_ptr<ssl_ctx_st> context_;
 };
 
+// What a frame holds: a message, a record of a ring, or the bytes of a batch.
 enum class RemoteKind : std::uint32_t { text = 1, record = 2, payload = 3 };
 
-class Stream {
+class TcpChannel {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // A connected socket.
-  explicit Stream(Descriptor socket);
-  ~Stream();
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  // REQUIRES: `socket` is connected
+  explicit TcpChannel(Descriptor socket);
+  ~TcpChannel();
+  TcpChannel(const TcpChannel&) = delete;
+  TcpChannel& operator=(const TcpChannel&) = delete;
   // Null, with the reason in `problem`.
-  static std::unique_ptr<Stream> connect(const RemoteAddress& address, const TlsContext* tls,
-                                         Clock::time_point deadline, std::string& problem);
+  static std::unique_ptr<TcpChannel> connect(const RemoteAddress& address, const TlsContext* tls,
+                                             Clock::time_point deadline, std::string& problem);
 
   int socket() const { return socket_.get(); }
-  // What the other side sends first, left where it is; -1: the stream is closed.
+  // The first byte that the other side sends, which stays to be read; -1: the channel is closed.
   int first_byte(Clock::time_point deadline);
-  // By TLS from here on. Before any frame.
+  // Uses TLS from here on. REQUIRES: no frame was read or written
   bool handshake(const TlsContext& tls, bool accepts, const std::string& host,
                  Clock::time_point deadline);
 
-  // Nothing is waited for beyond this, whatever else bounds it: for a side that is not known yet.
-  // Not while another thread uses the stream.
+  // No wait is longer than until `end`, whatever its own deadline is. This bounds a side that has
+  // shown no token yet. REQUIRES: no other thread uses the channel
   void end_at(Clock::time_point end) { end_ = end; }
   static constexpr Clock::time_point kNever = Clock::time_point::max();
 
-  // Both directions end, whoever waits for them. From any thread.
+  // Ends both directions, and the waits of all threads. Any thread may call it.
   void shut(std::string_view why);
   bool is_open() const { return open_.load(); }
   std::string problem() const;
 
-  // From any thread. A frame is written whole, or the stream is closed: also when the other
-  // side takes nothing for kPatience.
+  // Writes a whole frame, or closes the channel, also when the other side takes no byte for
+  // kPatience. Any thread may call it.
   bool write(RemoteKind kind, std::span<const std::byte> bytes) {
     return write_parts(kind, std::span(&bytes, 1));
   }
-  // The same of one in pieces.
+  // The same for a frame in pieces.
   bool write_parts(RemoteKind kind, std::span<const std::span<const std::byte>> parts);
   bool write_text(std::string_view text);
 
-  // Of the reading thread. False: the stream is closed. `head` waits for as long as it takes where
-  // the deadline is none; what a frame announces must come without a pause beyond kPatience.
+  // The functions from here on are for the thread that reads. They answer false when the channel is
+  // closed. A frame may begin at any time before the deadline; after that its bytes must come
+  // without a pause longer than kPatience.
   struct Head {
     RemoteKind kind = RemoteKind::text;
     std::uint64_t bytes = 0;
   };
   bool read_head(Head& head, Clock::time_point deadline);
-  // For a thread that waits for more than the stream: `came` is false when no frame has begun. A
-  // socket that is readable promises none: TLS has things to say of its own.
+  // For a thread that also waits for other things: `came` is false when no frame has begun. A
+  // readable socket does not mean that one has, since TLS sends messages of its own.
   bool look_for_head(Head& head, bool& came);
-  // Whether something has been taken from the socket that nobody has read yet.
+  // Whether bytes were taken from the socket that read() and read_head() have not given yet.
   bool has_pending() const;
   bool read(std::span<std::byte> bytes);
 
   static constexpr std::chrono::seconds kPatience{30};
 
  private:
-  // Bytes moved; 0: none now, `wants` says for what to wait; -1: closed.
-  std::ptrdiff_t some(bool writes, std::byte* bytes, std::size_t count, short& wants);
-  bool all(bool writes, std::byte* bytes, std::size_t count, Clock::time_point first_deadline);
+  // Reads or writes as many bytes as is possible now, and answers how many. 0: none, `wants` says
+  // which event to wait for; -1: the channel is closed.
+  std::ptrdiff_t transfer_some(bool writes, std::byte* bytes, std::size_t count, short& wants);
+  bool transfer(bool writes, std::byte* bytes, std::size_t count, Clock::time_point first_deadline);
   bool wait(short events, Clock::time_point deadline);
   bool take_head(std::span<const std::byte> bytes, Head& head);
 

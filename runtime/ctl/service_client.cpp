@@ -1,4 +1,4 @@
-#include "runtime/ctl/asking.h"
+#include "runtime/ctl/service_client.h"
 
 #include <chrono>
 #include <optional>
@@ -18,13 +18,13 @@ constexpr std::chrono::milliseconds kLookUpEvery{200};
 
 }  // namespace
 
-Asking::Asking(const std::string& service) {
+ServiceClient::ServiceClient(const std::string& service) {
   std::string tried;
   for (const std::string& address : service_addresses(service.c_str())) {
     if (is_remote(address))
       throw Failure(fmt::format(
-          "{}: a service takes no commands from other machines; run batchflowctl on its own, or "
-          "name another service's socket with --service",
+          "{}: a service takes no commands from other machines; run batchflowctl on the service's "
+          "machine, or name another service's socket with --service",
           address));
     std::string problem;
     channel_ = Channel::connect(address, problem);
@@ -35,7 +35,7 @@ Asking::Asking(const std::string& service) {
       "no service answers ({}); start batchflowd, or name its socket with --service", tried));
 }
 
-json Asking::ask(const std::string& name, json arguments, bool patient) {
+json ServiceClient::ask(const std::string& name, json arguments, bool patient) {
   const auto deadline = Channel::Clock::now() + kAnswerWithin;
   const json question = {{"type", "command"}, {"name", name}, {"arguments", std::move(arguments)}};
   if (!channel_.send(question.dump(), {}, deadline)) throw Failure(channel_.problem());
@@ -49,9 +49,9 @@ json Asking::ask(const std::string& name, json arguments, bool patient) {
                       ? fmt::format("the service did not answer within {} s", kAnswerWithin.count())
                       : channel_.problem());
   json answer = json::parse(frame->text, nullptr, false);
-  if (!answer.is_object()) throw Failure("the service answered with something that is no JSON");
+  if (!answer.is_object()) throw Failure("the service's answer is not JSON");
   if (answer.value("type", "") != "answer")
-    throw Failure(answer.value("message", "the service refused without a word"));
+    throw Failure(answer.value("message", "the service refused without a reason"));
   answer.erase("type");
   return answer;
 }

@@ -1,4 +1,4 @@
-#include "runtime/remote/stream.h"
+#include "runtime/remote/tcp_channel.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -41,9 +41,9 @@ std::string tls_problem() {
 std::string handshake_problem(const ssl_st* tls) {
   switch (ERR_GET_REASON(ERR_peek_error())) {
     case SSL_R_WRONG_VERSION_NUMBER:
-      return "what answers speaks none; write tcp:// for a service without a certificate";
+      return "the other side does not speak TLS; write tcp:// for a service without a certificate";
     case SSL_R_CERTIFICATE_VERIFY_FAILED:
-      return fmt::format("{} ({}); BATCHFLOW_TLS_CA names the authorities that are believed",
+      return fmt::format("{} ({}); BATCHFLOW_TLS_CA names the authorities that are trusted",
                          tls_problem(), X509_verify_cert_error_string(SSL_get_verify_result(tls)));
     default:
       return tls_problem();
@@ -52,7 +52,8 @@ std::string handshake_problem(const ssl_st* tls) {
 
 constexpr std::size_t kHeadBytes = 16;
 
-// TLS writes with write(2): in whatever process this is, a closed connection must not end it.
+// Blocks SIGPIPE. The TLS library writes with write(2), which would end the process of a user when
+// the other side has closed the connection.
 class NoPipeSignal {
  public:
   NoPipeSignal() {
@@ -74,9 +75,10 @@ class NoPipeSignal {
   sigset_t pipe_{}, before_{};
 };
 
-int milliseconds_until(Stream::Clock::time_point deadline) {
-  if (deadline == Stream::Clock::time_point::max()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Stream::Clock::now());
+int milliseconds_until(TcpChannel::Clock::time_point deadline) {
+  if (deadline == TcpChannel::Clock::time_point::max()) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - TcpChannel::Clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
 }
 
@@ -101,7 +103,8 @@ bool parse_remote(std::string_view address, RemoteAddress& out, std::string& pro
     host = host.substr(1, host.size() - 2);
   if (host.empty() || port.empty() || port.size() > 5 ||
       port.find_first_not_of("0123456789") != std::string_view::npos) {
-    problem = fmt::format("'{}' is no address; write tcp://HOST:PORT or tls://HOST:PORT", address);
+    problem =
+        fmt::format("'{}' is not an address; write tcp://HOST:PORT or tls://HOST:PORT", address);
     return false;
   }
   out.host = host;
@@ -135,39 +138,39 @@ TlsContext TlsContext::of_client(const std::string& authorities, std::string& pr
     return {};
   }
   SSL_CTX_set_verify(made.get(), SSL_VERIFY_PEER, nullptr);
-  const int believed =
-      authorities.empty() ? SSL_CTX_set_default_verify_paths(made.get())
+  const int trusted = authorities.empty()
+                          ? SSL_CTX_set_default_verify_paths(made.get())
                           : SSL_CTX_load_verify_locations(made.get(), authorities.c_str(), nullptr);
-  if (believed == 1) return made;
+  if (trusted == 1) return made;
   problem = fmt::format("{}: {}; name a file of certificates in PEM (BATCHFLOW_TLS_CA)",
                         authorities, tls_problem());
   return {};
 }
 
-// ----------------------------------------------------------------------------------- stream ----
+// ---------------------------------------------------------------------------------- channel ----
 
-Stream::Stream(Descriptor socket) : socket_(std::move(socket)), tls_(nullptr, SSL_free) {
+TcpChannel::TcpChannel(Descriptor socket) : socket_(std::move(socket)), tls_(nullptr, SSL_free) {
   const int on = 1;
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(socket_.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  // A peer whose machine is gone says nothing: it is noticed within a minute.
+  // A machine that is gone sends nothing. These settings notice it within a minute.
   const int idle = 20, every = 10, times = 4;
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
 }
 
-Stream::~Stream() = default;
+TcpChannel::~TcpChannel() = default;
 
-std::unique_ptr<Stream> Stream::connect(const RemoteAddress& address, const TlsContext* tls,
-                                        Clock::time_point deadline, std::string& problem) {
+std::unique_ptr<TcpChannel> TcpChannel::connect(const RemoteAddress& address, const TlsContext* tls,
+                                                Clock::time_point deadline, std::string& problem) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int error = getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found);
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, [](addrinfo* some) {
-    if (some) freeaddrinfo(some);
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, [](addrinfo* list) {
+    if (list) freeaddrinfo(list);
   });
   problem = error != 0 ? gai_strerror(error) : "";
   bool has_answered = false;
@@ -187,9 +190,9 @@ std::unique_ptr<Stream> Stream::connect(const RemoteAddress& address, const TlsC
       problem = std::strerror(failed);
       continue;
     }
-    auto stream = std::make_unique<Stream>(std::move(socket));
-    if (tls == nullptr || stream->handshake(*tls, false, address.host, deadline)) return stream;
-    problem = stream->problem();
+    auto channel = std::make_unique<TcpChannel>(std::move(socket));
+    if (tls == nullptr || channel->handshake(*tls, false, address.host, deadline)) return channel;
+    problem = channel->problem();
     has_answered = true;
   }
   problem = fmt::format("{}:{}: {}", address.host, address.port, problem);
@@ -201,7 +204,7 @@ std::unique_ptr<Stream> Stream::connect(const RemoteAddress& address, const TlsC
   return nullptr;
 }
 
-int Stream::first_byte(Clock::time_point deadline) {
+int TcpChannel::first_byte(Clock::time_point deadline) {
   unsigned char byte = 0;
   while (wait(POLLIN, deadline)) {
     const ssize_t got = recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -212,15 +215,15 @@ int Stream::first_byte(Clock::time_point deadline) {
   return -1;
 }
 
-bool Stream::handshake(const TlsContext& tls, bool accepts, const std::string& host,
-                       Clock::time_point deadline) {
+bool TcpChannel::handshake(const TlsContext& tls, bool accepts, const std::string& host,
+                           Clock::time_point deadline) {
   tls_.reset(SSL_new(tls.get()));
   if (!tls_) {
     shut("TLS: " + tls_problem());
     return false;
   }
   SSL_set_fd(tls_.get(), socket_.get());
-  ERR_clear_error();  // what others have left in this thread
+  ERR_clear_error();  // other code may have left errors in this thread
   if (!accepts) {
     SSL_set_tlsext_host_name(tls_.get(), host.c_str());
     SSL_set1_host(tls_.get(), host.c_str());
@@ -243,32 +246,33 @@ bool Stream::handshake(const TlsContext& tls, bool accepts, const std::string& h
   }
 }
 
-void Stream::shut(std::string_view why) {
+void TcpChannel::shut(std::string_view why) {
   const std::lock_guard lock(problem_mutex_);
   if (!open_.exchange(false)) return;
   problem_ = why;
   ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
-std::string Stream::problem() const {
+std::string TcpChannel::problem() const {
   const std::lock_guard lock(problem_mutex_);
   return problem_;
 }
 
-// False, and the stream is closed, when the time is over.
-bool Stream::wait(short events, Clock::time_point deadline) {
+// False, and the channel is closed, when the time is over.
+bool TcpChannel::wait(short events, Clock::time_point deadline) {
   deadline = std::min(deadline, end_);
   while (is_open()) {
     pollfd wanted{socket_.get(), events, 0};
     const int ready = poll(&wanted, 1, milliseconds_until(deadline));
     if (ready > 0) return true;
     if (ready < 0 && errno == EINTR) continue;
-    shut("the other side says nothing, or takes nothing");
+    shut("the other side has sent nothing, or taken nothing, for too long");
   }
   return false;
 }
 
-std::ptrdiff_t Stream::some(bool writes, std::byte* bytes, std::size_t count, short& wants) {
+std::ptrdiff_t TcpChannel::transfer_some(bool writes, std::byte* bytes, std::size_t count,
+                                         short& wants) {
   if (writes ? BF_FAILPOINT("remote.write") : BF_FAILPOINT("remote.read")) {
     shut(std::strerror(ECONNRESET));
     return -1;
@@ -302,8 +306,8 @@ std::ptrdiff_t Stream::some(bool writes, std::byte* bytes, std::size_t count, sh
   return -1;
 }
 
-bool Stream::all(bool writes, std::byte* bytes, std::size_t count,
-                 Clock::time_point first_deadline) {
+bool TcpChannel::transfer(bool writes, std::byte* bytes, std::size_t count,
+                          Clock::time_point first_deadline) {
   Clock::time_point deadline = first_deadline;
   while (count > 0) {
     if (!is_open()) return false;
@@ -312,7 +316,7 @@ bool Stream::all(bool writes, std::byte* bytes, std::size_t count,
       return false;
     }
     short wants = 0;
-    const std::ptrdiff_t moved = some(writes, bytes, count, wants);
+    const std::ptrdiff_t moved = transfer_some(writes, bytes, count, wants);
     if (moved < 0) return false;
     if (moved == 0) {
       if (!wait(wants, deadline)) return false;
@@ -325,7 +329,7 @@ bool Stream::all(bool writes, std::byte* bytes, std::size_t count,
   return true;
 }
 
-bool Stream::write_parts(RemoteKind kind, std::span<const std::span<const std::byte>> parts) {
+bool TcpChannel::write_parts(RemoteKind kind, std::span<const std::span<const std::byte>> parts) {
   const std::lock_guard lock(write_mutex_);
   std::array<std::byte, kHeadBytes> head{};
   std::uint64_t size = 0;
@@ -333,49 +337,49 @@ bool Stream::write_parts(RemoteKind kind, std::span<const std::span<const std::b
   std::memcpy(head.data(), &kind, sizeof kind);
   std::memcpy(head.data() + 8, &size, sizeof size);
   const auto deadline = Clock::now() + kPatience;
-  return all(true, head.data(), head.size(), deadline) &&
+  return transfer(true, head.data(), head.size(), deadline) &&
          std::all_of(parts.begin(), parts.end(), [&](std::span<const std::byte> part) {
-           return all(true, const_cast<std::byte*>(part.data()), part.size(),
-                      Clock::now() + kPatience);
+           return transfer(true, const_cast<std::byte*>(part.data()), part.size(),
+                           Clock::now() + kPatience);
          });
 }
 
-bool Stream::write_text(std::string_view text) {
+bool TcpChannel::write_text(std::string_view text) {
   return write(RemoteKind::text, std::as_bytes(std::span(text)));
 }
 
-bool Stream::has_pending() const {
+bool TcpChannel::has_pending() const {
   return tls_ && SSL_has_pending(tls_.get()) == 1;
 }
 
-bool Stream::read_head(Head& head, Clock::time_point deadline) {
+bool TcpChannel::read_head(Head& head, Clock::time_point deadline) {
   std::array<std::byte, kHeadBytes> bytes{};
-  return all(false, bytes.data(), bytes.size(), deadline) && take_head(bytes, head);
+  return transfer(false, bytes.data(), bytes.size(), deadline) && take_head(bytes, head);
 }
 
-bool Stream::look_for_head(Head& head, bool& came) {
+bool TcpChannel::look_for_head(Head& head, bool& came) {
   std::array<std::byte, kHeadBytes> bytes{};
   short wants = 0;
-  const std::ptrdiff_t moved = some(false, bytes.data(), bytes.size(), wants);
+  const std::ptrdiff_t moved = transfer_some(false, bytes.data(), bytes.size(), wants);
   came = moved > 0;
   if (moved <= 0) return moved == 0;
   const auto begun = static_cast<std::size_t>(moved);
-  return all(false, bytes.data() + begun, bytes.size() - begun, Clock::now() + kPatience) &&
+  return transfer(false, bytes.data() + begun, bytes.size() - begun, Clock::now() + kPatience) &&
          take_head(bytes, head);
 }
 
-bool Stream::take_head(std::span<const std::byte> bytes, Head& head) {
+bool TcpChannel::take_head(std::span<const std::byte> bytes, Head& head) {
   std::uint32_t kind = 0;
   std::memcpy(&kind, bytes.data(), sizeof kind);
   std::memcpy(&head.bytes, bytes.data() + 8, sizeof head.bytes);
   head.kind = static_cast<RemoteKind>(kind);
   if (kind >= 1 && kind <= 3) return true;
-  shut(fmt::format("a frame of kind {}, which is none", kind));
+  shut(fmt::format("there is no frame of kind {}", kind));
   return false;
 }
 
-bool Stream::read(std::span<std::byte> bytes) {
-  return all(false, bytes.data(), bytes.size(), Clock::now() + kPatience);
+bool TcpChannel::read(std::span<std::byte> bytes) {
+  return transfer(false, bytes.data(), bytes.size(), Clock::now() + kPatience);
 }
 
 }  // namespace batchflow

@@ -1,4 +1,4 @@
-// An io_uring with the tables that reads use, on the thread that made it.
+// An io_uring, with its tables of files and of buffers, on the thread that made it.
 #pragma once
 
 #include <liburing.h>
@@ -10,29 +10,30 @@
 
 namespace batchflow {
 
-class Ring {
+class Uring {
  public:
-  Ring() = default;
-  ~Ring();
-  Ring(const Ring&) = delete;
-  Ring& operator=(const Ring&) = delete;
+  Uring() = default;
+  ~Uring();
+  Uring(const Uring&) = delete;
+  Uring& operator=(const Uring&) = delete;
 
-  // 0 or errno: the kernel, or who guards it, refuses a ring. On the thread that will use it.
+  // Answers 0, or errno where the kernel or a sandbox refuses an io_uring.
+  // REQUIRES: called on the thread that will use it
   int open(unsigned entries, unsigned files, const Staging& staging);
 
   io_uring& get() { return ring_; }
-  // Whether there is a table of files; else every file has a descriptor.
+  // Whether there is a table of files. If not, every open file has a descriptor.
   bool has_files() const { return has_files_; }
   bool has_buffers() const { return buffers_error_ == 0; }
   int buffers_error() const { return buffers_error_; }
 
-  // Room for so many entries that are not to be parted, submitting what is there if need be.
+  // Makes room for so many entries that must be submitted together. Submits earlier ones if needed.
   void reserve(unsigned entries);
   void submit();
   void submit_and_wait();
 
-  // A read of a descriptor, or of the file at `file` in the table, to registered memory where it
-  // is; or a write from there.
+  // Prepares a read or a write. `file` is a descriptor or, if `in_table`, an index in the table of
+  // files. Memory that is registered is used as such.
   void prepare_read(io_uring_sqe* sqe, int file, bool in_table, std::byte* to, std::size_t length,
                     std::uint64_t offset);
   void prepare_write(io_uring_sqe* sqe, int file, const std::byte* from, std::size_t length,
@@ -41,11 +42,11 @@ class Ring {
  private:
   void submit_and_wait_for(unsigned completions);
   int open_ring(unsigned entries);
-  // Staging memory is registered in parts, and each when it is first used: that makes the kernel
-  // find the memory, which for all of it takes as long as a job's first batch.
+  // Staging memory is registered in parts, each when it is first used. Registering makes the kernel
+  // allocate the memory; for all of it, that takes as long as a job's first batch.
   bool reserve_buffers();
   bool register_part(std::size_t number);
-  // The number of the registered part that holds all of it; -1: none does.
+  // The number of the registered part that holds all of the memory; -1: there is none.
   int buffer_of(const std::byte* memory, std::size_t length);
 
   io_uring ring_{};

@@ -1,5 +1,5 @@
-// One scenario, simulated and lived: the same jobs train on the same samples, and one program
-// compares the two.
+// One scenario, simulated and run live: the same jobs train on the same samples, and one program
+// compares the two results.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -64,17 +64,17 @@ bool can_simulate() {
 
 }  // namespace
 
-TEST_CASE("what is simulated and what is lived agree in samples, epochs and repeats") {
+TEST_CASE("a simulated and a live run agree in samples, epochs and repeats") {
   if (!can_simulate()) return skipped("SimGrid is not installed");
   const Place place;
   const Outcome simulated =
       shell(fmt::format("{} run toy-jobs --json={}", BATCHFLOW_SIM, place.name("sim.json")));
   REQUIRE_MESSAGE(simulated.code == 0, simulated.text);
   Daemon daemon(place.arguments(), place.socket);
-  const Outcome lived =
+  const Outcome run_live =
       shell(live(place, fmt::format("toy-jobs --make-data {} --json={}", place.name("data"),
                                     place.name("live.json"))));
-  REQUIRE_MESSAGE(lived.code == 0, lived.text);
+  REQUIRE_MESSAGE(run_live.code == 0, run_live.text);
 
   const auto runs = [&](const char* file) {
     return parse_results(read_results_file(place.name(file)), file);
@@ -84,7 +84,7 @@ TEST_CASE("what is simulated and what is lived agree in samples, epochs and repe
   CHECK(real.seed == sim.seed);
   CHECK(real.policies == sim.policies);
   CHECK(real.digest.size() == 16);
-  CHECK(real.failure == "");  // also: each sample once an epoch, by the ids that ranks saw
+  CHECK(real.failure == "");  // this includes that each sample came once an epoch
   REQUIRE(real.jobs.size() == sim.jobs.size());
   for (std::size_t i = 0; i < sim.jobs.size(); ++i) {
     CAPTURE(sim.jobs[i].name);
@@ -106,7 +106,7 @@ TEST_CASE("what is simulated and what is lived agree in samples, epochs and repe
                                              place.name("sim.json"), place.name("live.json")));
   CHECK_MESSAGE(compared.code == 0, compared.text);
   MESSAGE(compared.text);
-  MESSAGE(lived.text);
+  MESSAGE(run_live.text);
 
   CHECK(daemon.kill(SIGTERM) == 0);
   const Outcome replayed = shell(fmt::format("{} journal replay {}", BATCHFLOW_SIM,
@@ -115,7 +115,7 @@ TEST_CASE("what is simulated and what is lived agree in samples, epochs and repe
   CHECK(replayed.text.find("digest ") != std::string::npos);
 }
 
-TEST_CASE("what cannot be lived is refused with 2, before anything is made") {
+TEST_CASE("a scenario that cannot run live is refused with 2, before any data is made") {
   const Place place;
   const auto refused = [&](const std::string& words, const std::string& what) {
     const Outcome outcome = shell(live(place, words));
@@ -127,7 +127,7 @@ TEST_CASE("what cannot be lived is refused with 2, before anything is made") {
   refused("toy-jobs " + made + " --make-most 1mib", "8.0 MiB would be made, and at most 1.0");
   refused("toy-jobs " + made + " --set datasets.0.samples=1000000000", "would be made");
   refused("toy-jobs " + made + " --set datasets.0.name=../rows", "there is no dataset");
-  refused("toy-jobs --dataset rows", "write NAME=PLACE");
+  refused("toy-jobs --dataset rows", "write NAME=PATH");
   refused("toy-job", "toy-jobs");
   refused("toy-jobs --json=/nowhere/x.json", "/nowhere");
   CHECK_FALSE(std::filesystem::exists(place.folder / "data"));
@@ -145,7 +145,7 @@ TEST_CASE("a service that is not there, or refuses the jobs, is a failure that s
                 outcome.text);
 }
 
-TEST_CASE("interrupted, it ends at once with what there is, and 130") {
+TEST_CASE("an interrupted run ends at once, with the results so far and 130") {
   const Place place;
   const Daemon daemon(place.arguments(), place.socket);
   const std::string command = live(place,

@@ -1,4 +1,4 @@
-#include "runtime/storage/ring.h"
+#include "runtime/storage/uring.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,24 +17,24 @@ constexpr Bytes kPartsMost = 1 << 14;  // the kernel's bound
 
 }  // namespace
 
-Ring::~Ring() {
+Uring::~Uring() {
   if (is_open_) io_uring_queue_exit(&ring_);
 }
 
-int Ring::open(unsigned entries, unsigned files, const Staging& staging) {
+int Uring::open(unsigned entries, unsigned files, const Staging& staging) {
   staging_ = &staging;
   if (const int error = open_ring(entries); error != 0) return error;
   const std::vector<int> none(files, -1);
   has_files_ = io_uring_register_files(&ring_, none.data(), files) == 0 &&
                !BF_FAILPOINT("storage.ring.files");
-  // The first, which tells whether they may be.
+  // Registers the first part, which shows whether the kernel allows it.
   if (reserve_buffers()) register_part(0);
   return 0;
 }
 
-int Ring::open_ring(unsigned entries) {
+int Uring::open_ring(unsigned entries) {
   if (BF_FAILPOINT("storage.ring.setup")) return EPERM;
-  // What newer kernels do better, then what all do.
+  // First the flags of newer kernels, which are faster, then those that all kernels know.
   constexpr unsigned kFlags[] = {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
                                  IORING_SETUP_COOP_TASKRUN, 0};
   int answer = -EINVAL;
@@ -46,7 +46,7 @@ int Ring::open_ring(unsigned entries) {
   }
   if (answer < 0) return -answer;
   is_open_ = true;
-  // A sandbox may allow a ring to be made and not to be used.
+  // A sandbox may allow that an io_uring is made, and forbid its use.
   io_uring_prep_nop(io_uring_get_sqe(&ring_));
   answer = io_uring_submit_and_wait(&ring_, 1);
   if (answer < 0) return -answer;
@@ -57,7 +57,7 @@ int Ring::open_ring(unsigned entries) {
   return 0;
 }
 
-bool Ring::reserve_buffers() {
+bool Uring::reserve_buffers() {
   part_ = kPart * ((staging_->bytes() - 1) / (kPart * kPartsMost) + 1);
   is_registered_.resize((staging_->bytes() - 1) / part_ + 1);
   buffers_error_ =
@@ -67,7 +67,7 @@ bool Ring::reserve_buffers() {
   return has_buffers();
 }
 
-bool Ring::register_part(std::size_t number) {
+bool Uring::register_part(std::size_t number) {
   const Bytes at = number * part_;
   const iovec part{staging_->begin() + at, std::min(part_, staging_->bytes() - at)};
   const __u64 untagged = 0;
@@ -78,39 +78,39 @@ bool Ring::register_part(std::size_t number) {
   return is_registered_[number];
 }
 
-void Ring::reserve(unsigned entries) {
+void Uring::reserve(unsigned entries) {
   while (io_uring_sq_space_left(&ring_) < entries) submit();
 }
 
-void Ring::submit() {
+void Uring::submit() {
   submit_and_wait_for(0);
 }
 
-void Ring::submit_and_wait() {
+void Uring::submit_and_wait() {
   submit_and_wait_for(1);
 }
 
-void Ring::submit_and_wait_for(unsigned completions) {
+void Uring::submit_and_wait_for(unsigned completions) {
   const int answer =
       BF_FAILPOINT("storage.ring.submit") ? -EAGAIN : io_uring_submit_and_wait(&ring_, completions);
   if (answer >= 0 || answer == -EINTR) return;
-  // The kernel has no memory, or results wait to be taken: both pass. Nothing else does.
+  // The kernel has no memory, or results wait to be taken. Both pass; other errors do not.
   BF_CHECK_MSG(answer == -EAGAIN || answer == -EBUSY || answer == -ENOMEM, "io_uring_enter failed");
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-int Ring::buffer_of(const std::byte* memory, std::size_t length) {
+int Uring::buffer_of(const std::byte* memory, std::size_t length) {
   if (length == 0 || !staging_->contains(memory, length)) return -1;
   const auto at = static_cast<Bytes>(memory - staging_->begin());
   const std::size_t number = at / part_;
   if (number != (at + length - 1) / part_) return -1;
-  // Once refused, what there is of them is used.
+  // After the kernel has refused a part, no further parts are registered.
   if (!is_registered_[number] && !(has_buffers() && register_part(number))) return -1;
   return static_cast<int>(number);
 }
 
-void Ring::prepare_read(io_uring_sqe* sqe, int file, bool in_table, std::byte* to,
-                        std::size_t length, std::uint64_t offset) {
+void Uring::prepare_read(io_uring_sqe* sqe, int file, bool in_table, std::byte* to,
+                         std::size_t length, std::uint64_t offset) {
   const int buffer = buffer_of(to, length);
   if (buffer >= 0) {
     io_uring_prep_read_fixed(sqe, file, to, static_cast<unsigned>(length), offset, buffer);
@@ -120,8 +120,8 @@ void Ring::prepare_read(io_uring_sqe* sqe, int file, bool in_table, std::byte* t
   if (in_table) sqe->flags |= IOSQE_FIXED_FILE;
 }
 
-void Ring::prepare_write(io_uring_sqe* sqe, int file, const std::byte* from, std::size_t length,
-                         std::uint64_t offset) {
+void Uring::prepare_write(io_uring_sqe* sqe, int file, const std::byte* from, std::size_t length,
+                          std::uint64_t offset) {
   const int buffer = buffer_of(from, length);
   if (buffer >= 0) {
     io_uring_prep_write_fixed(sqe, file, from, static_cast<unsigned>(length), offset, buffer);

@@ -1,4 +1,4 @@
-// A connection to the service, for questions and orders.
+// A connection of batchflowctl to a service, for questions and commands.
 #pragma once
 
 #include <stdexcept>
@@ -9,18 +9,18 @@
 
 namespace batchflow::ctl {
 
-// The service answered that it will not, or did not answer.
+// The service refused, or did not answer.
 struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-class Asking {
+class ServiceClient {
  public:
-  // `service` is a socket's path; empty: where services usually are. Throws Failure.
-  explicit Asking(const std::string& service);
+  // `service` is a socket's path; empty: the sockets where services usually are. Throws Failure.
+  explicit ServiceClient(const std::string& service);
 
-  // What the service answers within some seconds; `patient`: however long that takes. Throws
-  // Failure, Interrupted.
+  // The service's answer, which must come within some seconds; `patient`: it may take any time.
+  // Throws Failure, Interrupted.
   nlohmann::json ask(const std::string& name, nlohmann::json arguments = nlohmann::json::object(),
                      bool patient = false);
 

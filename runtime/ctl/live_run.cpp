@@ -1,4 +1,4 @@
-#include "runtime/ctl/lived.h"
+#include "runtime/ctl/live_run.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ bf_order order_of(const JobModel& job) {
       break;
   }
   throw ConfigError(
-      fmt::format("job '{}': a listed order cannot be lived; write strict or relaxed", job.name));
+      fmt::format("job '{}': a listed order cannot run live; write strict or relaxed", job.name));
 }
 
 void check(const Scenario& scenario) {
@@ -40,7 +40,7 @@ void check(const Scenario& scenario) {
     ranks += job.ranks;
     if (job.rehearsed > 0)
       throw ConfigError(
-          fmt::format("job '{}': rehearsal cannot be lived; leave `rehearsed` out", job.name));
+          fmt::format("job '{}': rehearsal cannot run live; leave `rehearsed` out", job.name));
   }
   if (ranks > kRanksMost)
     throw ConfigError(
@@ -48,12 +48,12 @@ void check(const Scenario& scenario) {
                     "or leave jobs out",
                     ranks, kRanksMost));
   if (!scenario.faults.empty())
-    throw ConfigError(
-        "faults are simulated and cannot be lived; leave them out with --set faults=[]");
+    throw ConfigError("faults are only simulated; leave them out with --set faults=[]");
   if (scenario.scheduler != Scheduler::fifo)
-    throw ConfigError("GPUs are given to who comes first; write --set scheduler=fifo");
+    throw ConfigError("GPUs go to the job that comes first; write --set scheduler=fifo");
   if (scenario.grain.epochs_per_block > 1)
-    throw ConfigError("blocks of several epochs are simulated and cannot be lived");
+    throw ConfigError(
+        "blocks of several epochs are only simulated; write --set grain.epochs_per_block=1");
 }
 
 std::string named(const std::map<std::string, std::string>& names, const std::string& name) {
@@ -61,13 +61,13 @@ std::string named(const std::map<std::string, std::string>& names, const std::st
   return found == names.end() ? name : found->second;
 }
 
-// What is not as in the scenario.
+// What differs from the scenario.
 std::string remark(const Scenario& scenario, double time_scale, const json& status) {
   std::vector<std::string> parts;
-  if (time_scale != 1) parts.push_back(fmt::format("all that is slept times {}", time_scale));
+  if (time_scale != 1) parts.push_back(fmt::format("all sleeping times are times {}", time_scale));
   const bool varies = std::any_of(scenario.jobs.begin(), scenario.jobs.end(),
                                   [](const auto& job) { return job.step_spread.ratio > 0; });
-  if (varies) parts.push_back("each step takes the mean time of its job's");
+  if (varies) parts.push_back("each step takes the mean time of its job's steps");
   if (scenario.cluster.nodes.size() > 1)
     parts.push_back(fmt::format("one node, not {}", scenario.cluster.nodes.size()));
   std::uint64_t cores = 0;
@@ -89,15 +89,15 @@ std::string remark(const Scenario& scenario, double time_scale, const json& stat
     const std::string live = status.value("policies", json::object()).value(kind, "");
     if (live != text) parts.push_back(fmt::format("{} by {}, not {}", kind, live, text));
   }
-  std::string all = "lived";
-  for (const std::string& part : parts) all += (all.size() == 5 ? ": " : "; ") + part;
+  std::string all = "run live";
+  for (std::size_t i = 0; i < parts.size(); ++i) all += (i == 0 ? ": " : "; ") + parts[i];
   return all;
 }
 
 }  // namespace
 
-std::vector<ToyJob> toys_of(const Scenario& scenario, const LiveNames& names,
-                            const std::string& service, double time_scale) {
+std::vector<ToyJob> make_toys(const Scenario& scenario, const LiveNames& names,
+                              const std::string& service, double time_scale) {
   check(scenario);
   const auto scaled = [time_scale](Duration duration) {
     return Duration(std::llround(static_cast<double>(duration.count()) * time_scale));
@@ -106,7 +106,7 @@ std::vector<ToyJob> toys_of(const Scenario& scenario, const LiveNames& names,
   for (const JobModel& job : scenario.jobs) {
     ToyJob& toy = toys.emplace_back();
     toy.service = service;
-    toy.name = fmt::format("{}-{}", job.name, getpid());  // not one of another such run
+    toy.name = fmt::format("{}-{}", job.name, getpid());  // differs from those of another run
     toy.dataset =
         named(names.datasets, scenario.datasets[static_cast<std::size_t>(job.dataset)].name);
     toy.pipeline =
@@ -129,11 +129,11 @@ std::vector<ToyJob> toys_of(const Scenario& scenario, const LiveNames& names,
   return toys;
 }
 
-RunResult lived(const Scenario& scenario, std::span<const ToyOutcome> outcomes, double time_scale,
-                const json& before, const json& after) {
+RunResult live_results(const Scenario& scenario, std::span<const ToyOutcome> outcomes,
+                       double time_scale, const json& before, const json& after) {
   const auto grown = [&](const char* key) {
-    const auto of = [key](const json& status) { return status.value(key, std::uint64_t{0}); };
-    return of(after) - std::min(of(after), of(before));
+    const std::uint64_t end = after.value(key, std::uint64_t{0});
+    return end - std::min(end, before.value(key, std::uint64_t{0}));
   };
   RunResult run;
   run.scenario = scenario.name;

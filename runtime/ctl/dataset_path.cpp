@@ -1,0 +1,74 @@
+#include "runtime/ctl/dataset_path.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "configs/reader/terminal.h"
+#include "core/config_error.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "runtime/ctl/service_client.h"
+
+namespace batchflow::ctl {
+
+void DatasetPath::add_options(CLI::App& command) {
+  command.add_option("--format", format, "The format of the data; default: it is found out");
+  command.add_option("--tokens", tokens, "Tokens of a sample, for files of tokens");
+}
+
+DatasetPath find_dataset(const std::string& text, DatasetPath given, const std::string& service) {
+  std::error_code error;
+  given.path = text;
+  if (text.find('/') != std::string::npos || std::filesystem::exists(text, error)) return given;
+  nlohmann::json status;
+  try {
+    status = ServiceClient(service).ask("status");
+  } catch (const Failure& failure) {
+    throw Failure(
+        fmt::format("{}: there is no such file or folder here, and {}", text, failure.what()));
+  }
+  std::string known;
+  for (const nlohmann::json& served : status.value("datasets", nlohmann::json::array())) {
+    const std::string name = served.value("name", "");
+    known += (known.empty() ? "" : ", ") + name;
+    if (name != text) continue;
+    given.path = served.value("path", "");
+    if (given.format.empty()) given.format = served.value("format", "");
+    if (given.tokens == 0) given.tokens = served.value("tokens", std::uint64_t{0});
+    given.version = served.value("version", "");
+    return given;
+  }
+  throw ConfigError(fmt::format("{}: is neither a path nor a dataset of the service; it serves {}",
+                                text, known.empty() ? "none" : known));
+}
+
+OpenedDataset open_dataset(const DatasetPath& dataset) {
+  ProgressBar bar("indexing " + dataset.path);
+  SourceOptions options;
+  options.name = std::filesystem::path(dataset.path).filename().string();
+  if (options.name.empty()) options.name = dataset.path;
+  options.root = dataset.path;
+  options.format = dataset.format;
+  options.tokens_per_sample = dataset.tokens;
+  options.stop = was_interrupted;
+  options.progress = [&](std::uint64_t done, std::uint64_t of, std::string_view what) {
+    bar.show(of == 0 ? -1 : static_cast<double>(done) / static_cast<double>(of),
+             fmt::format("{} {}", done, what));
+  };
+  try {
+    std::string only;
+    OpenedDataset opened{open_root(dataset.path, only), open_index(options)};
+    return opened;
+  } catch (const DatasetError& error) {
+    check_interrupted();
+    throw ConfigError(error.what());
+  }
+}
+
+std::string notes_text(const SampleIndex& index) {
+  std::string text;
+  for (const std::string& note : index.notes()) text += fmt::format("note: {}\n", printable(note));
+  return text;
+}
+
+}  // namespace batchflow::ctl

@@ -1,0 +1,37 @@
+// The dataset of a command: the user gives a path, or the name under which a service serves it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "runtime/sources/dataset_file.h"
+#include "runtime/sources/sample_index.h"
+
+namespace batchflow::ctl {
+
+struct DatasetPath {
+  std::string path;
+  std::string format;  // empty: it is found out
+  std::uint64_t tokens = 0;
+  std::string version;  // that the service serves; empty: the service was not asked
+
+  // Adds --format and --tokens to a command that takes a dataset.
+  void add_options(CLI::App& command);
+};
+
+// The dataset at path `text`, if there is one; else the service's dataset of that name. `given` has
+// the options of the user.
+DatasetPath find_dataset(const std::string& text, DatasetPath given, const std::string& service);
+
+struct OpenedDataset {
+  Descriptor root;
+  std::unique_ptr<SampleIndex> index;  // of the dataset as it is now, in memory
+};
+// Shows a bar of progress. Throws ConfigError where there is no dataset, Interrupted.
+OpenedDataset open_dataset(const DatasetPath& dataset);
+// The notes on a dataset for people, a line each.
+std::string notes_text(const SampleIndex& index);
+
+}  // namespace batchflow::ctl

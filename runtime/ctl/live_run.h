@@ -1,0 +1,33 @@
+// Runs of a simulator's scenario on a live service: the scenario as toy jobs, and their outcomes as
+// the result of a run, in the form in which `batchflow-sim run` writes it.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "configs/reader/results.h"
+#include "configs/reader/scenario.h"
+#include "nlohmann/json_fwd.hpp"
+#include "runtime/toys/toy_job.h"
+
+namespace batchflow::ctl {
+
+// The service's names for the scenario's names. A name that is not here is the same at the service.
+struct LiveNames {
+  std::map<std::string, std::string> datasets;
+  std::map<std::string, std::string> pipelines;
+};
+
+// `time_scale` multiplies all times that toy jobs sleep. Throws ConfigError for what a service
+// cannot do.
+std::vector<ToyJob> make_toys(const Scenario& scenario, const LiveNames& names,
+                              const std::string& service, double time_scale);
+
+// `before` and `after` are two answers to `status`. What the service does not measure is 0.
+RunResult live_results(const Scenario& scenario, std::span<const ToyOutcome> outcomes,
+                       double time_scale, const nlohmann::json& before,
+                       const nlohmann::json& after);
+
+}  // namespace batchflow::ctl
