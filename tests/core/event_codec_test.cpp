@@ -135,6 +135,12 @@ TEST_CASE("golden digests: a change breaks comparison with every journal ever wr
 TEST_CASE("descriptions name every field, and cut long lists") {
   CHECK(describe(Event(BatchConsumed{JobId(3), 0, 17, 250ms})) ==
         "BatchConsumed job=3 rank=0 step=17 compute=0.250000000s");
+  for (int why = 0; why <= static_cast<int>(Refusal::wrong_order); ++why) {
+    const std::string text = describe(Command(Refuse{JobId(1), static_cast<Refusal>(why), 0, 0}));
+    CHECK(text.find('?') == std::string::npos);
+  }
+  CHECK(describe(Command(Refuse{JobId(1), Refusal::wrong_order, 2, 3})) ==
+        "Refuse job=1 why=wrong_order needed=2 available=3");
   CHECK(describe(Command(Cancel{{RequestId(7), 1}})) == "Cancel request={id=7 attempt=1}");
   CHECK(describe(Command(SetTimer{TimerId(1), kNever})) == "SetTimer timer=1 at=never");
   const std::vector<SampleId> samples(20, SampleId(4));

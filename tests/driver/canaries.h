@@ -1,7 +1,9 @@
 // Policies of a test's own beside all that are registered.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/policy.h"
@@ -24,6 +26,9 @@ class Canaries {
   explicit Canaries(std::initializer_list<const PolicyEntry*> more) {
     for (const PolicyEntry* entry : policy_list().entries()) entries_.push_back(entry);
     entries_.insert(entries_.end(), more);
+  }
+  void add(std::span<const PolicyEntry> more) {
+    for (const PolicyEntry& entry : more) entries_.push_back(&entry);
   }
   PolicyList list() const { return PolicyList(entries_); }
 

@@ -84,10 +84,27 @@ class WildScaling final : public ScalingPolicy {
   std::uint32_t depth(const JobView&) override { return UINT32_MAX; }
 };
 
-// ---- eviction: the oldest resident, but for each third victim, which breaks one rule
+// When a policy that answers rightly otherwise breaks its rule: each third time it is asked, or
+// once for all, from the fourth time on when it can.
+enum class When { often, once };
+
+template <When when>
+class Liar {
+ public:
+  bool may_lie() { return ++asked_ % 3 == 0 || (when == When::once && asked_ > 3); }
+  // It has lied.
+  void lied() { over_ = when == When::once; }
+  bool over() const { return over_; }
+
+ private:
+  std::uint64_t asked_ = 0;
+  bool over_ = false;
+};
+
+// ---- eviction: the oldest resident, but for victims that break one rule
 enum class Rule { pinned, not_resident, out_of_range, nobody };
 
-template <Rule rule>
+template <Rule rule, When when>
 class BreaksRule final : public EvictionPolicy {
  public:
   explicit BreaksRule(const EvictionContext& context) : items_(context.items) {}
@@ -95,9 +112,12 @@ class BreaksRule final : public EvictionPolicy {
   Admission missed(const Access&) override { return Admission::insert; }
   void inserted(const Access& access) override { residents_.push_back(access.item); }
   ItemId victim(const Access&) override {
-    if (++asked_ % 3 == 0) {
+    if (liar_.may_lie() && !liar_.over()) {
       const ItemId wrong = broken();
-      if (!wrong.is_none() || rule == Rule::nobody) return wrong;
+      if (!wrong.is_none() || rule == Rule::nobody) {
+        liar_.lied();
+        return wrong;
+      }
     }
     return residents_.empty() ? ItemId::none() : residents_.front();
   }
@@ -128,48 +148,81 @@ class BreaksRule final : public EvictionPolicy {
   }
 
   std::size_t items_;
-  std::uint64_t asked_ = 0;
+  Liar<when> liar_;
   std::vector<ItemId> residents_;
   std::vector<ItemId> pinned_;  // that it was told of
 };
 
-// ---- selection and dispatch: each third answer breaks one rule
+// ---- selection and dispatch: the first, but for answers that break one rule
+std::size_t first_with(const SelectionView& view, bool ready) {
+  for (std::size_t i = 0; i < view.candidates.size(); ++i) {
+    if (view.candidates[i].ready == ready) return i;
+  }
+  return kNoChoice;
+}
+
+template <When when>
 class SelectsUnready final : public SelectionPolicy {
  public:
   explicit SelectsUnready(const PolicyContext&) {}
   std::size_t choose(const SelectionView& view) override {
-    for (std::size_t i = 0; i < view.candidates.size() && ++asked_ % 3 == 0; ++i) {
-      if (!view.candidates[i].ready) return i;
-    }
-    for (std::size_t i = 0; i < view.candidates.size(); ++i) {
-      if (view.candidates[i].ready) return i;
-    }
-    return kNoChoice;
+    const std::size_t unready = first_with(view, false);
+    const bool lies = liar_.may_lie() && !liar_.over() && unready != kNoChoice;
+    if (lies) liar_.lied();
+    return lies ? unready : first_with(view, true);
   }
 
  private:
-  std::uint64_t asked_ = 0;
+  Liar<when> liar_;
 };
+template <When when>
 class SelectsNobody final : public SelectionPolicy {
  public:
   explicit SelectsNobody(const PolicyContext&) {}
   std::size_t choose(const SelectionView& view) override {
-    if (++asked_ % 3 == 0) return view.candidates.size();
-    for (std::size_t i = 0; i < view.candidates.size(); ++i) {
-      if (view.candidates[i].ready) return i;
+    const bool lies = liar_.may_lie() && !liar_.over();
+    if (lies) liar_.lied();
+    return lies ? view.candidates.size() : first_with(view, true);
+  }
+
+ private:
+  Liar<when> liar_;
+};
+template <When when>
+class DispatchesNobody final : public DispatchPolicy {
+ public:
+  explicit DispatchesNobody(const PolicyContext&) {}
+  std::size_t next(const DispatchView& view) override {
+    const bool lies = liar_.may_lie() && !liar_.over();
+    if (lies) liar_.lied();
+    return lies ? view.candidates.size() : 0;
+  }
+
+ private:
+  Liar<when> liar_;
+};
+// ---- allocation and scaling: what is right, but once all that can be written
+class AllocatesTooMuchOnce final : public AllocationPolicy {
+ public:
+  explicit AllocatesTooMuchOnce(const PolicyContext&) {}
+  void allocate(const PlaceView& place, std::span<Slots> slots) override {
+    const bool lies = ++asked_ == 3;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const Slots part = place.capacity_bytes / slots.size() / place.shares[i].slot_bytes;
+      slots[i] = lies ? Slots{1} << 60 : part;
     }
-    return kNoChoice;
   }
 
  private:
   std::uint64_t asked_ = 0;
 };
-class DispatchesNobody final : public DispatchPolicy {
+class ScalesTooMuchOnce final : public ScalingPolicy {
  public:
-  explicit DispatchesNobody(const PolicyContext&) {}
-  std::size_t next(const DispatchView& view) override {
-    return ++asked_ % 3 == 0 ? view.candidates.size() : 0;
+  explicit ScalesTooMuchOnce(const PolicyContext&) {}
+  std::uint32_t workers(const NodeView& view) override {
+    return ++asked_ == 4 ? UINT32_MAX : view.workers_most;
   }
+  std::uint32_t depth(const JobView&) override { return 1; }
 
  private:
   std::uint64_t asked_ = 0;
@@ -181,18 +234,41 @@ const PolicyEntry kWildDispatch{"wild", "", &make_canary<DispatchPolicy, WildDis
 const PolicyEntry kWildSelection{"wild", "", &make_canary<SelectionPolicy, WildSelection>};
 const PolicyEntry kGreedyAllocation{"greedy", "", &make_canary<AllocationPolicy, GreedyAllocation>};
 const PolicyEntry kWildScaling{"wild", "", &make_canary<ScalingPolicy, WildScaling>};
-const PolicyEntry kSelectsUnready{"unready", "", &make_canary<SelectionPolicy, SelectsUnready>};
-const PolicyEntry kSelectsNobody{"nobody", "", &make_canary<SelectionPolicy, SelectsNobody>};
-const PolicyEntry kDispatchesNobody{"nobody", "", &make_canary<DispatchPolicy, DispatchesNobody>};
-const PolicyEntry kPinned{"pinned", "", &make_eviction_canary<BreaksRule<Rule::pinned>>};
-const PolicyEntry kAbsent{"absent", "", &make_eviction_canary<BreaksRule<Rule::not_resident>>};
-const PolicyEntry kBeyond{"beyond", "", &make_eviction_canary<BreaksRule<Rule::out_of_range>>};
-const PolicyEntry kNobody{"nobody", "", &make_eviction_canary<BreaksRule<Rule::nobody>>};
+const PolicyEntry kAllocatesOnce{"once", "", &make_canary<AllocationPolicy, AllocatesTooMuchOnce>};
+const PolicyEntry kScalesOnce{"once", "", &make_canary<ScalingPolicy, ScalesTooMuchOnce>};
 
-const Canaries kCanaries{
-    &kNeverDispatch, &kNeverSelect,    &kWildDispatch,  &kWildSelection,    &kGreedyAllocation,
-    &kWildScaling,   &kSelectsUnready, &kSelectsNobody, &kDispatchesNobody, &kPinned,
-    &kAbsent,        &kBeyond,         &kNobody};
+// Those that break one rule, often and once.
+template <When when>
+struct Liars {
+  static std::string named(const char* name) {
+    return when == When::once ? std::string("once-") + name : name;
+  }
+  template <Rule rule>
+  static constexpr MakeEviction kEvicts = &make_eviction_canary<BreaksRule<rule, when>>;
+  std::string names[7] = {named("unready"), named("nobody"), named("nobody"), named("pinned"),
+                          named("absent"),  named("beyond"), named("nobody")};
+  PolicyEntry entries[7] = {
+      {names[0].c_str(), "", &make_canary<SelectionPolicy, SelectsUnready<when>>},
+      {names[1].c_str(), "", &make_canary<SelectionPolicy, SelectsNobody<when>>},
+      {names[2].c_str(), "", &make_canary<DispatchPolicy, DispatchesNobody<when>>},
+      {names[3].c_str(), "", kEvicts<Rule::pinned>},
+      {names[4].c_str(), "", kEvicts<Rule::not_resident>},
+      {names[5].c_str(), "", kEvicts<Rule::out_of_range>},
+      {names[6].c_str(), "", kEvicts<Rule::nobody>}};
+};
+
+const Canaries& canaries() {
+  static const Liars<When::often> often;
+  static const Liars<When::once> once;
+  static const Canaries all = [] {
+    Canaries made{&kNeverDispatch,    &kNeverSelect, &kWildDispatch,  &kWildSelection,
+                  &kGreedyAllocation, &kWildScaling, &kAllocatesOnce, &kScalesOnce};
+    made.add(often.entries);
+    made.add(once.entries);
+    return made;
+  }();
+  return all;
+}
 
 }  // namespace
 
@@ -212,7 +288,7 @@ TEST_CASE("the checker notices what a broken engine would deliver") {
 }
 
 TEST_CASE("a policy that never dispatches, or never selects, delivers nothing") {
-  const PolicyList list = kCanaries.list();
+  const PolicyList list = canaries().list();
   Scenario scenario = two_ranks(Order::relaxed);
   scenario.config.policies.dispatch = "never";
   Outcomes out = Driver(scenario, list).run_for(10'000);
@@ -227,7 +303,7 @@ TEST_CASE("a policy that never dispatches, or never selects, delivers nothing") 
 }
 
 TEST_CASE("policies that break their rules are counted and harm nothing") {
-  const PolicyList list = kCanaries.list();
+  const PolicyList list = canaries().list();
   for (const char* what : {"dispatch", "selection", "allocation", "scaling"}) {
     Scenario scenario = two_ranks(Order::relaxed);
     const std::string kind = what;
@@ -242,9 +318,10 @@ TEST_CASE("policies that break their rules are counted and harm nothing") {
   }
 }
 
-TEST_CASE("each rule broken now and then is refused each time, and nothing else changes") {
-  const PolicyList list = kCanaries.list();
-  // Four jobs of different speeds in memory for a fraction of their samples and blocks.
+namespace {
+
+// Four jobs of different speeds in memory for a fraction of their samples and blocks.
+Scenario four_jobs() {
   Scenario scenario = two_ranks(Order::relaxed);
   scenario.pipelines[0].info.prefix_hash = 5;
   scenario.pipelines[0].info.decoded_bytes = 64;
@@ -255,28 +332,49 @@ TEST_CASE("each rule broken now and then is refused each time, and nothing else 
     job.compute = ms(speed);
     scenario.jobs.push_back(job);
   }
-  const std::uint64_t steps = 14 + 3 * 2 * 13;
-  const auto refused = [&](auto set, const char* name) {
-    Scenario spoilt = scenario;
-    set(spoilt.config.policies, name);
-    CAPTURE(name);
-    const Outcomes out = Driver(spoilt, list).run();
-    CHECK(out.counted_steps == steps);
-    CHECK(out.jobs_done == 4);
-    CHECK(out.engine.protocol_errors == 0);
-    return out.engine.refused_proposals;
-  };
-  const auto selection = [](PolicyTexts& texts, const char* name) { texts.selection = name; };
-  const auto dispatch = [](PolicyTexts& texts, const char* name) { texts.dispatch = name; };
-  const auto eviction = [](PolicyTexts& texts, const char* name) { texts.eviction.fill(name); };
-  CHECK(refused(selection, "unready") > 0);
-  CHECK(refused(selection, "nobody") > 0);
-  CHECK(refused(dispatch, "nobody") > 0);
-  CHECK(refused(eviction, "pinned") > 0);
-  CHECK(refused(eviction, "absent") > 0);
-  CHECK(refused(eviction, "beyond") > 0);
-  CHECK(refused(eviction, "nobody") > 0);
-  CHECK(refused(eviction, "fifo") == 0);
+  return scenario;
+}
+
+// Proposals that were refused; the jobs have what they would have had.
+std::uint64_t refused(std::string PolicyTexts::*kind, const std::string& name) {
+  Scenario spoilt = four_jobs();
+  if (kind == nullptr) {
+    spoilt.config.policies.eviction.fill(name);
+  } else {
+    spoilt.config.policies.*kind = name;
+  }
+  CAPTURE(name);
+  const Outcomes out = Driver(spoilt, canaries().list()).run();
+  CHECK(out.counted_steps == 14 + 3 * 2 * 13);
+  CHECK(out.jobs_done == 4);
+  CHECK(out.engine.protocol_errors == 0);
+  return out.engine.refused_proposals;
+}
+
+}  // namespace
+
+TEST_CASE("each rule broken now and then is refused each time, and nothing else changes") {
+  CHECK(refused(&PolicyTexts::selection, "unready") > 1);
+  CHECK(refused(&PolicyTexts::selection, "nobody") > 1);
+  CHECK(refused(&PolicyTexts::dispatch, "nobody") > 1);
+  for (const char* rule : {"pinned", "absent", "beyond", "nobody"}) {
+    CHECK(refused(nullptr, rule) > 1);
+  }
+  CHECK(refused(nullptr, "fifo") == 0);
+}
+
+TEST_CASE("each rule broken once is refused once") {
+  CHECK(refused(&PolicyTexts::selection, "once-unready") == 1);
+  CHECK(refused(&PolicyTexts::selection, "once-nobody") == 1);
+  CHECK(refused(&PolicyTexts::dispatch, "once-nobody") == 1);
+  CHECK(refused(&PolicyTexts::allocation, "once") == 1);
+  CHECK(refused(&PolicyTexts::scaling, "once") == 1);
+  // Each share has a policy of its own: the samples as stored, decoded, and the blocks.
+  for (const char* rule : {"once-pinned", "once-absent", "once-beyond", "once-nobody"}) {
+    const std::uint64_t times = refused(nullptr, rule);
+    CHECK(times >= 1);
+    CHECK(times <= 3);
+  }
 }
 
 }  // namespace batchflow::test

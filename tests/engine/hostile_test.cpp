@@ -14,20 +14,21 @@ constexpr PipelineId kPipeline{1};
 constexpr NodeId kNode{1};
 
 struct Bare {
-  explicit Bare(std::uint64_t samples) : engine(EngineConfig(), policy_list(), fill(samples)) {
+  explicit Bare(std::uint64_t samples, Bytes stored = 1000, Bytes prepared = 1000)
+      : engine(EngineConfig(), policy_list(), fill(samples, stored, prepared)) {
     const std::vector<Event> events{
         CatalogueKnown{kDataset, 7}, PipelineKnown{kPipeline, 9}, NodeJoined{kNode, 4},
         CapacityChanged{{kNode, Tier::dram, 0}, Bytes{1} << 30}, WorkerJoined{WorkerId(1), kNode}};
     engine.step(now, events);
   }
-  const Catalogues& fill(std::uint64_t samples) {
-    catalogues.add(kDataset, Catalogue::uniform("hostile", 7, samples, 1000));
+  const Catalogues& fill(std::uint64_t samples, Bytes stored, Bytes prepared) {
+    catalogues.add(kDataset, Catalogue::uniform("hostile", 7, samples, stored));
     PipelineInfo pipeline;
     pipeline.hash = 9;
     pipeline.prefix_hash = 5;
     pipeline.has_random = true;
     pipeline.decoded_bytes = 1000;
-    pipeline.prepared_bytes = 1000;
+    pipeline.prepared_bytes = prepared;
     catalogues.add(kPipeline, pipeline);
     return catalogues;
   }
@@ -36,12 +37,13 @@ struct Bare {
     const auto commands = engine.step(now, {&event, 1});
     return {commands.begin(), commands.end()};
   }
-  std::vector<Command> join(std::uint32_t credits, std::size_t ranks_of_it = 2) {
+  std::vector<Command> join(std::uint32_t credits, std::size_t ranks_of_it = 2,
+                            std::uint32_t batch = 5) {
     JobJoined event;
     event.job = JobId(++jobs);
     event.dataset = kDataset;
     event.pipeline = kPipeline;
-    event.batch_samples = 5;
+    event.batch_samples = batch;
     event.credits = credits;
     const std::vector<NodeId> ranks(ranks_of_it, kNode);
     event.ranks = ranks;
@@ -226,4 +228,47 @@ TEST_CASE("what comes with a join that is refused is no contradiction, and later
   CHECK(bare.engine.counters().stale_completions == 1);
   bare.step(report);
   CHECK(bare.engine.counters().protocol_errors == 1);
+}
+
+TEST_CASE("samples of more slots than a share counts are served, and not kept") {
+  const Bytes slot = EngineConfig().item_slot_bytes;
+  for (const Bytes stored : {slot << 32, (slot << 32) - 1, (slot << 32) + 1}) {
+    CAPTURE(stored);
+    Bare bare(100, stored);
+    std::vector<Command> commands = bare.join(2);
+    REQUIRE(Bare::first<Admit>(commands));
+    commands = bare.step(BatchWanted{JobId(1), 0, 1});
+    const auto* read = Bare::first<Read>(commands);
+    REQUIRE(read);
+    CHECK(read->keep.is_none());
+  }
+}
+
+TEST_CASE("batches whose bytes no number holds, or no memory, are refused with what they need") {
+  constexpr Bytes kRoom = Bytes{1} << 30;
+  struct Case {
+    Bytes sample;
+    std::uint32_t batch;
+  };
+  // 800 GiB; just beyond what 64 bits hold, where the rest would fit; and far beyond.
+  for (const Case& one : {Case{Bytes{200} << 20, 4096}, Case{Bytes{1} << 40, 1u << 24},
+                          Case{(Bytes{1} << 40) + 1, 1u << 24}, Case{UINT64_MAX, UINT32_MAX}}) {
+    CAPTURE(one.sample);
+    Bare bare(1u << 26, 1000, one.sample);
+    const auto commands = bare.join(1, 1, one.batch);
+    const auto* refused = Bare::first<Refuse>(commands);
+    REQUIRE(refused);
+    CHECK(refused->why == Refusal::no_room);
+    const auto bytes = static_cast<unsigned __int128>(one.sample) * one.batch;
+    CHECK(refused->needed >= std::min<unsigned __int128>(bytes, UINT64_MAX));
+    CHECK(refused->available <= kRoom);
+  }
+}
+
+TEST_CASE("a rank that is lost near the end of time is waited for until then") {
+  Bare bare(1000);
+  REQUIRE(Bare::first<Admit>(bare.join(2)));
+  bare.now = kNever - EngineConfig().rank_timeout / 2;
+  CHECK(!Bare::first<Refuse>(bare.step(RankLost{JobId(1), 0})));
+  for (int i = 0; i < 20; ++i) CHECK(!Bare::first<Refuse>(bare.step(TimerFired{TimerId(1)})));
 }
