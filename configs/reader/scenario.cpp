@@ -165,11 +165,10 @@ void read_name_and_seed(ConfigSection& section, Scenario& scenario) {
 }
 
 void read_engine(ConfigSection& section, Scenario& scenario) {
-  // A node's `cache` is what it keeps: what is read lands beside it, unless the scenario says so.
-  scenario.engine.count_staging = false;
   section.section("engine", [&](ConfigSection& engine) {
+    const bool counts = scenario.engine.count_staging;
     scenario.engine = read_engine_config(engine);
-    if (!engine.has("count_staging")) scenario.engine.count_staging = false;
+    if (!engine.has("count_staging")) scenario.engine.count_staging = counts;
   });
   if (scenario.engine.seed == 0) scenario.engine.seed = scenario.seed;
   // A job that has to leave its GPUs comes back, after any time.

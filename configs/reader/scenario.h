@@ -40,6 +40,14 @@ struct GrainModel {
 enum class Scheduler : std::uint8_t { fifo, recorded, sjf, las };
 inline constexpr std::string_view kSchedulers[] = {"fifo", "recorded", "sjf", "las"};
 
+// A node's `cache` is what it keeps: what is read lands beside it, unless a scenario says
+// otherwise.
+inline EngineConfig engine_of_scenarios() {
+  EngineConfig engine;
+  engine.count_staging = false;
+  return engine;
+}
+
 struct Scenario {
   std::string name;
   std::uint64_t seed = 1;
@@ -48,7 +56,7 @@ struct Scenario {
   std::vector<PipelineModel> pipelines;
   std::vector<JobModel> jobs;  // by arrival
   Scheduler scheduler = Scheduler::fifo;
-  EngineConfig engine;
+  EngineConfig engine = engine_of_scenarios();
   GrainModel grain;
   std::vector<FaultModel> faults;
   Duration ends_after{0};  // simulated time at which the run is cut; 0: when all jobs are done

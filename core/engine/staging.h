@@ -49,37 +49,45 @@ inline Bytes block_staged(const EngineState& s, const Stream& stream) {
   return std::min(most, saturating_sum(saturating_sum(usual, usual / 4), largest));
 }
 
+// What a place is promised whose largest sample is this. Where memory is set apart for reads it
+// serves nothing else; what does not fit into that has memory beside it.
+inline Bytes staging_least(const EngineState& s, Bytes largest) {
+  const Bytes apart = s.config.staging_bytes;
+  return largest > apart ? saturating_sum(apart, largest) : apart;
+}
+
 // What is needed more, of a place that streams use already, for this one.
 inline Bytes more_staging(const EngineState& s, const Stream& stream, Place place) {
   if (!s.config.count_staging) return 0;
-  const Bytes largest = largest_staged(s, stream);
+  const Bytes needed = staging_least(s, largest_staged(s, stream));
   const Bytes least = s.memory.staging(place).least;
-  return largest > least ? largest - least : 0;
+  return needed > least ? needed - least : 0;
 }
 
 inline void raise_staging(EngineState& s, const Stream& stream, Place place) {
-  if (s.config.count_staging) s.memory.raise_staging(place, largest_staged(s, stream));
+  if (!s.config.count_staging) return;
+  s.memory.raise_staging(place, staging_least(s, largest_staged(s, stream)));
 }
 
 // Of all streams that may have blocks made on the node.
 inline void plan_staging(EngineState& s, const Node& node) {
   const Place place = dram_of(node.id);
   if (!s.config.count_staging || !s.memory.has(place)) return;
-  Bytes least = 0;
+  Bytes largest = 0;
   Bytes block = 0;
   for (const std::uint32_t index : node.streams) {
     Stream& stream = s.streams[index];
     const StreamNode& part = node_of(stream, node.id);
     if (part.jobs == 0 && part.reserve == 0 && !part.standby) continue;
-    least = std::max(least, largest_staged(s, stream));
+    largest = std::max(largest, largest_staged(s, stream));
     block = std::max(block, block_staged(s, stream));
   }
   constexpr Bytes kPart = 8;  // of a place, at most, where no sample is larger
-  Bytes wish = std::min(saturating_product(block, blocks_at_once(s, node)),
-                        s.memory.capacity(place) / kPart);
-  // What does not fit into what is set apart has memory beside it.
-  const Bytes fixed = s.config.staging_bytes;
-  if (fixed > 0) wish = least > fixed ? saturating_sum(fixed, least) : fixed;
+  const Bytes wish = s.config.staging_bytes > 0
+                         ? 0
+                         : std::min(saturating_product(block, blocks_at_once(s, node)),
+                                    s.memory.capacity(place) / kPart);
+  const Bytes least = staging_least(s, largest);
   s.memory.plan_staging(place, least, std::max(least, wish));
 }
 

@@ -55,4 +55,51 @@ TEST_CASE("jobs of several seeds share a place of any size that admits them") {
   }
 }
 
+// Two blocks of 800 bytes a worker may be read at a time, within an eighth of the place.
+TEST_CASE(
+    "reads take what workers can use and no more, and in the least memory a sample at a time") {
+  const Outcomes least = Driver(seeds(1, 1, 3 * 512 + 100), policy_list()).run();
+  CHECK(least.staged_most == 100);
+  CHECK(least.engine.reads == 2 * 400);
+  const Outcomes some = Driver(seeds(1, 1, 8 * 800), policy_list()).run();
+  CHECK(some.staged_most <= 800);
+  CHECK(some.staged_most > 300);
+  const Outcomes plenty = Driver(seeds(1, 1, 8 * 1600), policy_list()).run();
+  CHECK(plenty.staged_most == 1600);
+  CHECK(plenty.engine.reads <= 2 * 50);
+}
+
+TEST_CASE("a join for whose samples there is no staging memory is refused, a byte short of it") {
+  Scenario scenario = seeds(1, 1, 3 * 512 + 99);
+  CHECK(Driver(scenario, policy_list()).run().jobs_without_room == 1);
+  // What is set apart for reads serves nothing else.
+  scenario.config.staging_bytes = 1000;
+  scenario.nodes[0].dram = 3 * 512 + 1000;
+  CHECK(Driver(scenario, policy_list()).run().refusals == 0);
+  scenario.jobs[0].credits = 1;
+  scenario.nodes[0].dram = 2 * 512 + 999;
+  CHECK(Driver(scenario, policy_list()).run().jobs_without_room == 1);
+  // Whole sectors count: 100 bytes may lie in three of 64.
+  scenario.config.staging_bytes = 0;
+  scenario.config.staging_sector_bytes = 64;
+  scenario.nodes[0].dram = 2 * 512 + 192;
+  CHECK(Driver(scenario, policy_list()).run().refusals == 0);
+  scenario.nodes[0].dram -= 1;
+  CHECK(Driver(scenario, policy_list()).run().jobs_without_room == 1);
+}
+
+TEST_CASE("batches of listed orders have staging memory of their own") {
+  Scenario scenario = seeds(2, 2, 0);
+  scenario.jobs[1].order = Order::listed;
+  scenario.jobs[1].has_shuffle_seed = false;
+  scenario.jobs[1].credits = 2;
+  scenario.jobs[1].hold = ms(3);
+  scenario.jobs[1].listed_batches = 40;
+  // Beside the other's slots and sample, two batches of 8 samples.
+  scenario.nodes[0].dram = 3 * 512 + 100 + 2 * 8 * 100;
+  const Outcomes out = Driver(scenario, policy_list()).run();
+  CHECK(out.jobs_done == 2);
+  CHECK(out.refusals == 0);
+}
+
 }  // namespace batchflow::test
