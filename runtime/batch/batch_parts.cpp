@@ -28,8 +28,8 @@ BatchParts::BatchParts(const BlockLayout& layout, const std::byte* slot, std::ui
   add_zeros(to_layout.bytes);
 }
 
-void BatchParts::add_field(const BlockLayout::FieldPlace& source,
-                           const BlockLayout::FieldPlace& target) {
+void BatchParts::add_field(const BlockLayout::FieldLayout& source,
+                           const BlockLayout::FieldLayout& target) {
   const std::byte* const values = slot_ + source.values;
   if (!source.ragged)
     return add(target.values,

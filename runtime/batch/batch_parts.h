@@ -25,7 +25,7 @@ class BatchParts {
  private:
   using Piece = std::span<const std::byte>;
 
-  void add_field(const BlockLayout::FieldPlace& source, const BlockLayout::FieldPlace& target);
+  void add_field(const BlockLayout::FieldLayout& source, const BlockLayout::FieldLayout& target);
   // With zeros up to there.
   void add(Bytes at, Piece bytes);
   void add_zeros(Bytes end);

@@ -23,8 +23,8 @@ namespace batchflow {
 
 class Relay {
  public:
-  // `local` is a connection to the service, `from` the machine of the job. `large_frames`, the bytes
-  // of large messages of all relays, outlives it.
+  // `local` is a connection to the service, `from` the machine of the job. `large_frames`, the
+  // bytes of large messages of all relays, outlives it.
   Relay(std::unique_ptr<TcpChannel> job, Channel local, std::string from,
         std::atomic<std::size_t>& large_frames);
 

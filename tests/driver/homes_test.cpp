@@ -9,7 +9,7 @@ namespace batchflow::test {
 namespace {
 
 constexpr std::uint64_t kSamples = 1000;
-constexpr Bytes kSlot = 64;  // of a sample
+constexpr Bytes kSlot = 64;            // of a sample
 constexpr Bytes kStaging = 8 * kSlot;  // what is read lands in it
 constexpr std::uint32_t kEpochs = 6;
 

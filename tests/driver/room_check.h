@@ -31,7 +31,7 @@ class RoomCheck {
     std::vector<std::uint64_t> stream;  // what its stream has in common
     Bytes sample = 0;                   // prepared
     Bytes block = 0;                    // of its stream
-    Bytes batch = 0;            // as it is stored, if the job prepares nothing
+    Bytes batch = 0;                    // as it is stored, if the job prepares nothing
     Bytes staged = 0;           // the largest sample as it is stored, where reads are counted
     std::uint32_t credits = 1;  // the most; once it is admitted those it was given
     bool prepares = true;       // false: samples are handed out as they are stored
