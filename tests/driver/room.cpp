@@ -6,6 +6,17 @@
 
 namespace batchflow::test {
 
+namespace {
+
+// What the largest sample takes where it is read: all sectors that it may touch.
+Bytes largest_staged(const EngineConfig& config, const DatasetPlan& dataset) {
+  const Bytes largest = std::max(dataset.bytes, dataset.bytes_most);
+  const Bytes sector = config.staging_sector_bytes;
+  return sector == 1 ? largest : (largest + 2 * sector - 1) / sector * sector;
+}
+
+}  // namespace
+
 // At its join; it stays in the stream it came to.
 RoomCheck::Asked Driver::asked_of(const Client& client) const {
   const JobPlan& plan = client.plan;
@@ -25,8 +36,11 @@ RoomCheck::Asked Driver::asked_of(const Client& client) const {
   asked.job = client.id;
   asked.prepares = plan.order != Order::listed;
   asked.block = sample * block;
-  asked.staged = config_.count_staging ? dataset.bytes : 0;
-  asked.sample = asked.prepares ? sample : asked.staged;
+  const Bytes largest = largest_staged(config_, dataset);
+  // Where memory is set apart for reads, it is promised whole; a sample that is larger has its own.
+  const Bytes apart = config_.staging_bytes;
+  asked.staged = !config_.count_staging ? 0 : largest > apart ? apart + largest : apart;
+  asked.sample = asked.prepares ? sample : config_.count_staging ? largest : 0;
   asked.stream = {
       dataset.id.value,
       plan.pipeline.value,
