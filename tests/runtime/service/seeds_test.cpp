@@ -108,7 +108,8 @@ void run_seeds(const Rows& rows, Bytes memory, int workers, std::size_t count) {
   CHECK(status.at("staged_bytes_most").get<Bytes>() <= status.at("staging_bytes").get<Bytes>());
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // they take memory of their own
-  CHECK(most <= memory + 32 * kMib);
+  // A slab that was given back has no pages, and counts here until its jobs have unmapped it.
+  CHECK(most <= memory + 64 * kMib);
 #endif
 }
 
