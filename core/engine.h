@@ -71,7 +71,7 @@ struct EngineCounters {
   std::uint64_t samples_read = 0;
   std::uint64_t failed_reads = 0;
   std::uint64_t corrupt_samples = 0;
-  std::uint64_t repeats = 0;
+  std::uint64_t repeats = 0;  // samples that jobs had before with the same draws
   std::uint64_t stale_completions = 0;
   std::uint64_t protocol_errors = 0;    // events that contradict what went before
   std::uint64_t refused_proposals = 0;  // of policies

@@ -376,7 +376,7 @@ struct Deliver {
   std::uint32_t rehearsed_block_samples = 0;  // B of the blocks that rehearsed slices name
   std::span<const Ingredient> ingredients;    // of a listed order: the samples as they are stored
   std::span<const Replacement> replacements;  // `place` counts within the batch
-  std::uint32_t repeats = 0;                  // samples this job had before with the same draws
+  std::uint32_t repeats = 0;  // samples the job had in committed steps with the same draws
 };
 
 // An item or block leaves a place. Its slot is free when this has been carried out, at once.

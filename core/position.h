@@ -77,6 +77,10 @@ class Position {
   // REQUIRES: relaxed, the block exists
   std::uint32_t samples_had(std::uint32_t lane, std::uint32_t block) const;
 
+  // How many samples of the slice, of blocks of these sizes, were had before with the very same
+  // draws. Orders that are drawn, and rehearsal, number each visit of a sample: there are none.
+  std::uint32_t repeats(const Slice& slice, const LaneSizes& sizes) const;
+
   // A committed step. Blocks may come in any order and partly, but the parts of one block in turn.
   // Fillers are ignored. Empty, or what is wrong: then the slices before the wrong one are applied.
   [[nodiscard]] std::string apply(std::span<const Slice> slices);

@@ -243,6 +243,15 @@ bool Delivery::list_draws(const Job& job, Batch& batch) {
   return true;
 }
 
+// Counted from draws and from what is committed, whatever the order thinks it gives: none, unless a
+// user asks for re-use.
+std::uint32_t Delivery::repeats(const Job& job, const Batch& batch) const {
+  if (!s_.streams[job.stream].pipeline->has_random) return 0;
+  std::uint32_t count = 0;
+  for (const Piece& piece : batch.pieces) count += job.committed.repeats(piece.slice, batch.sizes);
+  return count;
+}
+
 void Delivery::order_delivery(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
   Deliver& order = s_.order(Deliver());
@@ -269,6 +278,7 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
   auto slices = s_.arena.make<Slice>(batch.pieces.size());
   for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
   order.slices = slices;
+  order.repeats = repeats(job, batch);
   if (job.order == Order::listed) {
     order.place = {batch.node, Tier::dram, 0};
   } else if (batch.in_place) {
@@ -296,6 +306,7 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
   if (order.request.attempt == 0) {
     ++s_.counters.batches;
     s_.counters.samples += batch.samples;
+    s_.counters.repeats += order.repeats;
     if (!batch.in_place) ++s_.counters.copied_batches;
   }
 }

@@ -33,6 +33,7 @@ class Delivery {
   void abandon_node(Job& job, NodeId node);
   // A block is gone or will not come: pieces that were being copied from it start over.
   void lost_block(Handle block);
+  std::uint32_t repeats(const Job& job, const Batch& batch) const;
   void order_delivery(Job& job, std::uint32_t batch);
   // Epochs all of whose steps are committed, also those that had none left, are over.
   void end_epochs(Job& job);

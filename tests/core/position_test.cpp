@@ -482,3 +482,51 @@ TEST_CASE("a position counts what was rehearsed in its epoch, of whatever buffer
       problem));
   CHECK(problem == "a position lacks buffer");
 }
+
+TEST_CASE("repeats are counted from draws: of the pass, the part and the epoch that was had") {
+  // Blocks of 10, lanes of 2 blocks.
+  const LaneSizes sizes{100, 10, 2};
+  Position position = relaxed_position(100, 10, 2);
+  const auto repeats = [&](const BlockName& name, std::uint32_t from, std::uint32_t to) {
+    return position.repeats({name, from, to}, sizes);
+  };
+  CHECK(repeats({0, 3, 0, 0}, 0, 10) == 0);
+  REQUIRE(apply(position, {0, 3, 0, 0}, 0, 10).empty());
+  REQUIRE(apply(position, {0, 3, 0, 1}, 0, 4).empty());
+  REQUIRE(apply(position, {0, 1, 2, 1}, 0, 10).empty());
+  REQUIRE(apply(position, {0, 1, 2, 0}, 0, 10).empty());
+  CHECK(repeats({0, 3, 0, 0}, 0, 10) == 10);
+  CHECK(repeats({0, 3, 0, 0}, 7, 9) == 2);
+  CHECK(repeats({0, 3, 0, 1}, 0, 10) == 4);
+  CHECK(repeats({0, 3, 0, 1}, 3, 6) == 1);
+  CHECK(repeats({0, 3, 0, 1}, 4, 10) == 0);  // the rest of it
+  CHECK(repeats({0, 3, 1, 0}, 0, 10) == 0);  // another pass
+  CHECK(repeats({0, 1, 2, 0}, 0, 10) == 10);  // a lane that is finished
+  CHECK(repeats({0, 1, 1, 0}, 0, 10) == 10);  // a pass that others had before it
+  CHECK(repeats({0, 2, 0, 0}, 0, 10) == 0);
+  CHECK(repeats({1, 3, 0, 0}, 0, 10) == 0);
+  CHECK(position.repeats({{0, 3, 0, 0}, 0, 10, true}, sizes) == 0);
+  CHECK(position.repeats({{0, 3, 0, 0}, 0, 10, false, true}, sizes) == 0);
+  CHECK(repeats({0, 99, 0, 0}, 0, 10) == 0);  // there is no such lane
+  // In the next epoch of the generation, and after it.
+  position.finish_epoch();
+  CHECK(repeats({0, 3, 0, 1}, 4, 10) == 6);
+  CHECK(repeats({0, 3, 1, 1}, 4, 10) == 0);
+  position.begin_generation(5, 10, 2);
+  CHECK(repeats({0, 3, 7, 1}, 0, 10) == 10);
+  CHECK(repeats({5, 3, 0, 1}, 0, 10) == 0);
+}
+
+TEST_CASE("repeats of a strict order: places that were had, whatever cuts them into blocks") {
+  const LaneSizes sizes{100, 10, 2};
+  Position position(Order::strict, 1, 100, 2, 1);
+  CHECK(position.repeats({{0, 0, 0, 0}, 0, 10}, sizes) == 10);  // the epoch before
+  CHECK(position.repeats({{1, 0, 0, 0}, 0, 10}, sizes) == 0);
+  REQUIRE(apply(position, {1, 0, 0, 0}, 0, 10).empty());
+  REQUIRE(apply(position, {1, 0, 0, 1}, 0, 5).empty());
+  CHECK(position.repeats({{1, 0, 0, 1}, 0, 10}, sizes) == 5);
+  CHECK(position.repeats({{1, 0, 0, 1}, 5, 10}, sizes) == 0);
+  CHECK(position.repeats({{1, 0, 0, 0}, 0, 10}, sizes) == 10);
+  CHECK(position.repeats({{1, 0, 0, 0}, 10, 20}, {100, 20, 1}) == 5);
+  CHECK(position.repeats({{2, 0, 0, 0}, 0, 10}, sizes) == 0);
+}

@@ -80,7 +80,9 @@ void Checker::count(const Step& step) {
   check_shape(step);
   for (Rank rank = 0; rank < step.size(); ++rank) {
     for (const Handed& sample : step[rank]->samples) {
-      if (sample.filler || sample.rehearsed) continue;
+      if (sample.filler) continue;
+      count_draw(sample);
+      if (sample.rehearsed) continue;
       count_sample(sample);
       if (!locality_) continue;
       locality_->count(rank, {sample.generation, sample.lane, sample.pass, sample.block},
@@ -174,6 +176,18 @@ void Checker::check_fillers(const Step& step, std::uint64_t own) {
       }
       ++place;
     }
+  }
+}
+
+// Whatever the order: no sample comes twice with the key that its random steps are drawn with.
+void Checker::count_draw(const Handed& sample) {
+  const KeyRoot root{dataset_.version, seed_};
+  const bool numbered = weighted_ != nullptr || sample.rehearsed;
+  const std::uint64_t key =
+      numbered ? occurrence_draw_key(root, sample.generation, sample.visited, sample.occurrence)
+               : draw_key(root, sample.generation, sample.pass, sample.visited);
+  if (!draws_.insert(key).second) {
+    violated(fmt::format("sample {} repeats its draws", sample.visited.value));
   }
 }
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "core/permutation.h"
@@ -91,6 +92,7 @@ class Checker {
   void count_rehearsed(const Step& step);
   void restart_if_anew(const Handed& first);
   void count_sample(const Handed& sample);
+  void count_draw(const Handed& sample);
   void check_replacement(const Handed& sample);
   void check_shape(const Step& step);
   void check_fillers(const Step& step, std::uint64_t own);
@@ -113,6 +115,7 @@ class Checker {
   std::uint64_t epoch_samples_;  // N, or the draws of a weighted epoch
   std::vector<bool> seen_;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> last_draw_;  // a sample: (g + 1, r)
+  std::unordered_set<std::uint64_t> draws_;  // keys of all that was drawn
   RehearsalCheck rehearsal_;
   std::unique_ptr<LocalityCheck> locality_;
   std::unique_ptr<WeightedCheck> weighted_;

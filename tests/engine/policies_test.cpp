@@ -42,6 +42,7 @@ void deliver_all(std::uint64_t seed) {
     SmallWorld world(plan, tested_policies());
     run_by_the_rules(world);
     CHECK(world.refusals() == 0);
+    CHECK(world.repeats() == 0);
     CHECK(world.engine().counters().repeats == 0);
   });
 }

@@ -33,6 +33,7 @@ void deliver_in_spite(std::uint64_t seed) {
   SmallWorld world(plan, policy_list());
   REQUIRE(world.run(200'000));
   CHECK(world.refusals() == 0);
+  CHECK(world.repeats() == 0);
   CHECK(world.engine().counters().repeats == 0);
 }
 

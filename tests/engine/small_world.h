@@ -13,7 +13,9 @@
 #include <deque>
 #include <iostream>
 #include <map>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/command_digest.h"
@@ -111,6 +113,8 @@ class SmallWorld {
   // Orders that move bytes: Read, Prepare, Transfer, Deliver.
   std::uint64_t moves() const { return moves_; }
   std::uint64_t refusals() const { return refusals_; }
+  // Samples that a job was handed again with the draws it had them with.
+  std::uint64_t repeats() const { return repeats_; }
   // Of samples that were kept, in whatever form.
   std::uint64_t samples_dropped() const { return samples_dropped_; }
   std::uint64_t operations_most() const { return operations_most_; }
@@ -249,7 +253,10 @@ class SmallWorld {
       if (order.in_place) at = slice.from;
       for (std::uint32_t i = slice.from; i < slice.to; ++i, ++at) {
         const SampleId sample = content.samples.at(at);
-        if (!slice.filler) ++seen_[order.job.value][order.epoch][sample.value];
+        if (slice.filler) continue;
+        ++seen_[order.job.value][order.epoch][sample.value];
+        const bool fresh = draws_.insert({order.job.value, slice.name, i}).second;
+        repeats_ += fresh ? 0 : 1;
       }
     }
     if (order.in_place) {
@@ -328,6 +335,8 @@ class SmallWorld {
   std::map<BatchKey, Lent> lent_;
   std::map<std::pair<std::uint32_t, Rank>, std::uint64_t> trained_;  // until which step it trains
   std::vector<std::vector<std::vector<std::uint32_t>>> seen_;        // job, epoch, sample: times
+  std::set<std::tuple<std::uint32_t, BlockName, std::uint32_t>> draws_;  // job, block, place in it
+  std::uint64_t repeats_ = 0;
   ShareId decoded_in_ = ShareId::none();
   std::uint64_t written_ = 0;
   std::uint64_t deliveries_ = 0;
