@@ -96,14 +96,14 @@ bool PictureWorker::reserve(const Box& wanted, bool decode, const Extent2* kept,
 Bytes PictureWorker::operations_need(std::optional<Extent2> decoded) const {
   std::array<Bytes, 2> buffers{};
   std::size_t shown = 1;
-  Bytes tables = 0;
+  Resampler::Needs tables;
   if (decoded) buffers[shown = 0] = PictureBuffer::bytes(*decoded);
   const auto make = [&](Extent2 extent) {
     shown = 1 - shown;
     buffers[shown] = std::max(buffers[shown], PictureBuffer::bytes(extent));
   };
   const auto scale = [&](const Scaling& scaling) {
-    tables = std::max(tables, Resampler::needs(scaling));
+    tables.add(scaling);
     make(scaling.window.extent());
   };
   Extent2 extent = decoded.value_or(shows_.extent);
@@ -121,7 +121,7 @@ Bytes PictureWorker::operations_need(std::optional<Extent2> decoded) const {
     }
     is_foreign = false;
   }
-  return counted_sum(tables, counted_sum(buffers[0], buffers[1]));
+  return counted_sum(tables.sum(), counted_sum(buffers[0], buffers[1]));
 }
 
 // ------------------------------------------------------------------------------- choosing ----

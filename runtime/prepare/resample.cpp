@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "core/check.h"
@@ -51,15 +52,6 @@ Box needed(const Scaling& s) {
   return {s.from.x + x, s.from.y + y, width, height};
 }
 
-Bytes Resampler::Axis::needs(int from, int to, int window_count) {
-  const auto count = static_cast<Bytes>(window_count);
-  const Bytes sources = from == to ? 1 : sources_most(from, to);
-  return counted_sum(
-      counted_product(count, sizeof(Taps)),
-      counted_sum(counted_product(counted_product(count, sources), sizeof(std::int32_t)),
-                  counted_product(sources, sizeof(double))));
-}
-
 // Their sizes are known, so that they need not grow.
 void Resampler::Axis::plan(int from, int to, int window_first, int window_count) {
   taps.clear();
@@ -97,15 +89,31 @@ void Resampler::Axis::drop() {
   batchflow::drop(exact);
 }
 
-Bytes Resampler::needs(const Scaling& s) {
+void Resampler::Needs::add(const Scaling& s) {
   const Box read = needed(s);
-  const Bytes read_row = counted_product(static_cast<Bytes>(read.width), kChannels);
-  const Bytes made_row = counted_product(static_cast<Bytes>(s.window.width), kChannels);
-  const Bytes rows = counted_product(counted_sum(read_row, made_row), kRowsAtOnce);
-  const Bytes tables = counted_sum(Axis::needs(s.from.width, s.to.width, s.window.width),
-                                   Axis::needs(s.from.height, s.to.height, s.window.height));
-  return counted_sum(counted_sum(PictureBuffer::bytes({s.window.width, read.height}), rows),
-                     tables);
+  add_axis(0, s.from.width, s.to.width, s.window.width);
+  add_axis(3, s.from.height, s.to.height, s.window.height);
+  const auto rows = [](int width) {
+    return counted_product(counted_product(static_cast<Bytes>(width), kChannels), kRowsAtOnce);
+  };
+  parts_[6] = std::max(parts_[6], rows(read.width));
+  parts_[7] = std::max(parts_[7], rows(s.window.width));
+  parts_[8] = std::max(parts_[8], PictureBuffer::bytes({s.window.width, read.height}));
+}
+
+void Resampler::Needs::add_axis(std::size_t first, int from, int to, int window_count) {
+  const auto count = static_cast<Bytes>(window_count);
+  const Bytes sources = from == to ? 1 : sources_most(from, to);
+  const std::array<Bytes, 3> tables = {
+      counted_product(count, sizeof(Taps)),
+      counted_product(counted_product(count, sources), sizeof(std::int32_t)),
+      counted_product(sources, sizeof(double))};
+  for (std::size_t i = 0; i < tables.size(); ++i)
+    parts_[first + i] = std::max(parts_[first + i], tables[i]);
+}
+
+Bytes Resampler::Needs::sum() const {
+  return std::accumulate(parts_.begin(), parts_.end(), Bytes{0}, counted_sum);
 }
 
 Bytes Resampler::held() const {

@@ -2,6 +2,8 @@
 // torchvision's on pictures) does: first across, then down, with rounding to whole numbers between.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -27,8 +29,19 @@ class Resampler {
  public:
   explicit Resampler(const Kernels& kernels) : kernels_(kernels) {}
 
-  // What run() takes at most, beside the picture that it makes.
-  static Bytes needs(const Scaling& scaling);
+  // What run() takes at most, beside the picture that it makes: of each table and each buffer, as
+  // each grows to the largest of all scalings.
+  class Needs {
+   public:
+    void add(const Scaling& scaling);
+    Bytes sum() const;
+
+   private:
+    void add_axis(std::size_t first, int from, int to, int window_count);
+
+    // For each axis taps, weights and exact ones, then columns, scaled and between.
+    std::array<Bytes, 9> parts_{};
+  };
   Bytes held() const;
   void drop();
 
@@ -43,7 +56,6 @@ class Resampler {
     std::vector<double> exact;
     bool copies = false;  // no scaling
 
-    static Bytes needs(int from, int to, int window_count);
     void plan(int from, int to, int window_first, int window_count);
     Bytes held() const { return bytes_of(taps) + bytes_of(weights) + bytes_of(exact); }
     void drop();

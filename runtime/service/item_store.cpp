@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/memory/out_of_memory.h"
 
 namespace batchflow {
 namespace {
@@ -74,6 +75,7 @@ ItemStore::~ItemStore() {
 }
 
 ItemStore::Item ItemStore::make(Bytes bytes) {
+  const WaitsForMemory scope;  // half a change of what all share would stay
   const Extents::Page pages = pages_for(bytes);
   MemoryCharge charge(budget_, pages * Extents::kPage + kBytesPerItem);
   if (!charge) return nullptr;
@@ -94,6 +96,7 @@ ItemStore::Item ItemStore::make(Bytes bytes) {
 }
 
 void ItemStore::release(const Kept& kept) {
+  const WaitsForMemory scope;
   // Before another has the addresses.
   madvise(kept.memory, kept.pages() * Extents::kPage, MADV_DONTNEED);
   const std::lock_guard lock(mutex_);

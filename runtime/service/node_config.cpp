@@ -460,15 +460,16 @@ void settle(NodeConfig& config, Bytes held) {
         fmt::format("spill: {} bytes are too little; give it {} MiB or more "
                     "(--spill PATH,SIZE), or leave it out",
                     config.spill.bytes, mib(Spill::kLeast)));
+  const Bytes scratch = apart_for_scratch(config);
+  const Bytes fixed = kCacheLeast + kOwn + scratch;
   if (config.cache_bytes() < kCacheLeast)
     throw ConfigError(fmt::format(
-        "memory: {} MiB are too little: {} MiB go to staging, {} MiB to the workers' scratch and "
-        "{} MiB to the service itself, and at least {} MiB must be left for batches; give it {} "
-        "MiB or more (--memory)",
-        mib(config.memory), mib(config.storage.staging), mib(apart_for_scratch(config)), mib(kOwn),
-        mib(kCacheLeast),
-        held == 0 ? (mib(kCacheLeast + kOwn + apart_for_scratch(config)) * 4 + 2) / 3
-                  : mib(kCacheLeast + kOwn + apart_for_scratch(config) + config.storage.staging)));
+        "memory: {} MiB are too little: {} MiB go to staging{} and {} MiB to the service itself, "
+        "and at least {} MiB must be left for batches; give it {} MiB or more (--memory)",
+        mib(config.memory), mib(config.storage.staging),
+        scratch == 0 ? "" : fmt::format(", {} MiB to the workers' scratch", mib(scratch)),
+        mib(kOwn), mib(kCacheLeast),
+        held == 0 ? (mib(fixed) * 4 + 2) / 3 : mib(fixed + config.storage.staging)));
   if (config.memory > left)
     throw ConfigError(
         fmt::format("memory: {} MiB are asked for, and the machine has {} MiB left; "

@@ -15,6 +15,7 @@ namespace {
 
 using test::compile;
 using test::encode_jpeg;
+using test::encode_png;
 using test::Encoded;
 
 // Each buffer has whole pages; a decoder's are five, and pictures and tables are six.
