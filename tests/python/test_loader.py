@@ -235,7 +235,7 @@ class BesideTorch(Served):
             loader = batchflow.DataLoader("rows", 64, sampler=sampler)
             for _ in range(2):
                 with self.assertRaisesRegex(ValueError, f"the {type(sampler).__name__} goes "
-                                            "over has 10 samples, and the service finds 2000"):
+                                            "over 10 samples, and the service finds 2000"):
                     len(loader)
         wait_until(lambda: not self.daemon.status()["jobs"], 10, "their jobs' end")
         sampler = DistributedSampler(range(self.ROWS), 1, 0, drop_last=True)

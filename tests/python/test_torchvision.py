@@ -101,7 +101,7 @@ class Mapping(unittest.TestCase):
         for part in ("transform 0, Resize: its interpolation is bicubic, and the service's is "
                      "bilinear", "transform 1, RandomRotation: the service has no such step",
                      "transform 4, Lambda: the service has no such step",
-                     "transform 5, ColorJitter: it changes the colours of what are no bytes",
+                     "transform 5, ColorJitter: it changes the colours of what are not bytes",
                      "transform 7, Resize: it resizes what are not bytes any more"):
             self.assertIn(part, text)
         for transform, why in ((T.Normalize(MEAN, STD), "before ToTensor"),

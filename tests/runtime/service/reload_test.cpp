@@ -145,7 +145,7 @@ TEST_CASE("pipelines and formats are looked at when the file is read, not when a
         "node.yaml:2: key 'datasets.0.format': unknown value 'nix'; write one of images, "
         "webdataset, tfrecord, packed, numpy, tokens, files");
   CHECK(refused("datasets:\n- {path: /p, format: tokens}\n") ==
-        "node.yaml:2: key 'datasets.0.tokens': the length of a sample is not known; write tokens: "
+        "node.yaml:2: key 'datasets.0.tokens': how long a sample is is not known; write tokens: "
         "1024");
   CHECK(refused("steps: {worker: /nix}\n") ==
         "node.yaml:1: key 'steps.worker': '/nix' is no program; leave it out: it stands beside "

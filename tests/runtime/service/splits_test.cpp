@@ -155,7 +155,8 @@ TEST_CASE("a job that names a path says which part of it is wanted") {
   CHECK(refused(path, "nonsense").find("means nothing") != std::string::npos);
   CHECK(refused(path, "split=a:keys=9-1").find("keys") != std::string::npos);
   CHECK(refused(path, "split=a:keys=99999-100000").find("no sample") != std::string::npos);
-  CHECK(refused("rows", "tokens=4").find("'reading' is of a path") != std::string::npos);
+  CHECK(refused("rows", "tokens=4").find("'reading' is for a dataset given as a path") !=
+        std::string::npos);
 }
 
 TEST_CASE("splits in a configuration are those of the command line") {

@@ -139,7 +139,7 @@ TEST_CASE("a node file is checked without a service, for who changes it by revie
   CHECK(checked("kind: node\ndatasets: [{name: a, path: /a}, {name: a, path: /b}]\n")
             .find("2: batchflowd: two datasets are called 'a'") == 0);
   CHECK(checked("kind: node\nopen_datasets: true\ntcp: {port: 1, token_file: t, key: k}\n")
-            .find("2: batchflowd: tcp: a certificate needs its key") == 0);
+            .find("2: batchflowd: tcp: a certificate takes its key") == 0);
   CHECK(checked("kind: node\nopen_datasets: true\n", "--workers 2")
             .find("2: batchflowd: --check: it reads the file alone") == 0);
   CHECK(refused("--check /not/here").find("2: ") == 0);
