@@ -325,7 +325,7 @@ Scenario four_jobs() {
   Scenario scenario = two_ranks(Order::relaxed);
   scenario.pipelines[0].info.prefix_hash = 5;
   scenario.pipelines[0].info.decoded_bytes = 64;
-  scenario.nodes[0].dram = 24 * 512;
+  scenario.nodes[0].dram = 28 * 512;
   for (const std::int64_t speed : {1, 2, 4}) {
     JobPlan job = scenario.jobs[0];
     job.ranks = {NodeId(1)};

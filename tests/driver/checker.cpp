@@ -81,9 +81,9 @@ void Checker::count(const Step& step) {
   for (Rank rank = 0; rank < step.size(); ++rank) {
     for (const Handed& sample : step[rank]->samples) {
       if (sample.filler) continue;
+      if (!sample.rehearsed) count_sample(sample);
       count_draw(sample);
       if (sample.rehearsed) continue;
-      count_sample(sample);
       if (!locality_) continue;
       locality_->count(rank, {sample.generation, sample.lane, sample.pass, sample.block},
                        sample.block_samples, sample.lane_samples, sample.place);

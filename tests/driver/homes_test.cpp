@@ -55,7 +55,7 @@ TEST_CASE("nodes of different sizes keep as many samples as they can") {
   const Bytes all = kSamples * kSlot;
   const Bytes small = all * 3 / 100 + 2 * 512, large = all * 3 / 2 + 16 * 512;
   CHECK(read_again(kept(small, large)) == 0);
-  CHECK(read_again(kept(large, small + 8 * 512)) == 0);
+  CHECK(read_again(kept(large, small + 10 * 512)) == 0);
   CHECK(read_again(kept(large, large)) == 0);
 }
 

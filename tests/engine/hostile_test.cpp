@@ -14,11 +14,12 @@ constexpr PipelineId kPipeline{1};
 constexpr NodeId kNode{1};
 
 struct Bare {
-  explicit Bare(std::uint64_t samples, Bytes stored = 1000, Bytes prepared = 1000)
+  explicit Bare(std::uint64_t samples, Bytes stored = 1000, Bytes prepared = 1000,
+                Bytes dram = Bytes{1} << 30)
       : engine(EngineConfig(), policy_list(), fill(samples, stored, prepared)) {
     const std::vector<Event> events{
         CatalogueKnown{kDataset, 7}, PipelineKnown{kPipeline, 9}, NodeJoined{kNode, 4},
-        CapacityChanged{{kNode, Tier::dram, 0}, Bytes{1} << 30}, WorkerJoined{WorkerId(1), kNode}};
+        CapacityChanged{{kNode, Tier::dram, 0}, dram}, WorkerJoined{WorkerId(1), kNode}};
     engine.step(now, events);
   }
   const Catalogues& fill(std::uint64_t samples, Bytes stored, Bytes prepared) {
@@ -234,7 +235,7 @@ TEST_CASE("samples of more slots than a share counts are served, and not kept") 
   const Bytes slot = EngineConfig().item_slot_bytes;
   for (const Bytes stored : {slot << 32, (slot << 32) - 1, (slot << 32) + 1}) {
     CAPTURE(stored);
-    Bare bare(100, stored);
+    Bare bare(100, stored, 1000, Bytes{1} << 50);
     std::vector<Command> commands = bare.join(2);
     REQUIRE(Bare::first<Admit>(commands));
     commands = bare.step(BatchWanted{JobId(1), 0, 1});

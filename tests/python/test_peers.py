@@ -115,9 +115,9 @@ class Peers(Folder):
         self.assertEqual(pixels.unchanged, 0)
         pixels.look([3, 1], first[[3, 0]])  # 3 as before, 1 as another
         self.assertEqual(pixels.unchanged, 1)
-        told = pixels.told()
-        self.assertAlmostEqual(told["mean"], 127.5, delta=5)
-        self.assertAlmostEqual(told["deviation"], 73.9, delta=3)
+        values = pixels.values()
+        self.assertAlmostEqual(values["mean"], 127.5, delta=5)
+        self.assertAlmostEqual(values["deviation"], 73.9, delta=3)
 
 
 if __name__ == "__main__":

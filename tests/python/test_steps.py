@@ -45,6 +45,7 @@ def steps_told(daemon):
 @needs("numpy")
 class Steps(Served):
     ROWS = 500
+    MEMORY = "640mib"
 
     @property
     def ARGUMENTS(self):

@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
   }
   try {
     if (!check) scale(all);
-    return compare_grains(check ? 2 : 16) ? 0 : 1;
+    return compare_grains(check ? 4 : 16) ? 0 : 1;
   } catch (const ConfigError& error) {
     fmt::print(stderr, "bench_replay: {}\n", error.what());
     return 1;
