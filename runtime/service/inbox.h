@@ -2,6 +2,7 @@
 // have been stepped.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <span>
 #include <string>
@@ -18,6 +19,19 @@ namespace batchflow {
 class Inbox {
  public:
   void add(Event event) { events_.push_back(event); }
+  // Until the engine has been told, it may still send commands for the job.
+  void add_left(JobId job, DatasetId dataset, PipelineId pipeline) {
+    events_.push_back(JobLeft{job});
+    left_.push_back({dataset, pipeline});
+  }
+  bool is_left(DatasetId dataset) const {
+    return std::any_of(left_.begin(), left_.end(),
+                       [dataset](const auto& one) { return one.first == dataset; });
+  }
+  bool is_left(PipelineId pipeline) const {
+    return std::any_of(left_.begin(), left_.end(),
+                       [pipeline](const auto& one) { return one.second == pipeline; });
+  }
   // The same list, in memory that stays until clear().
   template <class T>
   std::span<const T> keep(std::vector<T> list) {
@@ -30,12 +44,14 @@ class Inbox {
   std::span<const Event> events() const { return events_; }
   void clear() {
     events_.clear();
+    left_.clear();
     std::apply([](auto&... list) { (list.clear(), ...); }, lists_);
     positions_.clear();
     texts_.clear();
   }
   void swap(Inbox& other) {
     events_.swap(other.events_);
+    left_.swap(other.left_);
     lists_.swap(other.lists_);
     positions_.swap(other.positions_);
     texts_.swap(other.texts_);
@@ -43,6 +59,7 @@ class Inbox {
 
  private:
   std::vector<Event> events_;
+  std::vector<std::pair<DatasetId, PipelineId>> left_;  // of the jobs that have left
   std::tuple<std::deque<std::vector<SampleId>>, std::deque<std::vector<NodeId>>,
              std::deque<std::vector<Score>>>
       lists_;

@@ -410,7 +410,7 @@ void Jobs::gone(Peer& peer) {
     if (!last) {
       inbox_.add(RankLost{job.id, end->rank});
     } else {
-      inbox_.add(JobLeft{job.id});
+      inbox_.add_left(job.id, job.dataset->id, job.pipeline->id);
     }
     for (const auto& [step, held] : end->held) {
       if (!held.in_place && backend_) backend_->released(held.share, held.slot);

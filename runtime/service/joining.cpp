@@ -191,7 +191,8 @@ void Joining::let_folders_go(Duration kept) {
   for (const auto& one : datasets_.all()) {
     const bool may_go = one->removed || (one->is_brought() && !one->pinned);
     if (!one->index || !may_go) continue;
-    const bool is_used = jobs_.any_is_of(one->id) || opener_.is_at(one->id) || host_.reads(one->id);
+    const bool is_used = jobs_.any_is_of(one->id) || inbox_.is_left(one->id) ||
+                         opener_.is_at(one->id) || host_.reads(one->id);
     if (!is_idle(one->used, one->removed, is_used, kept)) continue;
     one->let_go();
     if (one->apart > 0) host_.give_back_of_data(std::exchange(one->apart, 0));

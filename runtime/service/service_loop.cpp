@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
 #include "runtime/service/listening.h"
 #include "runtime/service/service_parts.h"
@@ -106,7 +107,8 @@ void Service::Parts::check() {
     if (now() - Instant{} > kReturnWithin) returning->give_up();
     promises->flush();
     backend->retry_waiting();
-    joining->let_go();
+    // The engine still knows the jobs whose connections have ended meanwhile.
+    if (!draining) joining->let_go();
     schedule();
     log.tick();
     refill_memory_reserve();
@@ -118,6 +120,7 @@ void Service::Parts::check() {
 void Service::Parts::on_end(Connection& session) {
   jobs.gone(session);
   joining->gone(session);
+  if (BF_FAILPOINT("service.data.let_go")) joining->let_go();
   const auto found = sessions.find(&session);
   if (found != sessions.end()) {
     users.disconnects(session.user());

@@ -100,7 +100,7 @@ void Warming::epoch_ended(const EpochEnded& order) {
   if (!one) return jobs_.epoch_ended(order);
   if (one->over) return;
   one->over = true;
-  inbox_.add(JobLeft{order.job});
+  inbox_.add_left(order.job, one->id, one->by);
 }
 
 }  // namespace batchflow

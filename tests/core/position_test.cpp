@@ -499,8 +499,8 @@ TEST_CASE("repeats are counted from draws: of the pass, the part and the epoch t
   CHECK(repeats({0, 3, 0, 0}, 7, 9) == 2);
   CHECK(repeats({0, 3, 0, 1}, 0, 10) == 4);
   CHECK(repeats({0, 3, 0, 1}, 3, 6) == 1);
-  CHECK(repeats({0, 3, 0, 1}, 4, 10) == 0);  // the rest of it
-  CHECK(repeats({0, 3, 1, 0}, 0, 10) == 0);  // another pass
+  CHECK(repeats({0, 3, 0, 1}, 4, 10) == 0);   // the rest of it
+  CHECK(repeats({0, 3, 1, 0}, 0, 10) == 0);   // another pass
   CHECK(repeats({0, 1, 2, 0}, 0, 10) == 10);  // a lane that is finished
   CHECK(repeats({0, 1, 1, 0}, 0, 10) == 10);  // a pass that others had before it
   CHECK(repeats({0, 2, 0, 0}, 0, 10) == 0);

@@ -115,7 +115,7 @@ class Checker {
   std::uint64_t epoch_samples_;  // N, or the draws of a weighted epoch
   std::vector<bool> seen_;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> last_draw_;  // a sample: (g + 1, r)
-  std::unordered_set<std::uint64_t> draws_;  // keys of all that was drawn
+  std::unordered_set<std::uint64_t> draws_;                         // keys of all that was drawn
   RehearsalCheck rehearsal_;
   std::unique_ptr<LocalityCheck> locality_;
   std::unique_ptr<WeightedCheck> weighted_;

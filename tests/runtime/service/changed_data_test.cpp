@@ -1,6 +1,7 @@
 // A data set that is another one than its index says: told apart at once, never mixed.
 #include <atomic>
 
+#include "runtime/failpoint/failpoint.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/seen.h"
 #include "tests/runtime/service/served_rows.h"
@@ -133,6 +134,24 @@ TEST_CASE("what jobs have brought is let go after the last of them, and what is 
   }
   const auto warmed = command(config.socket, "warm", {{"dataset", rows.string()}});
   CHECK(warmed.value("message", "").find("it was let go") != std::string::npos);
+}
+
+// The engine may send commands for a job between the end of its connection and its next step.
+TEST_CASE("a job that leaves in mid-epoch does not take its data from the engine's last commands") {
+  Brought place;
+  auto& [folder, config, rows, plan] = place;
+  config.brought_kept = Duration(0);
+  plan.batches_most = 2;
+  const LiveService service(config);
+  configure_failpoints("service.data.let_go=fail");
+  for (int time = 0; time < 40; ++time) {
+    const Handed handed = run_job(plan);
+    CHECK(handed.wrong == "");
+    CHECK(handed.batches == 2);
+  }
+  configure_failpoints("");
+  plan.batches_most = UINT64_MAX;
+  CHECK(run_job(plan).wrong == "");
 }
 
 // Its version does not tell, as what differs is not among what is looked at of a large file, nor do

@@ -1,6 +1,7 @@
 // A child process that is made before the test has other threads, and does its work when it is
 // told to. A child of a process with threads may find a lock of the allocator held for ever: the
-// sanitizers' allocators do not look after theirs.
+// sanitizers' allocators do not look after theirs. Threads that tests before this one have detached
+// are waited for.
 #pragma once
 
 #include <sys/prctl.h>
@@ -8,7 +9,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <iterator>
+#include <thread>
 #include <utility>
 
 #include "doctest/doctest.h"
@@ -22,6 +27,7 @@ class EarlyChild {
   explicit EarlyChild(Work work) {
     std::array<int, 2> ends{};
     REQUIRE(pipe(ends.data()) == 0);
+    REQUIRE(is_alone());
     process_ = fork();
     REQUIRE(process_ >= 0);
     if (process_ == 0) {
@@ -51,6 +57,25 @@ class EarlyChild {
   }
 
  private:
+#ifdef __SANITIZE_THREAD__
+  static constexpr std::ptrdiff_t kThreadsAlone = 2;  // one is the sanitizer's own
+#else
+  static constexpr std::ptrdiff_t kThreadsAlone = 1;
+#endif
+  // Waits until all others have ended.
+  static bool is_alone() {
+    const auto threads = [] {
+      const std::filesystem::directory_iterator all("/proc/self/task");
+      return std::distance(std::filesystem::begin(all), std::filesystem::end(all));
+    };
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (threads() > kThreadsAlone) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+
   pid_t process_ = -1;
   int begin_ = -1;
 };
