@@ -10,6 +10,7 @@
 #include "core/config_error.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "runtime/protocol/frame.h"
 #include "runtime/service/node_config.h"
 
 namespace batchflow {
@@ -242,7 +243,14 @@ const std::map<std::string, Handler, std::less<>> kHandlers = {
 }  // namespace
 
 void Commands::answer(uid_t user, std::string_view frame, const Reply& reply) {
-  if (std::string text = carry_out(user, frame, reply); !text.empty()) reply(std::move(text));
+  const Reply bounded = [reply](std::string text) {
+    if (text.size() > kFrameMost)
+      text = failed(fmt::format("the answer takes {} bytes, and a message holds {}; the page "
+                                "/status.json of the service's --http has no such limit",
+                                text.size(), kFrameMost));
+    reply(std::move(text));
+  };
+  if (std::string text = carry_out(user, frame, bounded); !text.empty()) bounded(std::move(text));
 }
 
 std::string Commands::carry_out(uid_t user, std::string_view frame, const Reply& reply) {

@@ -8,6 +8,8 @@
 
 #include "runtime/failpoint/failpoint.h"
 #include "tests/runtime/ctl/program.h"
+#include "tests/runtime/service/command.h"
+#include "tests/runtime/service/joining_by_hand.h"
 #include "tests/runtime/service/live.h"
 #include "tests/source_dir.h"
 
@@ -90,6 +92,32 @@ TEST_CASE("every command stands in the table of the operator's guide") {
     ++commands;
   }
   CHECK(commands > 20);
+}
+
+TEST_CASE("an answer that no message holds is an error that says so, and not the service's end") {
+  Node node;
+  constexpr std::uint32_t kJobs = 1000;
+  node.config.quotas.of_all.jobs = node.config.quotas.of_all.connections = 2 * kJobs;
+  const LiveService service(node.config);
+  std::vector<ByHand> jobs;
+  for (std::uint32_t i = 0; i < kJobs; ++i) {
+    JoinRequest request;
+    request.dataset = "rows";
+    request.job = fmt::format("{}-{}", i, std::string(240, '\1'));  // six bytes each in JSON
+    request.world_size = 2;  // it waits for its other rank
+    // Connections that come faster than they are accepted are turned away.
+    while (!jobs.emplace_back(node.config.socket).ask(request)) jobs.pop_back();
+  }
+  const auto is_told = [&] {
+    const json answer = command(node.config.socket, "status");
+    return answer.value("message", "").find("and a message holds 1048576") != std::string::npos;
+  };
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!is_told() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(is_told());
+  jobs.clear();
+  node.train();
 }
 
 TEST_CASE("numbers that are none are refused") {

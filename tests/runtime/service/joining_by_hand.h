@@ -28,6 +28,7 @@ class ByHand {
     const int number = shown.get();
     return channel_.send(encode(request), {&number, 1}, soon());
   }
+  bool ask(const JoinRequest& request) { return channel_.send(encode(request), {}, soon()); }
   // The next message of any of these types; empty: none came.
   std::string hear(const std::vector<std::string>& types) {
     const auto until = soon();
