@@ -1,11 +1,13 @@
 // Opening a data set that a job has named: bounded, stopped with its job and with the service, and
 // of nothing but what the job's user has shown.
 #include <grp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -251,6 +253,7 @@ void attack_as_stranger(int tries) {
   TwoFolders place;
   EarlyChild stranger([&] {
     if (setgroups(0, nullptr) != 0 || setgid(kStranger) != 0 || setuid(kStranger) != 0) return 101;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // another user's process has lost it
     return place.attack(tries);
   });
   const LiveService service(place.config);
