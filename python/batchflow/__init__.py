@@ -12,9 +12,16 @@ from .library import NoServiceError, RefusedError, ServiceError
 from .loader import DataLoader
 from .steps import NotTakable, step
 from .torchvision import NotMappable, Pipeline, from_torchvision
-from . import imports
+from . import imports, installed
 
-__version__ = "0.1.0"
+installed.refuse_namesake()
+
+
+def __getattr__(name):
+    if name == "__version__":
+        return installed.version()
+    raise AttributeError(f"module 'batchflow' has no attribute '{name}'")
+
 
 __all__ = ["DataLoader", "Batch", "Ragged", "FILLER", "REPLACED", "REHEARSED", "ServiceError",
            "NoServiceError", "RefusedError", "Pipeline", "NotMappable", "from_torchvision",

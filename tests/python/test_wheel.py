@@ -54,7 +54,7 @@ class Wheel(Folder):
 
     def test_it_is_built_installed_and_used(self):
         wheel = self.built()
-        self.assertRegex(wheel.name, r"^batchflow-[0-9.]+-py3-none-linux_\w+\.whl$")
+        self.assertRegex(wheel.name, r"^batchflow_data-[0-9.]+-py3-none-linux_\w+\.whl$")
         names = set(zipfile.ZipFile(wheel).namelist())
         self.assertLessEqual(
             {f"batchflow/{name}" for name in (

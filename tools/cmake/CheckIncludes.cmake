@@ -1,17 +1,25 @@
 # cmake -DROOT=... -P CheckIncludes.cmake: checks that no source includes what its part must not
 # know. Prints each offending line with its file and fails; otherwise prints how many files it read.
 
-set(no_backend "simgrid|boost|asio|liburing|cuda|yaml-cpp|nlohmann|CLI|sim|runtime|traces|configs")
+set(no_backend "simgrid|boost|asio|liburing|cuda|yaml-cpp|nlohmann|CLI|sim|runtime|traces|programs")
 set(forbidden_in_core "${no_backend}|policies")
-set(forbidden_in_policies "${no_backend}")
-set(forbidden_in_configs "simgrid|boost|liburing|cuda|sim|runtime")
-set(forbidden_in_traces "simgrid|liburing|cuda|sim|runtime")
+set(forbidden_in_core/base "core/order|core/engine|core/log")
+set(forbidden_in_core/order "core/engine|core/log")
+set(forbidden_in_core/engine "core/log")
+set(forbidden_in_policies "${no_backend}|core/log")
+set(forbidden_in_programs "simgrid|boost|liburing|cuda|sim|runtime|traces|policies")
+set(forbidden_in_programs/config "programs/input|programs/output")
+set(forbidden_in_programs/input "programs/output")
+set(forbidden_in_programs/output "programs/input")
+set(forbidden_in_traces "simgrid|liburing|cuda|sim|runtime|programs")
 set(forbidden_in_sim "liburing|cuda|runtime")
+set(forbidden_in_sim/faults "simgrid|sim/world|programs")
 set(forbidden_in_runtime "simgrid|sim")
 
 set(offences 0)
 set(files_read 0)
-foreach(part core policies configs traces sim runtime)
+foreach(part core core/base core/order core/engine policies programs programs/config programs/input
+        programs/output traces sim sim/faults runtime)
   file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${part}/*.h ${ROOT}/${part}/*.cpp)
   foreach(file ${files})
     math(EXPR files_read "${files_read} + 1")
